@@ -39,7 +39,7 @@ func (p Progress) Unfinished() error {
 		return nil
 	}
 	return PositionError("backfill_unfinished", "run the same setup with --backfill and --where again: it begins again",
-		"`cdc-relay setup --backfill` was interrupted before it had published all rows that meet its condition, and stored no position")
+		"a backfill was interrupted before it had published all rows that meet its condition, and stored no position")
 }
 
 // Part is a transaction of which only the first rows are durable. The zero value is none.

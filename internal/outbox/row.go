@@ -35,6 +35,7 @@ type Row struct {
 	stamp []byte     // see Sequence: what its transaction's rows share
 
 	documents []read // of the row, by their index in the plan
+	checked   reader // see [Row.IsJSON]
 	texts     [][]byte
 }
 
@@ -50,7 +51,7 @@ type read struct {
 // batch to batch.
 func (r *Row) Start(p *Plan, b *cdc.Batch, scratch []byte) {
 	*r = Row{
-		Scratch: scratch, Draft: r.Draft[:0], plan: p, batch: b, tx: -1, texts: r.texts,
+		Scratch: scratch, Draft: r.Draft[:0], plan: p, batch: b, tx: -1, texts: r.texts, checked: r.checked,
 		documents: slices.Grow(r.documents[:0], len(p.documents))[:len(p.documents)],
 	}
 	for i := range r.documents {

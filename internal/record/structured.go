@@ -79,7 +79,7 @@ func (s *structured) appendData(dst []byte, row *outbox.Row, contentType []byte)
 		return s.value.appendObject(append(dst, data...), row)
 	case payload.Content() != outbox.ContentJSON && isJSON(contentType):
 		value, f := row.Bytes(payload)
-		if f == nil && (!outbox.ValidText(value) || !jsontext.Value(value).IsValid(jsontext.AllowDuplicateNames(true))) {
+		if f == nil && !row.IsJSON(value) {
 			f = outbox.Bad(payload, "is not JSON, which the content type says")
 		}
 		return append(append(dst, data...), value...), f
