@@ -128,7 +128,7 @@ func TestReasons(t *testing.T) {
 		{"id:uuid", "payload", "say which it is"},
 		{"no:uuid what:json", "payload", "as no name tells"},
 		{"id:uuid headers:text", "headers", "it has to hold JSON objects"},
-		{"id:uuid created_at:local", "occurred_at", "as it has no zone"},
+		{"id:uuid created_at:local", "occurred_at", "read as UTC unless time_zone is set"},
 		{"id:uuid version:int", "schema_version", "then remove the line"},
 		{"id:uuid routing_key:text aggregate_id:text", "aggregate_id", "the key where routing_key is NULL"},
 		{"id:uuid tenant:text", "partition_key", "events of a tenant stay in order"},

@@ -139,7 +139,7 @@ func doubt(role outbox.Role, c cdc.Column) string {
 	case role == outbox.Headers && c.Type == cdc.TypeText:
 		return "; it has to hold JSON objects"
 	case c.Type == cdc.TypeLocalTime:
-		return ", taken for UTC as it has no zone"
+		return ", read as UTC unless time_zone is set"
 	}
 	return ""
 }
