@@ -158,14 +158,15 @@ func (s *site) lostRecord(id int) {
 			s.t.Fatal(err)
 		}
 	}
-	policy("delete") // or records cannot be deleted
-	ends, err := admin.ListEndOffsets(s.t.Context(), topic)
-	if err == nil {
-		_, err = admin.DeleteRecords(s.t.Context(), ends.Offsets())
-	}
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	policy("delete") // or records cannot be deleted; the broker hears of it a little later
+	eventually(s.t, func() error {
+		ends, err := admin.ListEndOffsets(s.t.Context(), topic)
+		if err != nil {
+			return err
+		}
+		deleted, err := admin.DeleteRecords(s.t.Context(), ends.Offsets())
+		return errors.Join(err, deleted.Error())
+	})
 	policy("compact")
 	shown := s.raw("", "dlq", "show", eventID(id))
 	if shown.code != 1 || !strings.Contains(shown.stderr, "its record was deleted") {

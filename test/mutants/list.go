@@ -352,7 +352,7 @@ func repairMutants() []mutant {
 		},
 		{
 			"save the new position before the rows are published", "internal/repair/source.go",
-			[]edit{{"return s.ground.Stored.Progress\n}", "return s.ground.Next\n}"}},
+			[]edit{{"return s.Claimed(s.ground.Stored.Progress)\n}", "return s.Claimed(s.ground.Next)\n}"}},
 			caughtBy{faults, "^TestRepairKilled$", postgres},
 		},
 		{
