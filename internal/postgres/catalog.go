@@ -301,7 +301,7 @@ func publicationProblem(o Options, found []publishedTable, insert, viaRoot bool)
 	for _, table := range o.Tables {
 		t, ok := byName[table]
 		omitted := slices.IndexFunc(t.Columns, func(c catalogColumn) bool { return c.Omitted && o.Needed(table, c.Name) })
-		generated := slices.IndexFunc(t.Columns, func(c catalogColumn) bool { return c.Generated && o.Needed(table, c.Name) })
+		generated := slices.IndexFunc(t.Columns, func(c catalogColumn) bool { return c.Generated && o.Needs != nil && o.Needs(table, c.Name) })
 		quoted := pgx.Identifier(strings.SplitN(table, ".", 2)).Sanitize()
 		alter := "ALTER PUBLICATION " + pub
 		switch {
