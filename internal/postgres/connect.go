@@ -72,7 +72,7 @@ type Options struct {
 	// Tables are the outbox tables, schema-qualified and unquoted ("public.outbox"). Rows of other
 	// tables in the publication are skipped before they are decoded.
 	Tables []string
-	// Needs reports whether a column of a table is needed; nil: every one is.
+	// Needs reports whether a column of a table is needed; nil: every one that is published is.
 	Needs func(table, column string) bool
 	// Routines are the routines that maintain the tables' partitions, by table; none: they are not maintained.
 	Routines map[string]Routine
