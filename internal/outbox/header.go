@@ -15,6 +15,6 @@ func ReservedHeader[S string | []byte](name S) bool {
 	if len(name) == 0 || name[0]|0x20 != 'c' { // both start with it
 		return false
 	}
-	n := strings.ToLower(string(name))
-	return n == HeaderContentType || strings.HasPrefix(n, HeaderPrefix)
+	prefix := name[:min(len(name), len(HeaderPrefix))] // a conversion of a long name would allocate
+	return strings.EqualFold(string(prefix), HeaderPrefix) || len(name) == len(HeaderContentType) && strings.EqualFold(string(name), HeaderContentType)
 }

@@ -69,7 +69,7 @@ func (h *headers) appendMembers(dst []cdc.Header, row *outbox.Row) ([]cdc.Header
 
 // name returns the name of the header that a member becomes; nil: it may not become one. keep is false if it is left out.
 func (h *headers) name(row *outbox.Row, member []byte) (name []byte, keep bool) {
-	if slices.Contains(h.how.Drop, string(member)) {
+	if slices.ContainsFunc(h.how.Drop, func(dropped string) bool { return dropped == string(member) }) {
 		return nil, false
 	}
 	name = member

@@ -31,7 +31,7 @@ func TestRouteAllocatesOncePerBatch(t *testing.T) {
 	} {
 		rows := make([]row, 100)
 		for i := range rows {
-			rows[i] = binaryRow(order().with("schema_id", "7"))
+			rows[i] = binaryRow(order().with("schema_id", "7").with("headers", headersOfAllLengths))
 			if i%2 == 0 {
 				rows[i] = binaryRow(order().with("schema_id", "7").without("topic"))
 			}
@@ -50,6 +50,8 @@ func TestRouteAllocatesOncePerBatch(t *testing.T) {
 		}
 	}
 }
+
+const headersOfAllLengths = `{"traceparent": "t", "Correlation-Id": "1", "correlation-of-more-than-thirty-two-bytes": "2", "a-name-of-more-than-thirty-two-bytes": "3"}`
 
 // Messages stay whole while the slabs behind them grow under later rows, from any size.
 func TestSlabsGrowUnderMessages(t *testing.T) {
