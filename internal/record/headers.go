@@ -85,7 +85,10 @@ func (h *headers) name(row *outbox.Row, member []byte) (name []byte, keep bool) 
 	case h.how.Conflict == ConflictDrop:
 		return nil, false
 	case h.how.Conflict == ConflictRename && len(name) > 0:
-		return joined(row, renamedPrefix, name), true
+		for h.taken(name) { // x_ too may stand before the name of a field
+			name = joined(row, renamedPrefix, name)
+		}
+		return name, true
 	default:
 		return nil, true
 	}

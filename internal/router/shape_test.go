@@ -103,6 +103,7 @@ func TestShapes(t *testing.T) {
 		"conflict":               {change: row{"headers": `{"ce_id":"1"}`}, refused: `sets the header "ce_id", which is the relay's own`},
 		"conflict renamed":       {shape: record.Shape{Members: record.Members{Conflict: record.ConflictRename}}, change: row{"headers": `{"Content-Type":"1","b":"2"}`}, value: `{"total": 1}`, headers: attributes + "x_Content-Type: \"1\"\nb: \"2\"\n"},
 		"conflict dropped":       {shape: record.Shape{Members: record.Members{Conflict: record.ConflictDrop}}, change: row{"headers": `{"ce_id":"1","b":"2","":"3"}`}, value: `{"total": 1}`, headers: attributes + "b: \"2\"\n"},
+		"conflict renamed twice": {shape: record.Shape{Headers: named("a=count", "x_a=count"), Members: record.Members{Conflict: record.ConflictRename}}, change: row{"headers": `{"a":"1"}`}, value: `{"total": 1}`, headers: attributes + "a: \"-7\"\nx_a: \"-7\"\nx_x_a: \"1\"\n"},
 		"conflict with a header": {shape: record.Shape{Headers: named("a=count"), Members: record.Members{Conflict: record.ConflictRename}}, change: row{"headers": `{"a":"1"}`}, value: `{"total": 1}`, headers: attributes + "a: \"-7\"\nx_a: \"1\"\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
