@@ -88,6 +88,7 @@ func TestShapes(t *testing.T) {
 		"structured not JSON":      {shape: record.Shape{Format: record.FormatCloudEventsJSON}, change: row{"payload": "{"}, refused: "column payload is not JSON, which the content type says"},
 		"structured tombstone":     {shape: record.Shape{Format: record.FormatCloudEventsJSON}, change: row{"payload": "NULL"}, value: "NULL", headers: attributes},
 		"structured and empty":     {shape: record.Shape{Format: record.FormatCloudEventsJSON}, null: outbox.NullEmpty, change: row{"payload": "NULL"}, value: strings.Replace(structured("application/json", ""), ",}", "}", 1), headers: jsonType},
+		"structured surrogate":     {shape: record.Shape{Format: record.FormatCloudEventsJSON}, change: row{"payload": `{"a":"\ud83d","a":1}`}, value: structured("application/json", `"data":{"a":"\ud83d","a":1}`), headers: jsonType},
 		"structured malformed":     {shape: record.Shape{Format: record.FormatCloudEventsJSON}, null: outbox.NullMalformed, change: row{"payload": "NULL"}, refused: "column payload is NULL"},
 		"structured headers":       {shape: record.Shape{Format: record.FormatCloudEventsJSON, Headers: named("n=count")}, change: row{"headers": `{"a":"b"}`}, value: structured("application/json", `"data":{"total": 1}`), headers: jsonType + "n: \"-7\"\na: \"b\"\n"},
 		"confluent":                {shape: record.Shape{Format: record.FormatPlain, Confluent: true}, change: row{"schema_id": "66051"}, value: "\x00\x00\x01\x02\x03" + `{"total": 1}`},
