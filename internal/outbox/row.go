@@ -190,7 +190,11 @@ func (r *Row) template(a *Accessor) ([]byte, *Fault) {
 	for _, text := range r.texts {
 		r.Scratch = append(r.Scratch, text...)
 	}
-	return r.cut(start), nil
+	text := r.cut(start)
+	if text == nil { // of an empty Scratch
+		text = []byte{}
+	}
+	return text, nil
 }
 
 // value returns a value of a document as text.
