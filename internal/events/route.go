@@ -80,17 +80,22 @@ func oneRow(tables []source.Table, table, row string) (b *cdc.Batch, at int, err
 	}
 	for role := range outbox.Roles {
 		for _, column := range tables[at].Layout.Part(role).Columns() {
-			if _, given := values[column]; !given {
-				values[column] = nil // NULL
+			if _, known := values[column]; !known {
+				values[column] = given{} // NULL
 			}
 		}
-		if column := tables[at].Layout.Column(role); column != "" && values[column] == nil {
-			values[column] = example(role)
+		if column := tables[at].Layout.Column(role); column != "" && values[column].text == nil {
+			values[column] = given{text: example(role)}
+		}
+	}
+	for _, column := range tables[at].Shape.Columns() {
+		if _, known := values[column]; !known {
+			values[column] = given{}
 		}
 	}
 	for name := range tables[at].Only {
-		if _, given := values[name]; !given && !isPart(name, &tables[at].Layout) {
-			values[name] = nil
+		if _, known := values[name]; !known && !isPart(name, &tables[at].Layout) {
+			values[name] = given{}
 		}
 	}
 	return batchOf(tables[at].Name, values), at, nil
@@ -114,8 +119,14 @@ func example(role outbox.Role) []byte {
 	}
 }
 
-// parseRow returns the values of a JSON object as text; nil is NULL.
-func parseRow(text string) (map[string][]byte, error) {
+// given is the value of a column.
+type given struct {
+	text []byte // nil: NULL
+	of   cdc.Type
+}
+
+// parseRow returns the values of a JSON object. A string is text, and another value JSON.
+func parseRow(text string) (map[string]given, error) {
 	var object map[string]json.RawMessage
 	if err := json.Unmarshal([]byte(text), &object); err != nil || object == nil {
 		if err == nil {
@@ -123,29 +134,29 @@ func parseRow(text string) (map[string][]byte, error) {
 		}
 		return nil, cdc.Usage(`give an object such as {"aggregate_type": "Order", "event_type": "OrderPlaced"}`, "--row is not a JSON object: %w", err)
 	}
-	values := make(map[string][]byte, len(object))
+	values := make(map[string]given, len(object))
 	for column, raw := range object {
 		var s string
 		switch {
 		case bytes.Equal(raw, []byte("null")):
-			values[column] = nil
+			values[column] = given{}
 		case json.Unmarshal(raw, &s) == nil:
-			values[column] = append([]byte{}, s...)
+			values[column] = given{text: append([]byte{}, s...)}
 		default:
-			values[column] = raw
+			values[column] = given{raw, cdc.TypeJSON}
 		}
 	}
 	return values, nil
 }
 
-// batchOf returns a batch of one row in a table of text columns.
-func batchOf(table outbox.Name, values map[string][]byte) *cdc.Batch {
+// batchOf returns a batch of one row.
+func batchOf(table outbox.Name, values map[string]given) *cdc.Batch {
 	t := &cdc.Table{Schema: table.Schema, Name: table.Table}
 	b := &cdc.Batch{Seq: 1, Table: t, Txs: []cdc.Tx{{Time: time.Now().UnixMicro()}}}
 	for _, column := range slices.Sorted(maps.Keys(values)) {
-		t.Columns = append(t.Columns, cdc.Column{Name: column, Form: cdc.FormText})
+		t.Columns = append(t.Columns, cdc.Column{Name: column, Form: cdc.FormText, Type: values[column].of})
 		span := cdc.Span{Off: int32(len(b.Arena)), Len: -1}
-		if v := values[column]; v != nil {
+		if v := values[column].text; v != nil {
 			span.Len = int32(len(v))
 			b.Arena = append(b.Arena, v...)
 		}

@@ -112,8 +112,11 @@ func (s *Shape) reserved(name string) bool {
 	return s.Format != FormatPlain && outbox.ReservedHeader(name)
 }
 
-// Reads reports whether a value or a header reads the column.
-func (s *Shape) Reads(column string) bool {
-	reads := func(f Field) bool { return slices.Contains(f.Columns(), column) }
-	return slices.ContainsFunc(s.Value, reads) || slices.ContainsFunc(s.Headers, reads)
+// Columns returns the columns that the value and headers read, some of them twice.
+func (s *Shape) Columns() []string {
+	var columns []string
+	for _, f := range slices.Concat(s.Value, s.Headers) {
+		columns = append(columns, f.Columns()...)
+	}
+	return columns
 }

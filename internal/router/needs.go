@@ -11,7 +11,7 @@ import (
 // needs none.
 func (r *Router) Needs(table, column string) bool {
 	t := r.tables[table]
-	return t != nil && (t.layout.Reads(column) || t.shape.Reads(column) ||
+	return t != nil && (t.layout.Reads(column) || slices.Contains(t.shape.Columns(), column) ||
 		slices.ContainsFunc(t.only, func(o only) bool { return slices.Contains(t.part(o.name).Columns(), column) }) ||
 		slices.ContainsFunc(r.names, func(name string) bool { return slices.Contains(t.read(name).Columns(), column) }))
 }

@@ -56,7 +56,8 @@ func TestRoute(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	s.config = `source: {postgres: {dsn: "postgres://u@localhost/shop"}}
-tables: [{name: public.outbox}, {name: app.events, columns: {event_id: id, event_type: kind, payload: body}}]
+tables: [{name: public.outbox}, {name: app.events, columns: {event_id: id, event_type: kind, payload: body}},
+  {name: app.typed, format: cloudevents-json, columns: {event_id: id, event_type: kind}, headers: [{name: shop, column: shop}], value: [{name: n, column: n}, {name: d, column: d}]}]
 routes:
 - {match: {aggregate_type: "Ord.*"}, topic: "orders.${tenant_id}"}
 - {match: {aggregate_type: "Ord.*", tenant_id: "t-1"}, topic: never}
@@ -68,6 +69,7 @@ kafka: {brokers: ["localhost:9092"]}
 		`route --row {"aggregate_type":"Order","aggregate_id":"o-1","event_type":"OrderPlaced","tenant_id":"t-1","occurred_at":"2026-11-22T10:00:00Z","payload":{"total":12}}`,
 		`route --row {"topic":"audit","aggregate_type":"Order","aggregate_id":"o-1","event_type":"OrderPlaced"} -o json`,
 		`route --table app.events --row {"id":7,"kind":"Paid","body":"text"}`,
+		`route --table app.typed --row {"id":"7","kind":"Paid","n":1.50,"d":{"a":"b"}}`,
 		`route --row {"aggregate_type":"Order","aggregate_id":"o-1","event_type":"OrderPlaced"}`,
 		`route --row {"aggregate_type":"Invoice","aggregate_id":"i-1","event_type":"Sent"}`,
 		`route --row {"aggregate_type":"Order","event_type":"OrderPlaced"}`,
