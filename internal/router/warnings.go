@@ -1,15 +1,18 @@
 package router
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/outbox"
 )
 
-// Warnings names what is valid in the routes and probably a mistake: a route that can never match, and a column that the
-// tables of setup do not have.
+// Warnings names what is valid and probably a mistake: a route that can never match, and a column that the tables of setup do
+// not have.
 func (r *Router) Warnings() []error {
 	var all []error
 	for i := range r.routes {
@@ -25,6 +28,29 @@ func (r *Router) Warnings() []error {
 		if _, known := outbox.ParseRole(name); !known && name != tableName && !strings.HasPrefix(name, memberPrefix) && r.allNative() {
 			all = append(all, cdc.Fixable("correct the name, or add the column to the table",
 				"%s reads the column %s, which the table that setup creates does not have", r.settingOf(slot), name))
+		}
+	}
+	for _, t := range slices.SortedFunc(maps.Values(r.tables), func(a, b *table) int { return cmp.Compare(a.setting, b.setting) }) {
+		all = append(all, t.warnings()...)
+	}
+	return all
+}
+
+// warnings names columns that the table's conditions, value or headers read and the table of setup does not have.
+func (t *table) warnings() []error {
+	if t.layout.Foreign() {
+		return nil
+	}
+	columns := t.shape.Columns()
+	for _, o := range t.only {
+		columns = append(columns, t.part(o.name).Columns()...)
+	}
+	var all []error
+	slices.Sort(columns)
+	for _, name := range slices.Compact(columns) {
+		if _, known := outbox.ParseRole(name); !known {
+			all = append(all, cdc.Fixable("correct the name, or add the column to the table",
+				"%s reads the column %s, which the table that setup creates does not have", t.setting, name))
 		}
 	}
 	return all
