@@ -2,6 +2,7 @@ package record
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
@@ -86,7 +87,30 @@ func (s *Shape) Check(l outbox.Layout) (setting string, err error) {
 	if setting, err = checkFields("value", s.Value, outbox.Payload, nil); err == nil {
 		setting, err = checkFields("headers", s.Headers, outbox.EventType, s.reserved)
 	}
+	if err == nil {
+		setting, err = s.checkMembers()
+	}
 	return setting, err
+}
+
+// checkMembers refuses names that no member can get.
+func (s *Shape) checkMembers() (string, error) {
+	const reserved = "makes names that are headers of the relay's own"
+	if s.reserved(s.Members.Prefix) {
+		return "headers_prefix", cdc.Fixable("change it, or use the format plain", reserved)
+	}
+	for _, member := range slices.Sorted(maps.Keys(s.Members.Rename)) {
+		name, setting := s.Members.Rename[member], "headers_rename."+member
+		switch {
+		case name == "":
+			return setting, cdc.Fixable("give a name, or list it under headers_drop", "is empty")
+		case s.reserved(name):
+			return setting, cdc.Fixable("give another name, or use the format plain", "is a header of the relay's own")
+		case slices.ContainsFunc(s.Headers, func(f Field) bool { return f.Name == name }):
+			return setting, cdc.Fixable("give another name", "is the name of one of the headers")
+		}
+	}
+	return "", nil
 }
 
 func checkFields(setting string, fields []Field, role outbox.Role, reserved func(name string) bool) (string, error) {
