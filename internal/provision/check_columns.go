@@ -2,19 +2,22 @@ package provision
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/finding"
-	"github.com/cdc-relay/cdc-relay/internal/outbox"
 	"github.com/cdc-relay/cdc-relay/internal/source"
 )
 
 // noteColumns says what the columns of another software's table, the i-th, mean here and may mean otherwise there.
 func noteColumns(i int, table *source.Table, t *cdc.Table, needs func(table, column string) bool, r *finding.Report) {
 	subject, setting := "table "+table.Name.String(), fmt.Sprintf("tables[%d].time_zone", i)
-	zoneless := zonelessOf(table, t)
+	var zoneless []string // those that are read
+	for i := range t.Columns {
+		if c := &t.Columns[i]; c.Type == cdc.TypeLocalTime && needs(table.Name.String(), c.Name) {
+			zoneless = append(zoneless, c.Name)
+		}
+	}
 	switch zoned := table.Layout.Zone() != nil; {
 	case zoned && len(zoneless) == 0:
 		r.Warn(subject, "remove it", "%s has no effect: no column that is read is a time without a zone", setting)
@@ -26,17 +29,4 @@ func noteColumns(i int, table *source.Table, t *cdc.Table, needs func(table, col
 			r.Info(subject, "", "column %s is not read: an event is published when it is committed", column)
 		}
 	}
-}
-
-// zonelessOf returns the columns that are read and hold times without a zone.
-func zonelessOf(table *source.Table, t *cdc.Table) []string {
-	var list []string
-	for role := range outbox.Roles {
-		for _, column := range table.Layout.Part(role).Columns() {
-			if at := t.Index(column); at >= 0 && t.Columns[at].Type == cdc.TypeLocalTime && !slices.Contains(list, column) {
-				list = append(list, column)
-			}
-		}
-	}
-	return list
 }
