@@ -117,13 +117,28 @@ func (a *attribute) check(text []byte) *outbox.Fault {
 	}
 }
 
-// isTime is false for infinity, years BC and years of five digits, which RFC 3339 cannot express. Text is
-// parsed, because it may be any; for a timestamp the shape is enough.
+// isTime is false for infinity, years BC and years of five digits, which RFC 3339 cannot express, and for days that MySQL takes and no
+// calendar has, such as 0000-00-00. Text is parsed, because it may be any; of a timestamp only the shape and the day.
 func (a *attribute) isTime(text []byte) bool {
 	if a.IsText() {
 		_, err := time.Parse(time.RFC3339, string(text))
 		return err == nil
 	}
 	return len(text) >= len("2006-01-02T15:04:05Z") && text[0] >= '0' && text[0] <= '9' &&
-		text[4] == '-' && text[7] == '-' && text[10] == 'T'
+		text[4] == '-' && text[7] == '-' && text[10] == 'T' && isDay(number(text[:4]), number(text[5:7]), number(text[8:10]))
+}
+
+func isDay(year, month, day int) bool {
+	if month == 0 || day <= 28 {
+		return month != 0 && day != 0
+	}
+	return time.Date(year, time.Month(month), day, 0, 0, 0, 0, time.UTC).Day() == day
+}
+
+// number reads digits.
+func number(digits []byte) (n int) {
+	for _, c := range digits {
+		n = 10*n + int(c-'0')
+	}
+	return n
 }
