@@ -75,7 +75,7 @@ func (a *Accessor) IsText() bool { return a.kind != kindColumn || a.form == cdc.
 
 // Index returns the index of the column whose value this is, byte for byte; -1 if there is none.
 func (a *Accessor) Index() int {
-	if a.kind != kindColumn || a.encoding != "" {
+	if a.kind != kindColumn || a.encoding != "" || a.zone != nil {
 		return -1
 	}
 	return int(a.number) - 1

@@ -186,6 +186,9 @@ func TestPartsInZone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if at := p.Parts[outbox.Payload].Index(); at != -1 {
+		t.Errorf("column %d is the payload as it is, and a dead letter would have its time without the zone", at)
+	}
 	var r outbox.Row
 	r.Start(p, b, nil)
 	for at, want := range []string{"2026-07-01T10:00:00.5Z", "0000-00-00T00:00:00Z", "NULL", "infinity", "2026-02-30T12:00:00Z"} {

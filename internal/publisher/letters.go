@@ -235,6 +235,11 @@ func (what *letter) letter(r *cdc.Routed) *deadletter.Letter {
 	if m := what.message; m != nil {
 		d.RecordKey, d.Payload, d.Headers, d.Topic = m.Key, m.Value, m.Headers, m.Topic
 		d.ID = short(m.ID)
+		if r.Payload >= 0 {
+			if _, ok := b.Value(row, r.Payload); !ok {
+				d.Payload = nil // the letter has the row, and not what its table makes of NULL
+			}
+		}
 	} else {
 		f := what.refused
 		d.RecordKey, d.ID = f.Key, short(f.EventID)
