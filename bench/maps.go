@@ -9,24 +9,28 @@ import (
 // mapsResult has, for each way to make records, the rate of a drain as a part of that of the native one on the same rows.
 type mapsResult map[string]float64
 
-// mappings are tables and routes that cost more than the native ones do, and what is to be reached.
-var mappings = []struct {
+// mapping is a table with routes that costs more than the native one does.
+type mapping struct {
 	name, what, table, routes string
 	reach                     float64
-}{
-	{"rules", "ten rules", "", strings.Repeat("unused, match: {aggregate_type: Invoice, tenant_id: eu-.*}}, {topic: ", 9), 0.9},
-	{"paths", "parts by JSON paths", `, columns: {event_id: event_id, aggregate_type: aggregate_type, aggregate_id: {json: payload, path: $.order},
+}
+
+func mappings() []mapping {
+	return []mapping{
+		{"rules", "ten rules", "", strings.Repeat("unused, match: {aggregate_type: Invoice, tenant_id: eu-.*}}, {topic: ", 9), 0.9},
+		{"paths", "parts by JSON paths", `, columns: {event_id: event_id, aggregate_type: aggregate_type, aggregate_id: {json: payload, path: $.order},
   event_type: {const: OrderPlaced}, tenant_id: {json: payload, path: $.tenant}, payload: payload, occurred_at: occurred_at}`, "", 0.7},
-	{"value", "a value of parts", `, value: [{name: id, column: event_id}, {name: order, json: payload, path: $.order}, {name: at, column: occurred_at}]`, "", 0.7},
-	{"plain", "the format plain", ", format: plain", "", 0.95},
-	{"structured", "the format cloudevents-json", ", format: cloudevents-json", "", 0.7},
+		{"value", "a value of parts", `, value: [{name: id, column: event_id}, {name: order, json: payload, path: $.order}, {name: at, column: occurred_at}]`, "", 0.7},
+		{"plain", "the format plain", ", format: plain", "", 0.95},
+		{"structured", "the format cloudevents-json", ", format: cloudevents-json", "", 0.7},
+	}
 }
 
 // mapped drains the same rows natively and in each of the ways in turn. The first round is not counted.
 func (s *stand) mapped(ctx context.Context, rows, rounds int) (*mapsResult, error) {
 	var slots []string
 	for i := range rounds + 1 {
-		for _, m := range mappings {
+		for _, m := range mappings() {
 			slots = append(slots, fmt.Sprintf("maps_%s_%d", m.name, i), fmt.Sprintf("maps_%s_native_%d", m.name, i))
 		}
 	}
@@ -40,8 +44,8 @@ func (s *stand) mapped(ctx context.Context, rows, rounds int) (*mapsResult, erro
 	}
 	ratios, res := map[string][]float64{}, mapsResult{}
 	for i := range rounds + 1 {
-		for j, m := range mappings {
-			at := 2 * (i*len(mappings) + j)
+		for j, m := range mappings() {
+			at := 2 * (i*len(mappings()) + j)
 			special := func() (drained, error) { return s.drainMapped(ctx, slots[at], m.table, m.routes, rows) }
 			native := func() (drained, error) { return s.drainMapped(ctx, slots[at+1], "", "", rows) }
 			ratio, err := ratioOf(i%2 == 1, special, native)
@@ -79,7 +83,7 @@ func (m *mapsResult) rows(row func(what, found, reach string, ok bool)) {
 	if m == nil {
 		return
 	}
-	for _, of := range mappings {
+	for _, of := range mappings() {
 		ratio := (*m)[of.name]
 		row(of.what+": drain against the native one", fmt.Sprintf("%.2f", ratio), fmt.Sprint(of.reach), ratio >= of.reach)
 	}

@@ -191,10 +191,17 @@ func jobs(binary bool) *cdc.Table {
 		of           cdc.Type
 		text, binary cdc.Form
 	}{
-		{"id", cdc.TypeText, 0, 0}, {"kind", cdc.TypeText, 0, 0}, {"media", cdc.TypeText, 0, 0}, {"note", cdc.TypeText, 0, 0}, {"empty", cdc.TypeText, 0, 0},
-		{"doc", cdc.TypeJSON, cdc.FormText, cdc.FormJSONB}, {"members", cdc.TypeJSON, cdc.FormText, cdc.FormJSONB},
-		{"number", cdc.TypeInteger, cdc.FormText, cdc.FormInt}, {"paid", cdc.TypeBool, cdc.FormBool, cdc.FormBool},
-		{"raw", cdc.TypeBytes, cdc.FormHex, cdc.FormBytes}, {"at", cdc.TypeLocalTime, cdc.FormTimestampText, cdc.FormLocalMicros2000},
+		{"id", cdc.TypeText, 0, 0},
+		{"kind", cdc.TypeText, 0, 0},
+		{"media", cdc.TypeText, 0, 0},
+		{"note", cdc.TypeText, 0, 0},
+		{"empty", cdc.TypeText, 0, 0},
+		{"doc", cdc.TypeJSON, cdc.FormText, cdc.FormJSONB},
+		{"members", cdc.TypeJSON, cdc.FormText, cdc.FormJSONB},
+		{"number", cdc.TypeInteger, cdc.FormText, cdc.FormInt},
+		{"paid", cdc.TypeBool, cdc.FormBool, cdc.FormBool},
+		{"raw", cdc.TypeBytes, cdc.FormHex, cdc.FormBytes},
+		{"at", cdc.TypeLocalTime, cdc.FormTimestampText, cdc.FormLocalMicros2000},
 	} {
 		form := c.text
 		if binary {
@@ -369,7 +376,7 @@ func (j *job) message(s *record.Shape, payload *outbox.Part, null outbox.NullPay
 		members := map[string]any{}
 		for i := range s.Value {
 			v := j.value(&s.Value[i].Part)
-			if v == (any)(bad{}) {
+			if v == any(bad{}) {
 				return nil
 			}
 			members[s.Value[i].Name] = v
@@ -408,7 +415,7 @@ func (j *job) message(s *record.Shape, payload *outbox.Part, null outbox.NullPay
 				return nil
 			}
 			event["data"] = data
-		case v == (any)(bad{}):
+		case v == any(bad{}):
 			return nil
 		case payload.Column == "raw":
 			event["data_base64"] = v
