@@ -6,8 +6,13 @@ import (
 	"strings"
 )
 
-// mapsResult has, for each way to make records, the rate of a drain as a part of that of the native one on the same rows.
-type mapsResult map[string]float64
+// mapsResult has, for each way to make records, the drain as a part of the native one on the same rows.
+type mapsResult map[string]mappedDrain
+
+type mappedDrain struct {
+	Rate float64 `json:"rate"`
+	CPU  float64 `json:"cpu"`
+}
 
 // mapping is a table with routes that costs more than the native one does.
 type mapping struct {
@@ -26,44 +31,53 @@ func mappings() []mapping {
 	}
 }
 
-// mapped drains the same rows natively and in each of the ways in turn. The first round is not counted.
+// mapped drains rows natively and in each of the ways in turn. The first round is not counted.
 func (s *stand) mapped(ctx context.Context, rows, rounds int) (*mapsResult, error) {
-	var slots []string
-	for i := range rounds + 1 {
-		for _, m := range mappings() {
-			slots = append(slots, fmt.Sprintf("maps_%s_%d", m.name, i), fmt.Sprintf("maps_%s_native_%d", m.name, i))
+	res := mapsResult{}
+	for _, m := range mappings() {
+		d, err := s.mapping(ctx, "maps_"+m.name, m, rows, rounds)
+		if err != nil {
+			return nil, err
 		}
+		res[m.name] = d
 	}
-	conn, err := s.database(ctx, "maps", slots...)
+	return &res, nil
+}
+
+func (s *stand) mapping(ctx context.Context, database string, m mapping, rows, rounds int) (res mappedDrain, err error) {
+	var slots []string
+	for i := range 2 * (rounds + 1) {
+		slots = append(slots, fmt.Sprintf("%s_%d", database, i))
+	}
+	conn, err := s.database(ctx, database, slots...)
 	if err != nil {
-		return nil, err
+		return res, err
 	}
 	defer conn.Close(ctx)
 	if err := fill(ctx, conn, rows, 10); err != nil {
-		return nil, err
+		return res, err
 	}
-	ratios, res := map[string][]float64{}, mapsResult{}
+	var rates, cpu []float64
 	for i := range rounds + 1 {
-		for j, m := range mappings() {
-			at := 2 * (i*len(mappings()) + j)
-			special := func() (drained, error) { return s.drainMapped(ctx, slots[at], m.table, m.routes, rows) }
-			native := func() (drained, error) { return s.drainMapped(ctx, slots[at+1], "", "", rows) }
-			ratio, err := ratioOf(i%2 == 1, special, native)
-			if err != nil {
-				return nil, err
-			}
-			if i > 0 {
-				ratios[m.name] = append(ratios[m.name], ratio)
-			}
+		var of, to drained
+		rate, err := ratioOf(i%2 == 1, func() (_ drained, err error) {
+			of, err = s.drainMapped(ctx, database, slots[2*i], m.table, m.routes, rows)
+			return of, err
+		}, func() (_ drained, err error) {
+			to, err = s.drainMapped(ctx, database, slots[2*i+1], "", "", rows)
+			return to, err
+		})
+		if err != nil {
+			return res, err
+		}
+		if i > 0 {
+			rates, cpu = append(rates, rate), append(cpu, of.CPUPerEvent/to.CPUPerEvent)
 		}
 	}
-	for name, list := range ratios {
-		res[name] = median(list)
-	}
-	return &res, dropSlots(ctx, conn, slots)
+	return mappedDrain{median(rates), median(cpu)}, dropSlots(ctx, conn, slots)
 }
 
-func (s *stand) drainMapped(ctx context.Context, slot, table, routes string, n int) (drained, error) {
+func (s *stand) drainMapped(ctx context.Context, database, slot, table, routes string, n int) (drained, error) {
 	topic, err := s.topic(ctx)
 	if err != nil {
 		return drained{}, err
@@ -71,7 +85,7 @@ func (s *stand) drainMapped(ctx context.Context, slot, table, routes string, n i
 	s.table = table
 	defer func() { s.table = "" }()
 	addr := s.listen()
-	path, err := s.configure("maps", slot, routes+topic, addr)
+	path, err := s.configure(database, slot, routes+topic, addr)
 	if err != nil {
 		return drained{}, err
 	}
@@ -84,7 +98,7 @@ func (m *mapsResult) rows(row func(what, found, reach string, ok bool)) {
 		return
 	}
 	for _, of := range mappings() {
-		ratio := (*m)[of.name]
-		row(of.what+": drain against the native one", fmt.Sprintf("%.2f", ratio), fmt.Sprint(of.reach), ratio >= of.reach)
+		d := (*m)[of.name]
+		row(of.what+": drain against the native one", fmt.Sprintf("%.2f (%.2f of its CPU)", d.Rate, d.CPU), fmt.Sprint(of.reach), d.Rate >= of.reach)
 	}
 }
