@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/outbox"
+	"github.com/cdc-relay/cdc-relay/internal/record"
 	"github.com/cdc-relay/cdc-relay/internal/router"
 )
 
@@ -33,6 +35,14 @@ func BenchmarkRoute(b *testing.B) {
 	only.Tables[0].Only = map[string]string{"tenant_id": "acme|globex"}
 	b.Run("only", func(b *testing.B) { benchRoute(b, only, binaryTable(), binaryRow(full.without("topic"))) })
 	b.Run("few_columns", func(b *testing.B) { benchRoute(b, options(), binaryTable(), binaryRow(least)) })
+	for name, shape := range map[string]*record.Shape{
+		"plain": {Format: record.FormatPlain}, "structured": {Format: record.FormatCloudEventsJSON},
+		"value": {Value: []record.Field{{Name: "id", Part: outbox.Of("event_id")}, {Name: "at", Part: outbox.Of("occurred_at")}, {Name: "key", Part: outbox.Of("aggregate_id")}}},
+	} {
+		o := options()
+		o.Tables[0].Shape = shape
+		b.Run(name, func(b *testing.B) { benchRoute(b, o, binaryTable(), binaryRow(full.with("content_type", "text/plain").without("topic"))) })
+	}
 	b.Run("bytea_as_hex", func(b *testing.B) {
 		table := native()
 		setForm(table, "payload", cdc.FormHex)
