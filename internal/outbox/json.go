@@ -68,16 +68,16 @@ func (r *Row) appendValue(dst []byte, a *Accessor) ([]byte, *Fault) {
 		return append(dst, value...), f
 	}
 	text, f := r.Text(a)
-	if a.typ != cdc.TypeJSON && a.typ != cdc.TypeBool && !r.IsJSON(text) || text == nil {
+	if text == nil || a.typ != cdc.TypeJSON && a.typ != cdc.TypeBool && !r.IsJSON(text) {
 		return appendString(dst, text), f
 	}
 	return append(dst, text...), f
 }
 
-// IsJSON reports whether a text is one JSON value in UTF-8. A name may stand twice in it.
+// IsJSON reports whether a text is a JSON value, as a document has to be: names may stand twice, and an escape may be half a surrogate.
 func (r *Row) IsJSON(text []byte) bool {
 	whole := document{root: node{value: -1}}
-	return ValidText(text) && r.checked.read(&whole, text) == nil
+	return ValidText(text) && r.checker.read(&whole, text) == nil
 }
 
 // appendString appends valid UTF-8 as a string; null for nil.

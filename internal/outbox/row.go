@@ -35,7 +35,7 @@ type Row struct {
 	stamp []byte     // see Sequence: what its transaction's rows share
 
 	documents []read // of the row, by their index in the plan
-	checked   reader // see [Row.IsJSON]
+	checker   reader // of values that are no document of the plan
 	texts     [][]byte
 }
 
@@ -51,7 +51,7 @@ type read struct {
 // batch to batch.
 func (r *Row) Start(p *Plan, b *cdc.Batch, scratch []byte) {
 	*r = Row{
-		Scratch: scratch, Draft: r.Draft[:0], plan: p, batch: b, tx: -1, texts: r.texts, checked: r.checked,
+		Scratch: scratch, Draft: r.Draft[:0], plan: p, batch: b, tx: -1, texts: r.texts, checker: r.checker,
 		documents: slices.Grow(r.documents[:0], len(p.documents))[:len(p.documents)],
 	}
 	for i := range r.documents {
