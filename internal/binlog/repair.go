@@ -71,6 +71,9 @@ func (r *Repair) Lead(ctx context.Context, load cdc.Resumer) (g repair.Ground, e
 			return g, err
 		}
 		r.readers = append(r.readers, t)
+		if err := t.Here(r.here(ctx, &sv)); err != nil {
+			return g, err
+		}
 		g.Tables, g.Probes = append(g.Tables, t), append(g.Probes, t)
 	}
 	if r.opts.Where != "" {
@@ -93,7 +96,7 @@ func (r *Repair) pick(ctx context.Context, db *sql.DB, sv *server, g *repair.Gro
 	reading := r.opts.Options.Options
 	reading.DSN = r.opts.ReadDSN
 	g.Next = cdc.Progress{}
-	g.Next.Position, err = mysql.Together(ctx, reading, r.readers, func() (cdc.Position, error) {
+	g.Next.Position, err = mysql.Together(ctx, reading, r.readers, r.here(ctx, sv), func() (cdc.Position, error) {
 		executed, _, err := mysql.ReadGTIDs(ctx, db, sv.flavor)
 		if err != nil {
 			return "", err
@@ -113,6 +116,12 @@ func (r *Repair) pick(ctx context.Context, db *sql.DB, sv *server, g *repair.Gro
 		}
 	}
 	return nil
+}
+
+// here returns an error if a connection leads to another server than the relay's: rows would be lost that it does not have yet, or
+// published twice.
+func (r *Repair) here(ctx context.Context, sv *server) func(*sql.Conn) error {
+	return func(conn *sql.Conn) error { return r.src.leader.Here(ctx, conn, sv.source) }
 }
 
 // judge says what the checkpoint is worth, and where the binlog goes on.

@@ -129,6 +129,20 @@ func lockHolder(ctx context.Context, db querier, name string) (int64, error) {
 	return id.Int64, err
 }
 
+// Here returns an error if a connection leads to another server than the one on which this relay leads: what one of them shows, and the
+// position of the other, are not of the same moment.
+func (s *Leader) Here(ctx context.Context, conn querier, id cdc.Source) error {
+	holder, err := lockHolder(ctx, conn, nameOfLock(id))
+	switch {
+	case err != nil || s.lock != nil && holder == s.lock.id:
+		return err
+	case s.Lost():
+		return errors.New("the lock of the leader is lost")
+	}
+	return cdc.ConfigError("other_server", "give the connection string of the owner on the server of source.mysql.dsn, or leave it out if the relay's user may read the tables",
+		"the connection string of the owner (--owner-dsn or CDC_RELAY_OWNER_DSN) leads to another server than source.mysql.dsn, and the rows of one server do not match the position of another")
+}
+
 // Idle returns an error while a relay leads, which would save its own position over one that was set by hand.
 func Idle(ctx context.Context, d *Database, o Options) error {
 	name := nameOfLock(d.Source(o))

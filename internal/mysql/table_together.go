@@ -26,8 +26,8 @@ const (
 // Together begins a transaction in each reader whose snapshot shows exactly what is before the position that read returns. MySQL shows a
 // commit before its GTID is in gtid_executed, and does not tell which position a snapshot has. So a lock keeps writers out of the tables
 // meanwhile: for milliseconds, and while a transaction that has written to them is open, but not for more than a second at a time. It
-// takes the right LOCK TABLES. The snapshots end with [TableReader.EndSnapshot].
-func Together(ctx context.Context, o Options, readers []*TableReader, read func() (cdc.Position, error), log *slog.Logger) (at cdc.Position, err error) {
+// takes the right LOCK TABLES. The snapshots end with [TableReader.EndSnapshot]. locked is called with the session that has the lock.
+func Together(ctx context.Context, o Options, readers []*TableReader, locked func(*sql.Conn) error, read func() (cdc.Position, error), log *slog.Logger) (at cdc.Position, err error) {
 	cfg, err := o.Endpoint(ctx)
 	if err != nil {
 		return "", err
@@ -43,6 +43,9 @@ func Together(ctx context.Context, o Options, readers []*TableReader, read func(
 	}
 	defer func() { _ = conn.Close() }()
 	if err := lockTables(ctx, conn, readers, log); err != nil {
+		return "", err
+	}
+	if err := locked(conn); err != nil {
 		return "", err
 	}
 	for _, t := range readers {
@@ -91,6 +94,9 @@ func lockTables(ctx context.Context, conn *sql.Conn, readers []*TableReader, log
 		}
 	}
 }
+
+// Here returns the error of a function that gets the reader's connection.
+func (t *TableReader) Here(here func(*sql.Conn) error) error { return here(t.conn) }
 
 // EndSnapshot ends the transaction of [Together].
 func (t *TableReader) EndSnapshot(ctx context.Context) error {
