@@ -96,7 +96,12 @@ func (r *Repair) pick(ctx context.Context, db *sql.DB, sv *server, g *repair.Gro
 	reading := r.opts.Options.Options
 	reading.DSN = r.opts.ReadDSN
 	g.Next = cdc.Progress{}
-	g.Next.Position, err = mysql.Together(ctx, reading, r.readers, r.here(ctx, sv), func() (cdc.Position, error) {
+	g.Next.Position, err = mysql.Together(ctx, reading, r.readers, func(conn *sql.Conn) error {
+		if err := r.here(ctx, sv)(conn); err != nil || sv.flavor != cdc.MariaDB {
+			return err
+		}
+		return mysql.NonePrepared(ctx, conn)
+	}, func() (cdc.Position, error) {
 		executed, _, err := mysql.ReadGTIDs(ctx, db, sv.flavor)
 		if err != nil {
 			return "", err

@@ -1,6 +1,7 @@
 package commands
 
 import (
+	"context"
 	"testing"
 
 	"github.com/cdc-relay/cdc-relay/internal/testenv"
@@ -28,4 +29,16 @@ func TestBackfillFromAnotherServer(t *testing.T) {
 		s.says(3, "no checkpoint", "check")
 		s.says(0, "published 1 row", "setup", "--backfill", "--where", "1 = 1", "--owner-dsn", "root@tcp("+s.addr()+")/"+s.name)
 	})
+}
+
+// MariaDB releases the table when the session of a prepared transaction ends. Its rows are in the binlog then, and not in the table.
+func TestBackfillWaitsForPreparedTransactions(t *testing.T) {
+	t.Parallel()
+	s := newMySQLSite(t, testenv.MariaDBFlavor).more()
+	s.sql("XA START 'backfill'; INSERT INTO more VALUES (2, 'Paid', '{}', '2026-01-02'); XA END 'backfill'; XA PREPARE 'backfill'")
+	t.Cleanup(func() { _ = s.mysql.Exec(context.WithoutCancel(t.Context()), "", "XA ROLLBACK 'backfill'") }) // other tests share the server
+	s.config += "startup_timeout: 10s\n"
+	s.says(1, `XA RECOVER shows "backfill"`, "setup", "--backfill", "--where", "1 = 1")
+	s.sql("XA COMMIT 'backfill'")
+	s.replace("startup_timeout: 10s\n", "").says(0, "published 2 rows", "setup", "--backfill", "--where", "1 = 1")
 }
