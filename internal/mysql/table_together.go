@@ -15,17 +15,20 @@ import (
 )
 
 const (
-	// togetherWait is how long a lock on the tables is waited for at a time, in seconds: writers wait behind it.
+	// togetherWait is how long the lock on each of the tables is waited for at a time, in seconds: writers wait behind it.
 	togetherWait = 1
 	// togetherPause is how long it leaves the tables alone then.
 	togetherPause = 200 * time.Millisecond
 	// togetherPatience is how long it is tried.
 	togetherPatience = time.Minute
+	// togetherTimeout is how long the server waits for the next statement, in seconds, before it unlocks the tables: so long writers
+	// wait for a machine that is frozen, or gone.
+	togetherTimeout = 3
 )
 
 // Together begins a transaction in each reader whose snapshot shows exactly what is before the position that read returns. MySQL shows a
 // commit before its GTID is in gtid_executed, and does not tell which position a snapshot has. So a lock keeps writers out of the tables
-// meanwhile: for milliseconds, and while a transaction that has written to them is open, but not for more than a second at a time. It
+// meanwhile: for milliseconds, and while a transaction that has written to them is open, but not for more than a second for each table at a time. It
 // takes the right LOCK TABLES. The snapshots end with [TableReader.EndSnapshot]. locked is called with the session that has the lock.
 func Together(ctx context.Context, o Options, readers []*TableReader, locked func(*sql.Conn) error, read func() (cdc.Position, error), log *slog.Logger) (at cdc.Position, err error) {
 	cfg, err := o.Endpoint(ctx)
@@ -68,7 +71,7 @@ func lockTables(ctx context.Context, conn *sql.Conn, readers []*TableReader, log
 	for i, t := range readers {
 		names[i] = t.sql + " READ"
 	}
-	if _, err := conn.ExecContext(ctx, fmt.Sprintf("SET SESSION lock_wait_timeout = %d", togetherWait)); err != nil {
+	if _, err := conn.ExecContext(ctx, fmt.Sprintf("SET SESSION lock_wait_timeout = %d, SESSION wait_timeout = %d", togetherWait, togetherTimeout)); err != nil {
 		return fmt.Errorf("lock the tables: %w", err)
 	}
 	for began := time.Now(); ; {

@@ -1,7 +1,9 @@
 package commands
 
 import (
+	"bytes"
 	"context"
+	"strings"
 	"testing"
 
 	"github.com/cdc-relay/cdc-relay/internal/testenv"
@@ -41,4 +43,31 @@ func TestBackfillWaitsForPreparedTransactions(t *testing.T) {
 	s.says(1, `XA RECOVER shows "backfill"`, "setup", "--backfill", "--where", "1 = 1")
 	s.sql("XA COMMIT 'backfill'")
 	s.replace("startup_timeout: 10s\n", "").says(0, "published 2 rows", "setup", "--backfill", "--where", "1 = 1")
+}
+
+// The machine freezes, or is gone, while the tables are locked: writers go on after seconds, and the backfill begins again.
+func TestBackfillFreezesWithLockedTables(t *testing.T) {
+	t.Parallel()
+	onMySQL(t, func(s *site) {
+		s.more()
+		proxy := testenv.Proxy(s.t, s.addr())
+		s.replace(s.addr(), proxy.Addr())
+		held := proxy.HoldBack(func(request []byte) bool {
+			return bytes.Contains(request, []byte("START TRANSACTION WITH CONSISTENT SNAPSHOT"))
+		})
+		done := make(chan result, 1)
+		go func() { done <- s.run("setup", "--backfill", "--where", "1 = 1") }()
+		select {
+		case <-held.Caught():
+		case r := <-done:
+			s.t.Fatalf("it has ended before: %s", r)
+		}
+		s.sql("SET lock_wait_timeout = 60; INSERT INTO more VALUES (2, 'Paid', '{}', '2026-01-02')")
+		if err := held.Release(s.t.Context()); err != nil {
+			s.t.Fatal(err)
+		}
+		if r := <-done; r.code != 0 || !strings.Contains(r.stdout, "published 2 rows") {
+			s.t.Error(r)
+		}
+	})
 }
