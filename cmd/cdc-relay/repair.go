@@ -144,6 +144,9 @@ func (a *app) reportRepair(rows *repair.Source, db source.Database, where bool) 
 	if done.LeftOut > 0 {
 		a.printf("left out %s, as tables[].only says of what they hold now\n", display.Plural(int(done.LeftOut), "row"))
 	}
+	if done.Gone > 0 {
+		a.printf("did not find %s: deleted, or given another ID or created_at, before they were read\n", display.Plural(int(done.Gone), "row"))
+	}
 	a.printf("done: position is %s; start `cdc-relay run`\n", source.OrStart(cdc.Position(db.Display(done.Position))))
 	return nil
 }

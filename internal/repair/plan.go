@@ -49,6 +49,8 @@ type Ground struct {
 	Probes []scan.Table
 	// Where is a condition that each row of the gap meets; "": none is known. Exact tells people what it says.
 	Where, Exact string
+
+	picked int64 // how many rows met the condition of [Options]
 }
 
 // gap is what is read.
@@ -109,15 +111,14 @@ func (o *Options) once(ctx context.Context, g *Ground) (gap, error) {
 			"if no relay has published from it, drop it with `cdc-relay teardown` and run the same command again; otherwise leave out --backfill, and publish what is missing by the IDs of the events",
 			"there is a position already, and rows that were committed since would be published twice, by the backfill and by `cdc-relay run`; nothing was published")
 	}
-	rows := int64(0)
 	for _, t := range g.Tables {
 		n, err := t.Count(ctx, scan.Filter{})
 		if err != nil {
 			return gap{}, err
 		}
-		rows += n
+		g.picked += n
 	}
-	return gap{text: fmt.Sprintf("%d rows where %s", rows, o.Where)}, nil
+	return gap{text: fmt.Sprintf("%d rows where %s", g.picked, o.Where)}, nil
 }
 
 // Foreign adds to the error for a checkpoint of another source, which tells nothing about this one, how old the checkpoint is.

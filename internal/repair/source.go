@@ -45,6 +45,8 @@ type Result struct {
 	Rows int64
 	// LeftOut is how many more rows were read that the configuration leaves out.
 	LeftOut int64
+	// Gone is how many rows were picked and not found when they were read.
+	Gone int64
 	// Repeats is how many of them consumers may have already, if Counted: the last event that was published before is known.
 	Repeats  int64
 	Counted  bool
@@ -54,8 +56,9 @@ type Result struct {
 // Result returns what was published so far.
 func (s *Source) Result() Result {
 	out := s.leftOut.Load()
-	rows := s.rows.Load() - out
-	return Result{rows, out, min(rows, s.repeats.Load()), !s.gap.behind.IsZero(), s.ground.Next.Position}
+	read := s.rows.Load()
+	rows := read - out
+	return Result{rows, out, max(0, s.ground.picked-read), min(rows, s.repeats.Load()), !s.gap.behind.IsZero(), s.ground.Next.Position}
 }
 
 // LeftOut counts rows that are not to be published.

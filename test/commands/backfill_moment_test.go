@@ -71,3 +71,28 @@ func TestBackfillFreezesWithLockedTables(t *testing.T) {
 		}
 	})
 }
+
+// A row that is not found any more where the binlog has gone on is counted.
+func TestBackfillCountsRowsThatAreGone(t *testing.T) {
+	t.Parallel()
+	onMySQL(t, func(s *site) {
+		s.more().sql("INSERT INTO more VALUES (2, 'Paid', '{}', '2026-01-02'), (3, 'Paid', '{}', '2026-01-02')")
+		proxy := testenv.Proxy(s.t, s.addr())
+		s.replace(s.addr(), proxy.Addr())
+		held := proxy.HoldBack(func(request []byte) bool { return bytes.Contains(request, []byte("SELECT * FROM (")) })
+		done := make(chan result, 1)
+		go func() { done <- s.run("setup", "--backfill", "--where", "1 = 1") }()
+		select {
+		case <-held.Caught():
+		case r := <-done:
+			s.t.Fatalf("it has ended before: %s", r)
+		}
+		s.sql("DELETE FROM more WHERE id = 2", "UPDATE more SET at = '2026-01-03' WHERE id = 3")
+		if err := held.Release(s.t.Context()); err != nil {
+			s.t.Fatal(err)
+		}
+		if r := <-done; r.code != 0 || !strings.Contains(r.stdout, "published 1 row\ndid not find 2 rows: deleted, or given another ID or created_at") {
+			s.t.Error(r)
+		}
+	})
+}
