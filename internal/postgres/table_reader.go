@@ -55,8 +55,11 @@ type relationOut struct {
 
 // readerSettings make a connection that writes nothing, and that prints values as the connection for replication does. A policy would
 // hide rows.
-const readerSettings = `SET default_transaction_read_only = on; SET statement_timeout = 0; SET idle_in_transaction_session_timeout = 0; SET idle_session_timeout = 0;
-	SET row_security = off; SET bytea_output = hex; SET client_encoding = 'UTF8'; SET application_name = 'cdc-relay reader'`
+const readerSettings = NoTimeouts + `; SET default_transaction_read_only = on; SET row_security = off; SET bytea_output = hex; SET client_encoding = 'UTF8'; SET application_name = 'cdc-relay reader'`
+
+// NoTimeouts has the server end neither statements nor the session, whatever the role's settings are.
+const NoTimeouts = `SELECT set_config(name, '0', false) FROM pg_settings
+	WHERE name IN ('statement_timeout', 'transaction_timeout', 'idle_in_transaction_session_timeout', 'idle_session_timeout')`
 
 // OpenTable connects to read a table. The caller closes it.
 func OpenTable(ctx context.Context, o Options, r ReadOptions) (*TableReader, error) {

@@ -197,7 +197,7 @@ func (r *Repair) makeSlot(ctx context.Context, sv *server) (snapshot string, err
 		return made.SnapshotName, err
 	case waiting.Err() != nil && ctx.Err() == nil:
 		return "", cdc.Stop(cdc.ClassRuntime, "slot_waits", fmt.Errorf("create slot %q: PostgreSQL was not done after %s%s", slot, postgres.ExecTimeout, r.lock.Oldest(ctx)),
-			"end that transaction, or wait for its end, and run the same `cdc-relay repair` again")
+			"end the transactions that were open then, also prepared ones, or wait for their end, and run the same command again")
 	}
 	return "", postgres.ReplicationError(err, slot)
 }
@@ -233,7 +233,9 @@ func (r *Repair) keepOthersOut(ctx context.Context) (err error) {
 	if !alone {
 		return fmt.Errorf("%w: it holds the advisory lock of slot %q", cdc.ErrStandby, r.opts.Slot)
 	}
-	_, err = r.lock.Conn.Exec(ctx, "SELECT set_config(name, '0', false) FROM unnest(ARRAY['statement_timeout', 'idle_in_transaction_session_timeout', 'idle_session_timeout']) AS name")
+	if _, err = r.lock.Conn.Exec(ctx, postgres.NoTimeouts); err == nil {
+		_, err = r.ss.repl.Exec(ctx, postgres.NoTimeouts).ReadAll() // the snapshot of the slot ends with its session
+	}
 	if err != nil {
 		return fmt.Errorf("prepare the connection: %w", err)
 	}

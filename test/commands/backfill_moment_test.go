@@ -96,3 +96,11 @@ func TestBackfillCountsRowsThatAreGone(t *testing.T) {
 		}
 	})
 }
+
+// The role's settings do not end the session that keeps the snapshot.
+func TestBackfillWithImpatientRole(t *testing.T) {
+	t.Parallel()
+	s := newSite(t).more()
+	s.sql("ALTER DATABASE "+s.name+" SET idle_in_transaction_session_timeout = '1ms'", "INSERT INTO more SELECT i, 'Paid', '{}', '2026-01-02' FROM generate_series(2, 3000) i")
+	s.says(0, "published 3000 rows", "setup", "--backfill", "--where", "1 = 1")
+}

@@ -42,7 +42,6 @@ func exemptions() []exemption {
 		{"wal.Finish", "slot", property},
 		{"postgres.failover", "slot", property},
 		{"postgres.ReplicationError/no_slot_free", "slot", "which slot is unused only a person knows; it is not the relay's, which has none yet"},
-		{"wal.makeSlot/slot_waits", "repair", "it is said after a minute, before anything was published or moved; the same command, after an interruption at that moment, runs in TestRepairAfterAKilledOne"},
 		{"binlog.dumpError/binlog_gap#2", "repair", "a server says so only if it purges between the look at what it has and the request; the same command is followed as binlog.resolve/binlog_purged"},
 		{"binlog.take/gtid_mode", "binlog", "servers refuse to send such an event, and then it is binlog.dumpError/gtid_mode"},
 		{"mysql.tableMissing", "setup", "an administrator creates the database first; then it is mysql.tableMissing/table_missing"},
