@@ -228,6 +228,17 @@ func (s *postgresSetup) report(before, after postgres.Survey) {
 	s.Printf("publication %s: %s\n", s.WAL.Publication, said)
 }
 
+// noneUnfinished returns an error while a repair, or a backfill with a condition, has a slot of its own: what is committed between that
+// and one that is made now would be in neither.
+func (s *postgresSetup) noneUnfinished(ctx context.Context, db *postgres.Database) error {
+	left, err := db.Slot(ctx, postgres.RepairSlot(s.WAL.Slot))
+	if err != nil || left == nil {
+		return err
+	}
+	return cdc.PositionError("repair_unfinished", "run the same command again if it was interrupted, or wait for its end; to give it up, "+postgres.FixLeftSlot(s.WAL.Slot),
+		"a repair, or a setup with --backfill and --where, runs or was interrupted, and has slot %q: slot %q gets its position at the end", postgres.RepairSlot(s.WAL.Slot), s.WAL.Slot)
+}
+
 // makeSlot creates the slot, after the publication is committed.
 func (s *postgresSetup) makeSlot(ctx context.Context, db *postgres.Database, slot *postgres.SlotInfo) error {
 	if slot != nil {
@@ -236,6 +247,9 @@ func (s *postgresSetup) makeSlot(ctx context.Context, db *postgres.Database, slo
 	}
 	if s.Where != "" {
 		return nil
+	}
+	if err := s.noneUnfinished(ctx, db); err != nil {
+		return err
 	}
 	if err := db.Patient(ctx); err != nil {
 		return err

@@ -51,6 +51,9 @@ func (t *postgresTeardown) Run(ctx context.Context, ownerDSN source.ConnString) 
 		return err
 	}
 	t.reportSlot(before.Slot)
+	if left, err := db.Slot(ctx, postgres.RepairSlot(t.WAL.Slot)); err == nil && left != nil {
+		t.Printf("slot %s: kept, a repair or backfill runs or was interrupted; %s\n", postgres.RepairSlot(t.WAL.Slot), postgres.FixLeftSlot(t.WAL.Slot))
+	}
 	if err := t.dropObjects(ctx, ownerDSN, before, statementsFor(steps, outbox.RunnerOwner)); err != nil {
 		return err
 	}

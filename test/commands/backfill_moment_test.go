@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/cdc-relay/cdc-relay/internal/cdctest"
 	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
 
@@ -103,4 +104,24 @@ func TestBackfillWithImpatientRole(t *testing.T) {
 	s := newSite(t).more()
 	s.sql("ALTER DATABASE "+s.name+" SET idle_in_transaction_session_timeout = '1ms'", "INSERT INTO more SELECT i, 'Paid', '{}', '2026-01-02' FROM generate_series(2, 3000) i")
 	s.says(0, "published 3000 rows", "setup", "--backfill", "--where", "1 = 1")
+}
+
+// A slot that is made while a backfill runs, or was interrupted, would leave out what is committed between the two slots.
+func TestSetupBesideUnfinishedBackfill(t *testing.T) {
+	t.Parallel()
+	s := newSite(t).more()
+	s.replace("postgres: {", "postgres: {slot: unfinished, ")
+	left := "SELECT pg_create_logical_replication_slot('unfinished_repair', 'pgoutput')"
+	s.sql(left)
+	said := s.says(5, `has slot "unfinished_repair"`, "setup")
+	s.says(0, "slot unfinished_repair: kept", "teardown")
+	s.says(0, "published 1 row", "setup", "--backfill", "--where", "1 = 1")
+	s.says(0, "dropped", "teardown")
+	s.sql(left)
+	drop, err := cdctest.Printed(said, "SELECT pg_drop_replication_slot")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.sql(drop).says(0, "slot unfinished: created", "setup")
+	s.says(0, "dropped", "teardown")
 }
