@@ -41,7 +41,9 @@ func BenchmarkRoute(b *testing.B) {
 	} {
 		o := options()
 		o.Tables[0].Shape = shape
-		b.Run(name, func(b *testing.B) { benchRoute(b, o, binaryTable(), binaryRow(full.with("content_type", "text/plain").without("topic"))) })
+		b.Run(name, func(b *testing.B) {
+			benchRoute(b, o, binaryTable(), binaryRow(full.with("content_type", "text/plain").without("topic")))
+		})
 	}
 	b.Run("bytea_as_hex", func(b *testing.B) {
 		table := native()
