@@ -3,6 +3,7 @@ package draft_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -156,7 +157,7 @@ func TestNoColumnCanBeTheID(t *testing.T) {
 	}
 }
 
-// Whatever a table's columns are called, the configuration is valid, and the rows have what it needs.
+// Whatever a table and its columns are called, the configuration is valid, the rows have what it needs, and it has a topic for them.
 func TestEveryDraftIsValid(t *testing.T) {
 	words := []string{
 		"id", "ID", "event", "type", "yes", "null", "payload", "headers", "metadata", "event_metadata", "tenant", "topic", "key", "created_at", "status", "name",
@@ -194,7 +195,7 @@ func valid(text string, tables []*cdc.Table) error {
 	if err != nil {
 		return err
 	}
-	o := router.Options{}
+	o := router.Options{Malformed: cdc.PolicyDrop}
 	for i, t := range tables {
 		layout, err := outbox.Mapped(c.Tables[i].Columns.Parts())
 		if err != nil {
@@ -210,6 +211,14 @@ func valid(text string, tables []*cdc.Table) error {
 		if err == nil {
 			err = r.Check(t)
 		}
+		if err == nil {
+			err = r.Route(ones(t), new(cdc.Routed))
+		}
 	}
 	return err
+}
+
+// ones is a row with 1 in all columns, which has a topic and may be malformed.
+func ones(t *cdc.Table) *cdc.Batch {
+	return &cdc.Batch{Table: t, Arena: []byte("1"), Spans: slices.Repeat([]cdc.Span{{Len: 1}}, len(t.Columns)), Txs: []cdc.Tx{{}}}
 }

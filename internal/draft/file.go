@@ -134,7 +134,18 @@ func (f *File) routes(b *strings.Builder) {
 	if some(func(t *Table) bool { return t.has(outbox.AggregateType) }) {
 		b.WriteString("  - match: {aggregate_type: \".+\"}\n    " + byType + " # as Debezium's outbox event router does\n")
 	}
+	for i := range f.Tables {
+		if t := &f.Tables[i]; topicName(t.bare) != t.bare {
+			fmt.Fprintf(b, "  - match: {table: %s}\n    topic: %s # without what a topic's name cannot have\n",
+				quoted(regexp.QuoteMeta(t.bare)), quoted("outbox.event."+topicName(t.bare)))
+		}
+	}
 	b.WriteString("  - topic: \"outbox.event.${table}\"\n")
+}
+
+// topicName is a table's name with an underscore for each character that a topic cannot have.
+func topicName(table string) string {
+	return regexp.MustCompile(`[^A-Za-z0-9._-]`).ReplaceAllString(table, "_")
 }
 
 // written is a part in YAML.

@@ -20,6 +20,8 @@ type Table struct {
 	State, Unused []string
 	// Generated are columns that the WAL does not have.
 	Generated []string
+
+	bare string // the name without its schema
 }
 
 // Part is what a part of an event is made of.
@@ -191,7 +193,7 @@ func (g *guess) document() string {
 
 // draft returns what was found.
 func (g *guess) draft(name string) Table {
-	t := Table{Name: name}
+	t := Table{Name: name, bare: g.table.Name}
 	for role, part := range g.found {
 		if part == nil {
 			continue
