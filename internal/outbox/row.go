@@ -50,6 +50,9 @@ type read struct {
 // Start goes before the first row of b, whose schema is that of p. Values are rendered into scratch. What else the row needs it keeps from
 // batch to batch.
 func (r *Row) Start(p *Plan, b *cdc.Batch, scratch []byte) {
+	if cap(r.Draft) > maxDraft {
+		r.Draft = nil
+	}
 	*r = Row{
 		Scratch: scratch, Draft: r.Draft[:0], plan: p, batch: b, tx: -1, texts: r.texts, checker: r.checker,
 		documents: slices.Grow(r.documents[:0], len(p.documents))[:len(p.documents)],
@@ -58,6 +61,9 @@ func (r *Row) Start(p *Plan, b *cdc.Batch, scratch []byte) {
 		r.documents[i].row = 0
 	}
 }
+
+// maxDraft is the largest draft that is kept from batch to batch: one huge row must not stay in memory for ever.
+const maxDraft = 1 << 20
 
 // Move goes on to a row, at or behind the last one.
 func (r *Row) Move(at int) {

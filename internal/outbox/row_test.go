@@ -277,3 +277,22 @@ func lookedUp(t *testing.T, doc []byte) []byte {
 	}
 	return append([]byte{}, text...)
 }
+
+// One huge value does not stay in memory, and the draft of others is used again.
+func TestDraftIsKeptUnlessHuge(t *testing.T) {
+	b := rowsOf("id type data", []string{"1", "a", "x"})
+	layout, err := outbox.Mapped(map[string]outbox.Part{"event_id": outbox.Of("id"), "event_type": outbox.Of("type"), "payload": outbox.Of("data")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := layout.Plan(b.Table, "tables[0]")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for size, kept := range map[int]bool{1000: true, 2 << 20: false} {
+		r := outbox.Row{Draft: make([]byte, size)}
+		if r.Start(p, b, nil); cap(r.Draft) > 0 != kept {
+			t.Errorf("of %d bytes %d are kept", size, cap(r.Draft))
+		}
+	}
+}
