@@ -10,6 +10,7 @@ import (
 // The headers that others read; see [Read].
 const (
 	headerID            = "ce_id"
+	headerSpecVersion   = "ce_specversion"
 	headerType          = "ce_type"
 	headerAggregateType = "ce_aggregatetype"
 	headerTenant        = "ce_tenant"
@@ -39,7 +40,7 @@ type attribute struct {
 func newCloudEvents(c content, p *outbox.Plan, source []byte) *cloudEvents {
 	return &cloudEvents{
 		content:    c,
-		first:      []cdc.Header{{Key: []byte(headerID)}, {Key: []byte("ce_specversion"), Value: []byte("1.0")}, {Key: []byte("ce_source"), Value: source}},
+		first:      []cdc.Header{{Key: []byte(headerID)}, {Key: []byte(headerSpecVersion), Value: []byte("1.0")}, {Key: []byte("ce_source"), Value: source}},
 		attributes: newAttributes(p),
 		sequence:   []byte(headerSequence), commitTime: []byte(headerCommitTime),
 	}

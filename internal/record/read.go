@@ -42,7 +42,7 @@ func (s *Shape) header(part *outbox.Part) string {
 // table counts whose records have the ID that this record has.
 func Read(headers map[string]string, value []byte, plain []Names) Attributes {
 	var a Attributes
-	if headers[headerID] == "" {
+	if headers[headerSpecVersion] == "" { // a member of the column of headers may be called ce_id
 		mediaType, _, _ := strings.Cut(headers[outbox.HeaderContentType], ";")
 		if strings.EqualFold(mediaType, mediaTypeJSON) && json.Unmarshal(value, &a) == nil {
 			return a
