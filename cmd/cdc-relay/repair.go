@@ -98,6 +98,7 @@ func (a *app) repair(ctx context.Context, o repair.Options, owner ownerFlag) err
 	if err != nil {
 		return err
 	}
+	o.Display = db.Display
 	rows, r, closeStore, err := a.newRepair(ctx, c, db, o, owner, log)
 	if err != nil {
 		return err

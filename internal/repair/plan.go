@@ -20,6 +20,8 @@ type Options struct {
 	Since time.Time
 	// Overlap is how long before that an event may have been created that was committed after it.
 	Overlap time.Duration
+	// Display returns a position as the database prints it.
+	Display func(cdc.Position) string
 }
 
 // Database takes the relay's place in a database.
@@ -85,7 +87,7 @@ func (o *Options) plan(ctx context.Context, g *Ground) (gap, error) {
 	case g.Lost == nil:
 		said := "a run can go on from the position of the slot; no checkpoint is stored, so events before that may be missing if the slot was made again"
 		if p := g.Stored.Progress.Position; p != "" {
-			said = "nothing is lost: a run can go on from " + string(p)
+			said = "nothing is lost: a run can go on from " + o.Display(p)
 		}
 		return gap{}, cdc.Stop(cdc.ClassRuntime, Intact, errors.New(said),
 			"start `cdc-relay run`, or publish older rows with `cdc-relay repair --since TIME` or `cdc-relay repair --all`")
@@ -105,7 +107,7 @@ func (o *Options) plan(ctx context.Context, g *Ground) (gap, error) {
 func (o *Options) once(ctx context.Context, g *Ground) (gap, error) {
 	switch at := g.Stored.Progress; {
 	case g.Lost == nil && at.Position != "" && at.Backfill == o.Where:
-		return gap{}, cdc.Stop(cdc.ClassRuntime, Intact, fmt.Errorf("the rows were published before; a run goes on from %s", at.Position), "start `cdc-relay run`")
+		return gap{}, cdc.Stop(cdc.ClassRuntime, Intact, fmt.Errorf("the rows were published before; a run goes on from %s", o.Display(at.Position)), "start `cdc-relay run`")
 	case !g.Together:
 		return gap{}, cdc.PositionError("position_taken",
 			"if no relay has published from it, drop it with `cdc-relay teardown` and run the same command again; otherwise leave out --backfill, and publish what is missing by the IDs of the events",
