@@ -84,6 +84,8 @@ func (o *Options) plan(ctx context.Context, g *Ground) (gap, error) {
 	case !o.Since.IsZero():
 		from := o.Since.Add(-o.Overlap)
 		return gap{scan.Filter{From: from}, "rows created since " + clock(from) + rests, behind}, nil
+	case g.Stored.Progress.Unfinished() != nil: // the last event that it published says nothing of the rows before it
+		return gap{}, g.Stored.Progress.Unfinished()
 	case g.Lost == nil:
 		said := "a run can go on from the position of the slot; no checkpoint is stored, so events before that may be missing if the slot was made again"
 		if p := g.Stored.Progress.Position; p != "" {

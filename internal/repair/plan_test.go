@@ -53,6 +53,7 @@ func TestGap(t *testing.T) {
 		"everything":          {options: Options{All: true}, ground: ground, says: "all rows"},
 		"since a time":        {options: Options{Since: since}, ground: ground, want: scan.Filter{From: since.Add(-time.Hour)}, says: "no"},
 		"nothing is lost":     {ground: change(func(g *Ground) { g.Lost = nil }), reason: Intact},
+		"backfill began":      {ground: change(func(g *Ground) { g.Stored.Progress.Backfill = "x" }), reason: "backfill_unfinished"},
 		"by transaction":      {ground: change(func(g *Ground) { g.Where, g.Exact = "x", "exact" }), want: scan.Filter{Where: "x"}, says: "exact"},
 		"IDs used up":         {ground: change(func(g *Ground) { g.Exact = "all of them" }), says: "all of them"},
 		"last event":          {ground: ground, want: scan.Filter{From: published.Add(-time.Hour)}, says: "open for longer than 1h0m0s"},

@@ -73,6 +73,36 @@ func TestBackfillFreezesWithLockedTables(t *testing.T) {
 	})
 }
 
+// A backfill that was killed has published some of the rows. A repair behind the last of them would publish what the poller has, too.
+func TestRepairBehindUnfinishedBackfill(t *testing.T) {
+	t.Parallel()
+	onAll(t, func(s *site) {
+		s.more()
+		proxy := testenv.Proxy(s.t, s.addr())
+		s.replace(s.addr(), proxy.Addr())
+		held := proxy.HoldBack(func(request []byte) bool { return bytes.Contains(request, []byte("SELECT * FROM (")) })
+		cmd := s.command("setup", "--backfill", "--where", "1 = 1")
+		if err := cmd.Start(); err != nil {
+			s.t.Fatal(err)
+		}
+		ended := make(chan error, 1)
+		go func() { ended <- cmd.Wait() }()
+		select {
+		case <-held.Caught():
+			_ = cmd.Process.Kill()
+			<-ended
+		case err := <-ended:
+			s.t.Fatalf("it has ended before: %v", err)
+		}
+		proxy.Cut() // what the server knows of the client
+		if err := proxy.Restore(); err != nil {
+			s.t.Fatal(err)
+		}
+		s.says(5, "was interrupted before it had published all rows", "repair")
+		s.says(0, "published 1 row", "setup", "--backfill", "--where", "1 = 1")
+	})
+}
+
 // A row that is not found any more where the binlog has gone on is counted.
 func TestBackfillCountsRowsThatAreGone(t *testing.T) {
 	t.Parallel()
