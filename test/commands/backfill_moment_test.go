@@ -50,27 +50,33 @@ func TestBackfillWaitsForPreparedTransactions(t *testing.T) {
 func TestBackfillFreezesWithLockedTables(t *testing.T) {
 	t.Parallel()
 	onMySQL(t, func(s *site) {
-		s.more()
-		proxy := testenv.Proxy(s.t, s.addr())
-		s.replace(s.addr(), proxy.Addr())
-		held := proxy.HoldBack(func(request []byte) bool {
-			return bytes.Contains(request, []byte("START TRANSACTION WITH CONSISTENT SNAPSHOT"))
+		r := s.more().heldBackfill("START TRANSACTION WITH CONSISTENT SNAPSHOT", func() {
+			s.sql("SET lock_wait_timeout = 60; INSERT INTO more VALUES (2, 'Paid', '{}', '2026-01-02')")
 		})
-		done := make(chan result, 1)
-		go func() { done <- s.run("setup", "--backfill", "--where", "1 = 1") }()
-		select {
-		case <-held.Caught():
-		case r := <-done:
-			s.t.Fatalf("it has ended before: %s", r)
-		}
-		s.sql("SET lock_wait_timeout = 60; INSERT INTO more VALUES (2, 'Paid', '{}', '2026-01-02')")
-		if err := held.Release(s.t.Context()); err != nil {
-			s.t.Fatal(err)
-		}
-		if r := <-done; r.code != 0 || !strings.Contains(r.stdout, "published 2 rows") {
+		if r.code != 0 || !strings.Contains(r.stdout, "published 2 rows") {
 			s.t.Error(r)
 		}
 	})
+}
+
+// heldBackfill runs a backfill, and calls meanwhile before the server receives a request with that text.
+func (s *site) heldBackfill(text string, meanwhile func()) result {
+	s.t.Helper()
+	proxy := testenv.Proxy(s.t, s.addr())
+	s.replace(s.addr(), proxy.Addr())
+	held := proxy.HoldBack(func(request []byte) bool { return bytes.Contains(request, []byte(text)) })
+	done := make(chan result, 1)
+	go func() { done <- s.run("setup", "--backfill", "--where", "1 = 1") }()
+	select {
+	case <-held.Caught():
+	case r := <-done:
+		s.t.Fatalf("it has ended before: %s", r)
+	}
+	meanwhile()
+	if err := held.Release(s.t.Context()); err != nil {
+		s.t.Fatal(err)
+	}
+	return <-done
 }
 
 // A backfill that was killed has published some of the rows. A repair behind the last of them would publish what the poller has, too.
@@ -108,21 +114,10 @@ func TestBackfillCountsRowsThatAreGone(t *testing.T) {
 	t.Parallel()
 	onMySQL(t, func(s *site) {
 		s.more().sql("INSERT INTO more VALUES (2, 'Paid', '{}', '2026-01-02'), (3, 'Paid', '{}', '2026-01-02')")
-		proxy := testenv.Proxy(s.t, s.addr())
-		s.replace(s.addr(), proxy.Addr())
-		held := proxy.HoldBack(func(request []byte) bool { return bytes.Contains(request, []byte("SELECT * FROM (")) })
-		done := make(chan result, 1)
-		go func() { done <- s.run("setup", "--backfill", "--where", "1 = 1") }()
-		select {
-		case <-held.Caught():
-		case r := <-done:
-			s.t.Fatalf("it has ended before: %s", r)
-		}
-		s.sql("DELETE FROM more WHERE id = 2", "UPDATE more SET at = '2026-01-03' WHERE id = 3")
-		if err := held.Release(s.t.Context()); err != nil {
-			s.t.Fatal(err)
-		}
-		if r := <-done; r.code != 0 || !strings.Contains(r.stdout, "published 1 row\ndid not find 2 rows: deleted, or given another ID or created_at") {
+		r := s.heldBackfill("SELECT * FROM (", func() {
+			s.sql("DELETE FROM more WHERE id = 2", "UPDATE more SET at = '2026-01-03' WHERE id = 3")
+		})
+		if r.code != 0 || !strings.Contains(r.stdout, "published 1 row\ndid not find 2 rows: deleted, or given another ID or created_at") {
 			s.t.Error(r)
 		}
 	})

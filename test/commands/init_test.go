@@ -5,7 +5,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 )
 
@@ -127,19 +126,7 @@ func (s *site) publishes(name string, rows []string) {
 	s.t.Helper()
 	s.config += "http: {listen: \"127.0.0.1:0\"}\nlog: {format: text}\n"
 	s.replace(`"outbox.event.$`, `"`+s.name+`.$`).replace("partitions: 8", "partitions: 1") // others share Kafka
-	relay := s.start()
-	url := relay.leading()
-	s.sql(rows...)
-	want := strings.Count(strings.Join(rows, "\n"), "INSERT INTO")
-	eventually(s.t, func() error {
-		if n := s.status(url).Counters["events_published"]; int(n) < want {
-			return fmt.Errorf("%d of %d events are published", int(n), want)
-		}
-		return nil
-	})
-	if code := relay.signal(syscall.SIGTERM); code != 0 {
-		s.t.Errorf("the relay ended with %d: %q", code, relay.lines)
-	}
+	want := s.relays(rows)
 	var got []string
 	topics := []string{s.name + ".Order", s.name + ".outbox_event"}
 	for _, topic := range topics[:want] {

@@ -38,19 +38,7 @@ func (s *site) layout(name string) {
 	s.t.Helper()
 	script := s.table(name)
 	s.replace("partitions: 3", "partitions: 1").setup()
-	relay := s.start()
-	url := relay.leading()
-	s.sql(script["rows"]...)
-	want := strings.Count(strings.Join(script["rows"], "\n"), "INSERT INTO")
-	eventually(s.t, func() error {
-		if n := s.status(url).Counters["events_published"]; int(n) < want {
-			return fmt.Errorf("%d of %d events are published", int(n), want)
-		}
-		return nil
-	})
-	if code := relay.signal(syscall.SIGTERM); code != 0 {
-		s.t.Errorf("the relay ended with %d: %q", code, relay.lines)
-	}
+	want := s.relays(script["rows"])
 	if n := s.records(s.name); n != want {
 		s.t.Errorf("%d records of %d events", n, want)
 	}
@@ -59,6 +47,25 @@ func (s *site) layout(name string) {
 		got = append(got, text(r))
 	}
 	golden(s.t, filepath.Join("layouts", name+".txt"), strings.ReplaceAll(strings.Join(got, "\n"), s.name, "NAME"))
+}
+
+// relays runs a relay while the rows are written, and returns how many events they are.
+func (s *site) relays(rows []string) (events int) {
+	s.t.Helper()
+	relay := s.start()
+	url := relay.leading()
+	s.sql(rows...)
+	events = strings.Count(strings.Join(rows, "\n"), "INSERT INTO")
+	eventually(s.t, func() error {
+		if n := s.status(url).Counters["events_published"]; int(n) < events {
+			return fmt.Errorf("%d of %d events are published", int(n), events)
+		}
+		return nil
+	})
+	if code := relay.signal(syscall.SIGTERM); code != 0 {
+		s.t.Errorf("the relay ended with %d: %q", code, relay.lines)
+	}
+	return events
 }
 
 func (s *site) file(name string) string {
