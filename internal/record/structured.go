@@ -2,6 +2,7 @@ package record
 
 import (
 	"bytes"
+	"encoding/base64"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -29,10 +30,10 @@ func (*structured) Payload() int { return -1 }
 
 // Encode implements [Encoder].
 func (s *structured) Encode(row *outbox.Row, id []byte, headers []cdc.Header) (value []byte, all []cdc.Header, f *outbox.Fault) {
+	var payload []byte
 	hasData := s.value.fields != nil
 	if !hasData {
-		payload, f := s.value.of(row)
-		if f != nil {
+		if payload, f = s.value.of(row); f != nil {
 			return nil, headers, f
 		}
 		if payload == nil {
@@ -58,7 +59,7 @@ func (s *structured) Encode(row *outbox.Row, id []byte, headers []cdc.Header) (v
 	clear(headers[first:])
 	if hasData {
 		draft = append(draft, ',')
-		if draft, f = s.appendData(draft, row, contentType); f != nil {
+		if draft, f = s.appendData(draft, row, contentType, payload); f != nil {
 			return nil, headers[:first], f
 		}
 	}
@@ -70,23 +71,22 @@ func (s *structured) Encode(row *outbox.Row, id []byte, headers []cdc.Header) (v
 	return value, headers, f
 }
 
-// appendData appends the member that holds the data.
-func (s *structured) appendData(dst []byte, row *outbox.Row, contentType []byte) ([]byte, *outbox.Fault) {
+// appendData appends the member that holds the data: the payload, unless it is an object of parts.
+func (s *structured) appendData(dst []byte, row *outbox.Row, contentType, payload []byte) ([]byte, *outbox.Fault) {
 	const data = `"data":`
-	payload := &s.value.payload
+	a := &s.value.payload
 	switch {
 	case s.value.fields != nil:
 		return s.value.appendObject(append(dst, data...), row)
-	case payload.Content() != outbox.ContentJSON && isJSON(contentType):
-		value, f := row.Bytes(payload)
-		if f == nil && !row.IsJSON(value) {
-			f = outbox.Bad(payload, "is not JSON, which the content type says")
+	case a.Content() != outbox.ContentJSON && isJSON(contentType):
+		if !row.IsJSON(payload) {
+			return dst, outbox.Bad(a, "is not JSON, which the content type says")
 		}
-		return append(append(dst, data...), value...), f
-	case payload.Content() == outbox.ContentBytes:
-		return row.AppendJSON(append(dst, `"data_base64":`...), payload)
+		return append(append(dst, data...), payload...), nil
+	case a.Content() == outbox.ContentBytes:
+		return append(base64.StdEncoding.AppendEncode(append(dst, `"data_base64":"`...), payload), '"'), nil
 	default:
-		return row.AppendJSON(append(dst, data...), payload)
+		return row.AppendJSON(append(dst, data...), a)
 	}
 }
 
