@@ -28,6 +28,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/source"
 	"github.com/cdc-relay/cdc-relay/internal/stages"
 	"github.com/cdc-relay/cdc-relay/internal/stubs"
+	"github.com/cdc-relay/cdc-relay/internal/writeback"
 )
 
 func newRunCommand(a *app) *cobra.Command {
@@ -177,7 +178,8 @@ func wire(ctx context.Context, c *config.Config, db source.Database, o source.Op
 	if err != nil {
 		return relay.Stages{}, nil, nil, err
 	}
-	if s.Maintainer, err = newMaintainer(c, db, position.New(store, stages.PositionOptions(c)).Load, log, reg); err != nil {
+	letters, _ := s.Letters.(*deadletter.Resolver)
+	if s.Maintainer, err = newMaintainer(c, db, position.New(store, stages.PositionOptions(c)).Load, letters, o.Problems, log, reg); err != nil {
 		return relay.Stages{}, nil, nil, err
 	}
 	s.Source, s.Router = src, router
@@ -235,29 +237,42 @@ func newLeftOut(reg prometheus.Registerer, tables []source.Table) func(table str
 }
 
 // maintainers run side by side.
-type maintainers []relay.Maintainer
+type maintainers []func(ctx context.Context, kept relay.Kept)
 
 // Run ends when all have ended.
-func (m maintainers) Run(ctx context.Context) {
+func (m maintainers) Run(ctx context.Context, kept relay.Kept) {
 	var running sync.WaitGroup
-	for _, each := range m {
-		running.Go(func() { each.Run(ctx) })
+	for _, run := range m {
+		running.Go(func() { run(ctx, kept) })
 	}
 	running.Wait()
 }
 
-// newMaintainer returns what looks after the tables; nothing where the configuration leaves them alone.
-func newMaintainer(c *config.Config, db source.Database, load cdc.Loader, log *slog.Logger, reg prometheus.Registerer) (all maintainers, err error) {
+// newMaintainer returns what looks after the tables; nothing where the configuration leaves them alone. letters may be nil.
+func newMaintainer(c *config.Config, db source.Database, load cdc.Loader, letters *deadletter.Resolver, problems *cdc.Problems, log *slog.Logger, reg prometheus.Registerer) (all maintainers, err error) {
 	dsn, err := db.ConnString("")
 	if err != nil {
 		return nil, err
 	}
 	guard := stubs.Guard(c, db, dsn, nil)
 	if c.Partitions != nil {
-		all = append(all, retention.New(retentionOptions(c.Partitions), db.Partitions(dsn, false, load), guard, log, retention.NewMetrics(reg)))
+		m := retention.New(retentionOptions(c.Partitions), db.Partitions(dsn, false, load), guard, log, retention.NewMetrics(reg))
+		all = append(all, func(ctx context.Context, _ relay.Kept) { m.Run(ctx) })
 	}
 	if c.Retention != nil {
-		all = append(all, retention.NewPurger(purgeOptions(c.Retention.Delete), db.Rows(dsn, load), guard, log, reg))
+		p := retention.NewPurger(purgeOptions(c.Retention.Delete), db.Rows(dsn, load), guard, log, reg)
+		all = append(all, func(ctx context.Context, _ relay.Kept) { p.Run(ctx) })
+	}
+	if conditions := db.Conditions(); len(conditions) > 0 {
+		o := writeback.Options{Conditions: conditions, OnDeadLetter: map[string]bool{}, Problems: problems, Letters: func(string) deadletter.Events { return nil }}
+		if letters != nil {
+			o.Letters = letters.Events
+		}
+		for _, t := range db.Tables() {
+			o.OnDeadLetter[t.Name.String()] = t.WriteBack != nil && len(t.WriteBack.OnDeadLetter) > 0
+		}
+		m := writeback.New(o, db.Marks(dsn, ""), log, reg)
+		all = append(all, func(ctx context.Context, kept relay.Kept) { m.Run(ctx, kept) })
 	}
 	return all, nil
 }

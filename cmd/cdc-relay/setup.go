@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"strings"
 
@@ -97,5 +98,13 @@ func (a *app) setup(ctx context.Context, db source.Database, o provision.SetupOp
 	if err := provision.NewSetup(db, o).Run(ctx, dsn); err != nil || !o.Backfill {
 		return err
 	}
-	return a.repair(ctx, repair.Options{All: o.Where == "", Where: o.Where}, owner)
+	if err := a.repair(ctx, repair.Options{All: o.Where == "", Where: o.Where}, owner); err != nil {
+		return err
+	}
+	c, err := a.load()
+	if err != nil {
+		return err
+	}
+	published := cmp.Or(o.Where, "TRUE")
+	return provision.Settle(ctx, c, db, published, a.printf)
 }

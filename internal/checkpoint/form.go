@@ -32,6 +32,7 @@ type form struct {
 	XMin        string     `json:"xmin,omitempty"`
 	Hint        string     `json:"hint,omitempty"`
 	Backfill    string     `json:"backfill,omitempty"`
+	Settled     string     `json:"settled,omitempty"`
 }
 
 type partForm struct {
@@ -81,6 +82,7 @@ func encode(c cdc.Checkpoint) ([]byte, error) {
 		XMin:        c.Progress.XMin,
 		Hint:        c.Progress.Hint,
 		Backfill:    c.Progress.Backfill,
+		Settled:     c.Settled,
 		Generation:  c.Generation,
 		Sequence:    c.Sequence,
 		Fence:       c.Fence,
@@ -148,6 +150,7 @@ func decode(value []byte) (content, error) {
 		Fence:       f.Fence,
 		LastEventID: f.LastEventID,
 		SavedAt:     f.SavedAt,
+		Settled:     f.Settled,
 	}}, nil
 }
 

@@ -69,24 +69,32 @@ func reflectSchema(t *testing.T) *jsonschema.Schema {
 		t.Fatal(err)
 	}
 	r.Mapper = nil
-	part, field := r.Reflect(&config.Part{}), r.Reflect(&config.Field{})
+	part, field, assigned := r.Reflect(&config.Part{}), r.Reflect(&config.Field{}), r.Reflect(&config.Assigned{})
 	r.Mapper = mapType
 	finish(part)
 	finish(field)
+	finish(assigned)
 	field.Version = ""
-	part = &jsonschema.Schema{
-		AnyOf:  []*jsonschema.Schema{{Type: "object", Properties: part.Properties, AdditionalProperties: part.AdditionalProperties}, {Type: "string"}},
-		Extras: map[string]any{"x-short": "column"}, Description: part.Description,
-	}
+	short(part, "column", "string")
+	short(assigned, "value", "string", "number", "boolean")
 	s := r.Reflect(&config.Config{})
 	s.Title = "cdc-relay configuration"
 	finish(s)
 	oneOf(s, "source", "postgres", "mysql")
-	s.Definitions = jsonschema.Definitions{"part": part, "field": field, "reference": {
+	s.Definitions = jsonschema.Definitions{"part": part, "field": field, "assigned": assigned, "reference": {
 		Type: "string", Pattern: refPattern,
 		Description: "A value from the environment or from a file: ${env:NAME}, ${env:NAME:-default} or ${file:PATH}.",
 	}}
 	return s
+}
+
+// short says that a scalar may stand in place of an object with one property.
+func short(s *jsonschema.Schema, property string, types ...string) {
+	forms := []*jsonschema.Schema{{Type: "object", Properties: s.Properties, AdditionalProperties: s.AdditionalProperties}}
+	for _, t := range types {
+		forms = append(forms, &jsonschema.Schema{Type: t})
+	}
+	*s = jsonschema.Schema{AnyOf: forms, Extras: map[string]any{"x-short": property}, Description: s.Description}
 }
 
 // oneOf says that a section holds exactly one of the settings.
@@ -121,6 +129,8 @@ func mapType(t reflect.Type) *jsonschema.Schema {
 		return &jsonschema.Schema{Ref: "#/$defs/part"}
 	case reflect.TypeFor[config.Field]():
 		return &jsonschema.Schema{Ref: "#/$defs/field"}
+	case reflect.TypeFor[config.Assigned]():
+		return &jsonschema.Schema{Ref: "#/$defs/assigned"}
 	case reflect.TypeFor[config.Secret]():
 		return &jsonschema.Schema{Type: "string", Format: "secret", WriteOnly: true}
 	default:
@@ -139,7 +149,7 @@ func finish(s *jsonschema.Schema) {
 			finish(p.Value)
 		}
 	}
-	if s.Type == "object" && s.Properties == nil {
+	if s.Type == "object" && s.Properties == nil && (s.AdditionalProperties == nil || s.AdditionalProperties.Ref == "") {
 		s.AdditionalProperties = &jsonschema.Schema{AnyOf: []*jsonschema.Schema{
 			{Type: "string"}, {Type: "number"}, {Type: "boolean"},
 		}}

@@ -53,6 +53,8 @@ type shape struct {
 	Definitions map[string]*shape `json:"$defs"`
 	// Zero says that a duration may be 0.
 	Zero bool `json:"x-zero"`
+
+	values *shape // of a map, if they are not text
 }
 
 func rootShape() *shape {
@@ -77,6 +79,11 @@ func (s *shape) resolve(definitions map[string]*shape) {
 	}
 	if s.Items != nil {
 		s.Items.resolve(definitions)
+	}
+	var values shape
+	if s.isMap() && json.Unmarshal(s.Additional, &values) == nil && values.Ref != "" {
+		s.values = &values
+		values.resolve(definitions)
 	}
 }
 

@@ -127,6 +127,8 @@ type Table struct {
 	Only map[string]string `yaml:"only,omitempty"`
 	// The time zone (IANA) of the clocks that wrote the table's times whose type has no zone: timestamp, on MySQL DATETIME. Records have them in UTC. A time that clocks show twice is the first; one that they jump over is the moment of the change. For a table with columns. Default: UTC.
 	TimeZone string `yaml:"time_zone,omitempty" jsonschema:"example=Europe/Berlin"`
+	// Mark rows whose event is published, for software that reads a status. Default: the relay writes nothing into the table. See [write-back](operations.md#marking-rows).
+	WriteBack *WriteBack `yaml:"write_back,omitempty" jsonschema_extras:"x-optional=true"`
 }
 
 // Zone is where the clocks were that wrote times without a zone; nil is UTC.

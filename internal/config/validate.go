@@ -30,6 +30,7 @@ func (d *document) validate(c *Config) {
 	d.events(c.Errors.Skip)
 	d.partitions(c.Partitions)
 	d.retention(c)
+	d.writeBack(c)
 	if c.Retry.Initial > c.Retry.Max {
 		d.report("retry.initial", "make it shorter, or retry.max longer", "is longer than retry.max")
 	}

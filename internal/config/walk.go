@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -81,7 +82,7 @@ type keys struct {
 // child returns the shape of a key's value, or nil.
 func (s *shape) child(key string) *shape {
 	if s.isMap() {
-		return &shape{Type: "string"}
+		return cmp.Or(s.values, &shape{Type: "string"})
 	}
 	return s.Properties[key]
 }

@@ -3,6 +3,7 @@ package deadletter
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -75,6 +76,7 @@ func (x *Index) to(l *letter, next state) {
 // letter is one that is not resolved; about 300 bytes with what refers to it.
 type letter struct {
 	id       string
+	table    string
 	place    string
 	order    Order
 	key      *key // nil: it holds nothing
@@ -119,6 +121,31 @@ func NewIndex(opts Options, badMove func(from, to fmt.Stringer), entries map[str
 
 // Len is the number of letters.
 func (x *Index) Len() int { return int(x.size.Load()) }
+
+// Events are the IDs of the events of a table that are dead letters.
+type Events map[string]struct{}
+
+// Has reports whether the event is one of them, or one whose ID begins in the same way: of a long ID letters have the first [maxID] bytes.
+func (e Events) Has(id string) bool {
+	_, ok := e[Short([]byte(id))]
+	return ok
+}
+
+// Events returns the events of a table that have letters.
+func (x *Index) Events(table string) Events {
+	if x.size.Load() == 0 {
+		return nil
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	all := Events{}
+	for id, l := range x.letters {
+		if l.table == table {
+			all[id[:strings.LastIndexByte(id, '@')]] = struct{}{}
+		}
+	}
+	return all
+}
 
 // Full reports whether no event may be accepted any more, because there may be no more letters.
 func (x *Index) Full() bool {
@@ -194,7 +221,7 @@ func (x *Index) Add(id string, e *Entry) {
 // add adds a letter in its first state.
 func (x *Index) add(id string, e *Entry, first state) *letter {
 	l := &letter{
-		state: first, id: id, place: e.Place, order: e.Order, part: e.Partition, blocked: e.Blocked(), attempts: e.Attempts,
+		state: first, id: id, table: e.Table, place: e.Place, order: e.Order, part: e.Partition, blocked: e.Blocked(), attempts: e.Attempts,
 		time: e.Time.Unix(), tried: max(e.Time.Unix(), e.Tried.Unix()),
 	}
 	x.letters[id] = l

@@ -121,6 +121,9 @@ func (r *Resolver) Load(ctx context.Context, id cdc.Source, from cdc.Progress) e
 	return nil
 }
 
+// Events returns the events of a table that have letters. Load precedes it.
+func (r *Resolver) Events(table string) Events { return r.loaded.Load().Events(table) }
+
 // Stuck reports whether the sink accepts nothing behind the batch last, because there may be no more letters.
 func (r *Resolver) Stuck() (last uint64, stuck bool) {
 	x := r.loaded.Load()

@@ -94,12 +94,7 @@ type querier interface {
 
 // explainDelete asks for the plan of a DELETE, which takes the rights that the DELETE does. table is in SQL.
 func explainDelete(ctx context.Context, db querier, table string) error {
-	plan, err := db.QueryContext(ctx, "EXPLAIN DELETE FROM "+table+" WHERE FALSE")
-	if err != nil {
-		return err
-	}
-	defer func() { _ = plan.Close() }()
-	return plan.Err()
+	return explain(ctx, db, "DELETE FROM "+table+" WHERE FALSE")
 }
 
 // MayDelete reports whether the user may delete rows of a table, whose name is in SQL.

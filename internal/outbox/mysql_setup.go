@@ -31,6 +31,8 @@ type MySQLSetupOptions struct {
 	Settings []Setting
 	// Delete lists the tables whose old rows the relay deletes.
 	Delete []Name
+	// Mark lists the columns that the relay sets in rows that are published.
+	Mark []Columns
 	// Records lists the databases that get a table of the relays with dead letters, and Letters what is written there.
 	Records []string
 	Letters []LetterRecord
@@ -75,6 +77,14 @@ func MySQLSetup(o MySQLSetupOptions) (Steps, error) {
 			grants = append(grants, MySQLDeleteGrant(t, o.User))
 		}
 	}
+	for _, c := range o.Mark {
+		if o.User != "" {
+			grants = append(grants, MySQLMarkGrant(c, o.User))
+		}
+	}
+	if len(o.Mark) > 0 && o.User != "" {
+		grants = append(grants, mysqlImageGrant(o.Flavor, o.User))
+	}
 	// Rights on a table can only be granted once it exists, and its owner may not be allowed to grant them.
 	var steps Steps
 	for _, step := range []Step{admin, owner, {RunnerMySQLAdmin, grants}} {
@@ -111,6 +121,22 @@ func mysqlTableGrants(tables []Name, account string) []Statement {
 func MySQLDeleteGrant(table Name, user string) Statement {
 	account, _ := mysqlAccount(user)
 	return Statement{SQL: "GRANT DELETE ON " + table.MySQL() + " TO " + account}
+}
+
+// MySQLMarkGrant lets a valid user mark published rows.
+func MySQLMarkGrant(c Columns, user string) Statement {
+	account, _ := mysqlAccount(user)
+	return Statement{SQL: "GRANT SELECT, UPDATE (" + c.list(QuoteMySQL) + ") ON " + c.Table.MySQL() + " TO " + account}
+}
+
+// mysqlImageGrant lets a valid user set binlog_row_image in its session.
+func mysqlImageGrant(f cdc.Flavor, user string) Statement {
+	account, _ := mysqlAccount(user)
+	right := "SESSION_VARIABLES_ADMIN"
+	if f == cdc.MariaDB {
+		right = "BINLOG ADMIN"
+	}
+	return Statement{Comment: "Not necessary: with it the binlog gets the marked columns of a row, and not the whole row twice.", SQL: "GRANT " + right + " ON *.* TO " + account}
 }
 
 // mysqlAccount returns "user" or "user@host" quoted for SQL. A user name may contain an @, a host may not.

@@ -58,8 +58,24 @@ type SetupOptions struct {
 	Maintain []Name
 	// Delete lists the tables whose old rows the relay deletes.
 	Delete []Name
+	// Mark lists the columns that the relay sets in rows that are published.
+	Mark []Columns
 	// Letters says where the relay keeps dead letters of the tables.
 	Letters []LetterRecord
+}
+
+// Columns are some of a table's.
+type Columns struct {
+	Table Name
+	Names []string
+}
+
+func (c *Columns) list(quote func(string) string) string {
+	quoted := make([]string, len(c.Names))
+	for i, name := range c.Names {
+		quoted[i] = quote(name)
+	}
+	return strings.Join(quoted, ", ")
 }
 
 func (o *SetupOptions) check() error {
@@ -133,6 +149,9 @@ func grants(o *SetupOptions) []Statement {
 	}
 	for _, t := range o.Delete {
 		statements = append(statements, Statement{SQL: "GRANT DELETE ON TABLE " + t.SQL() + " TO " + Quote(o.Role)})
+	}
+	for _, c := range o.Mark {
+		statements = append(statements, Statement{SQL: "GRANT UPDATE (" + c.list(Quote) + ") ON TABLE " + c.Table.SQL() + " TO " + Quote(o.Role)})
 	}
 	if len(o.Letters) > 0 {
 		statements = append(statements, Statement{SQL: "GRANT USAGE ON SCHEMA " + partitionSchema + " TO " + Quote(o.Role)})

@@ -78,6 +78,7 @@ func (c *check) checkDatabase(ctx context.Context, r *finding.Report) {
 	r.Findings = found
 	if tables != nil {
 		c.checkRows(ctx, r)
+		c.checkMarks(ctx, r)
 		c.checkRecords(ctx, r)
 	}
 	c.checkTables(tables, r)
@@ -133,5 +134,26 @@ func (c *check) checkRows(ctx context.Context, r *finding.Report) {
 	})
 	if err != nil {
 		r.Warn("retention", cdc.Fix(err), "%v", err)
+	}
+}
+
+// checkMarks verifies that published rows can be marked.
+func (c *check) checkMarks(ctx context.Context, r *finding.Report) {
+	dsn, err := c.db.ConnString("")
+	if err != nil || len(c.db.Conditions()) == 0 {
+		return // reported
+	}
+	tables, closeAll, err := c.db.Marks(dsn, "")(ctx, c.store.Load)
+	if err != nil {
+		r.Warn("write-back", cdc.Fix(err), "%v", err)
+		return
+	}
+	defer closeAll()
+	for _, t := range tables {
+		if err := t.Verify(ctx); err != nil {
+			r.Warn("write-back", cdc.Fix(err), "%v", err)
+		} else {
+			r.OK("write-back", "rows of %s can be marked", t.Name())
+		}
 	}
 }

@@ -42,15 +42,30 @@ func NewSetup(db source.Database, o SetupOptions) (s Setup) {
 	return s
 }
 
-// finish makes the topics and says how to continue.
-func (s *SetupOptions) finish(ctx context.Context, c *config.Config) error {
+// finish makes the topics, settles write_back and says how to continue.
+func (s *SetupOptions) finish(ctx context.Context, c *config.Config, db source.Database) error {
 	if err := s.makeTopics(ctx, c); err != nil {
 		return err
+	}
+	if !s.Backfill {
+		if err := Settle(ctx, c, db, "", s.Printf); err != nil {
+			return err
+		}
 	}
 	if s.Where == "" {
 		s.Printf("done: verify with `cdc-relay check`, then start `cdc-relay run`\n")
 	}
 	return nil
+}
+
+// Settle settles what write_back needs: see [source.Database.Settle].
+func Settle(ctx context.Context, c *config.Config, db source.Database, published string, printf source.Printf) error {
+	at, err := stages.Places(ctx, c)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = at.Close() }()
+	return db.Settle(ctx, at, published, printf)
 }
 
 // CountPending prints how many rows of each table that exists meet the condition of a backfill. Its error is that of a condition that

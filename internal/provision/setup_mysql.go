@@ -86,6 +86,9 @@ func (s *mysqlSetup) steps(v serverState, tables []outbox.TableOptions, maintain
 	for _, t := range s.Purged() {
 		o.Delete = append(o.Delete, t.Name)
 	}
+	for _, t := range s.Marked() {
+		o.Mark = append(o.Mark, outbox.Columns{Table: t.Name, Names: t.MarkedColumns()})
+	}
 	if s.NeedsRecords() && maintain {
 		o.Records, o.Letters = s.Databases(), s.OwnLetters()
 	}
@@ -128,7 +131,7 @@ func (s *mysqlSetup) Run(ctx context.Context, owner source.ConnString) error {
 	if err := s.makeTables(ctx, db, owner); err != nil {
 		return err
 	}
-	if err := s.grantDelete(ctx, db, owner); err != nil {
+	if err := s.grantRows(ctx, db, owner); err != nil {
 		return err
 	}
 	if err := s.ready(ctx, db); err != nil {
@@ -137,7 +140,7 @@ func (s *mysqlSetup) Run(ctx context.Context, owner source.ConnString) error {
 	if err := s.storePosition(ctx, db); err != nil {
 		return err
 	}
-	return s.finish(ctx, s.Config)
+	return s.finish(ctx, s.Config, s.MySQL)
 }
 
 // mayMaintain reports whether the relay's user may maintain the partitions, if it is to, and whether dead letters are recorded.
@@ -339,17 +342,26 @@ func (s *mysqlSetup) unpublished(ctx context.Context, db *mysql.Database, at *po
 	return nil
 }
 
-// grantDelete grants the relay's user DELETE on tables whose old rows it deletes. It ignores an error of the grant: the owner may
-// lack the right, and check reports the missing one.
-func (s *mysqlSetup) grantDelete(ctx context.Context, db *mysql.Database, dsn source.ConnString) error {
-	var lacks []source.Table
+// grantRows grants the relay's user rights on the rows that it deletes or marks. It ignores an error of a grant: the owner may lack the
+// right, and check reports the missing one.
+func (s *mysqlSetup) grantRows(ctx context.Context, db *mysql.Database, dsn source.ConnString) error {
+	var lacks []outbox.Statement
 	for _, t := range s.Purged() {
 		may, err := db.MayDelete(ctx, t.Name.MySQL())
 		if err != nil {
 			return err
 		}
 		if !may {
-			lacks = append(lacks, t)
+			lacks = append(lacks, outbox.MySQLDeleteGrant(t.Name, db.Server.Role))
+		}
+	}
+	for _, t := range s.Marked() {
+		may, err := db.MayUpdate(ctx, t.Name.MySQL(), t.MarkedColumns())
+		if err != nil {
+			return err
+		}
+		if !may {
+			lacks = append(lacks, outbox.MySQLMarkGrant(outbox.Columns{Table: t.Name, Names: t.MarkedColumns()}, db.Server.Role))
 		}
 	}
 	if len(lacks) == 0 {
@@ -360,8 +372,8 @@ func (s *mysqlSetup) grantDelete(ctx context.Context, db *mysql.Database, dsn so
 		return err
 	}
 	defer owner.Close()
-	for _, t := range lacks {
-		_ = owner.Exec(ctx, "grant DELETE on "+t.Name.String(), outbox.MySQLDeleteGrant(t.Name, db.Server.Role).SQL)
+	for _, grant := range lacks {
+		_ = owner.Exec(ctx, "grant rights on rows", grant.SQL)
 	}
 	return nil
 }

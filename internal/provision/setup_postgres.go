@@ -53,6 +53,9 @@ func (s *postgresSetup) steps(version int, role string, missing func(source.Tabl
 	for _, t := range s.Purged() {
 		o.Delete = append(o.Delete, t.Name)
 	}
+	for _, t := range s.Marked() {
+		o.Mark = append(o.Mark, outbox.Columns{Table: t.Name, Names: t.MarkedColumns()})
+	}
 	o.Letters = s.OwnLetters()
 	steps, err := outbox.PostgresSetup(o)
 	if err != nil {
@@ -121,7 +124,7 @@ func (s *postgresSetup) Run(ctx context.Context, ownerDSN source.ConnString) err
 	if err := s.makeOwnTopics(ctx, s.Config); err != nil {
 		return err
 	}
-	return s.finish(ctx, s.Config)
+	return s.finish(ctx, s.Config, s.Postgres)
 }
 
 // makeObjects creates tables and publication, as their owner and in one transaction.
@@ -151,7 +154,7 @@ func (s *postgresSetup) makeObjects(ctx context.Context, db *postgres.Database, 
 	return after.Problem
 }
 
-// mayMaintain reports whether the relay's role may maintain the partitions and delete old rows, if it is to, and whether its dead
+// mayMaintain reports whether the relay's role may maintain the partitions, delete old rows and mark published ones, if it is to, and whether its dead
 // letters are recorded.
 func (s *postgresSetup) mayMaintain(ctx context.Context, db *postgres.Database) (bool, error) {
 	for table, routine := range s.WAL.Routines {
@@ -161,6 +164,11 @@ func (s *postgresSetup) mayMaintain(ctx context.Context, db *postgres.Database) 
 	}
 	for _, t := range s.Purged() {
 		if may, err := db.MayDelete(ctx, t.Name.String()); err != nil || !may {
+			return false, err
+		}
+	}
+	for _, t := range s.Marked() {
+		if may, err := db.MayUpdate(ctx, t.Name.String(), t.MarkedColumns()); err != nil || !may {
 			return false, err
 		}
 	}

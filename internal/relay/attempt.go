@@ -22,6 +22,7 @@ type attempt struct {
 	flush          chan struct{} // closed by drain: save now
 	finalSaveTried atomic.Bool   // by saveLoop: a save was tried after flush was closed
 	saverDone      atomic.Bool   // by saveLoop: it has ended, and nothing more is saved
+	settled        settled       // conditions that the next checkpoint has
 	sourceStopped  atomic.Bool   // by tail: the source hands on nothing more
 	sinkFailed     atomic.Bool   // by acknowledge: the sink returned its final error, and nothing more becomes durable
 
@@ -84,7 +85,7 @@ func (a *attempt) keep(ctx context.Context) { a.keeper.keep(ctx) }
 // maintain looks after the tables of the source.
 func (a *attempt) maintain(ctx context.Context) {
 	if a.Maintainer != nil {
-		a.Maintainer.Run(ctx)
+		a.Maintainer.Run(ctx, a)
 	}
 }
 

@@ -6,6 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
+	"strings"
+	"sync"
 	"time"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
@@ -108,8 +111,37 @@ func (a *attempt) durable() (c cdc.Checkpoint, seq uint64) {
 		c.Progress = a.Source.Progress(seq)
 	}
 	c.SavedAt = time.Now()
+	c.Settled = a.settled.in(c.Settled)
 	c.LastEventID = cmp.Or(lastID, c.LastEventID)
 	return c, seq
+}
+
+// settled are conditions that were settled since the start of an attempt.
+type settled struct {
+	mu    sync.Mutex
+	names []string
+}
+
+// Saved implements [Kept].
+func (a *attempt) Saved() cdc.Checkpoint { return *a.checkpointOrNone() }
+
+// Settle implements [Kept].
+func (a *attempt) Settle(condition string) {
+	a.settled.mu.Lock()
+	defer a.settled.mu.Unlock()
+	a.settled.names = append(a.settled.names, condition)
+}
+
+// in adds them to those of a checkpoint.
+func (s *settled) in(stored string) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.names) == 0 {
+		return stored
+	}
+	names := append(strings.Fields(stored), s.names...)
+	slices.Sort(names)
+	return strings.Join(slices.Compact(names), " ")
 }
 
 // confirm tells the source that everything up to seq is durable and its position c saved.

@@ -16,6 +16,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/repair"
 	"github.com/cdc-relay/cdc-relay/internal/retention"
 	"github.com/cdc-relay/cdc-relay/internal/router"
+	"github.com/cdc-relay/cdc-relay/internal/writeback"
 )
 
 // MySQL is the database of MySQL and MariaDB.
@@ -203,6 +204,26 @@ func (m *MySQL) Rows(dsn ConnString, load cdc.Loader) retention.RowTables {
 		for _, t := range m.Purged() {
 			key, at := t.keyAndTime()
 			list = append(list, db.Rows(mysql.RowOptions{Table: t.Name.String(), Key: key, At: at, Zone: t.Layout.Zone(), Source: source, Load: load}))
+		}
+		return list, db.Close, nil
+	}
+}
+
+// Marks implements [Database].
+func (m *MySQL) Marks(dsn ConnString, published string) writeback.Tables {
+	return func(ctx context.Context, load cdc.Loader) ([]writeback.Table, func(), error) {
+		db, err := m.Open(ctx, dsn)
+		if err != nil {
+			return nil, nil, err
+		}
+		source := db.Source(m.Binlog.Options)
+		source.Database = m.Config.Database() // the owner's connection may have another
+		var list []writeback.Table
+		for _, t := range m.Marked() {
+			list = append(list, db.Marks(mysql.MarkOptions{
+				Table: t.Name.String(), Key: t.Layout.Column(outbox.EventID), Pending: t.pending(published),
+				Set: assignments(t.WriteBack.Set), OnDeadLetter: assignments(t.WriteBack.OnDeadLetter), Source: source, Load: load,
+			}))
 		}
 		return list, db.Close, nil
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/retention"
 	"github.com/cdc-relay/cdc-relay/internal/router"
 	"github.com/cdc-relay/cdc-relay/internal/wal"
+	"github.com/cdc-relay/cdc-relay/internal/writeback"
 )
 
 // Postgres is the database of PostgreSQL.
@@ -227,6 +228,24 @@ func (p *Postgres) Rows(dsn ConnString, load cdc.Loader) retention.RowTables {
 			list = append(list, db.Rows(postgres.RowOptions{
 				Table: t.Name.String(), SQL: t.Name.SQL(), Key: key, At: at, Zone: t.Layout.Zone(),
 				Slot: p.WAL.Slot, Slots: p.letterSlots(db, t.Name.String()), Load: load,
+			}))
+		}
+		return list, func() { db.Close(context.WithoutCancel(ctx)) }, nil
+	}
+}
+
+// Marks implements [Database].
+func (p *Postgres) Marks(dsn ConnString, published string) writeback.Tables {
+	return func(ctx context.Context, load cdc.Loader) ([]writeback.Table, func(), error) {
+		db, err := p.Open(ctx, dsn)
+		if err != nil {
+			return nil, nil, err
+		}
+		var list []writeback.Table
+		for _, t := range p.Marked() {
+			list = append(list, db.Marks(postgres.MarkOptions{
+				Table: t.Name.String(), SQL: t.Name.SQL(), Key: t.Layout.Column(outbox.EventID), Pending: t.pending(published),
+				Set: assignments(t.WriteBack.Set), OnDeadLetter: assignments(t.WriteBack.OnDeadLetter), Slot: p.WAL.Slot, Load: load,
 			}))
 		}
 		return list, func() { db.Close(context.WithoutCancel(ctx)) }, nil

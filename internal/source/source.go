@@ -7,8 +7,10 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -28,6 +30,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/retention"
 	"github.com/cdc-relay/cdc-relay/internal/router"
 	"github.com/cdc-relay/cdc-relay/internal/scan"
+	"github.com/cdc-relay/cdc-relay/internal/writeback"
 )
 
 // Database is what the relay and its commands need of a database.
@@ -45,8 +48,10 @@ type Database interface {
 	Passed(p cdc.Progress, place string) bool
 	// SlotPosition is that of the slot where only the slot has the position, and nil elsewhere.
 	SlotPosition() func(ctx context.Context) (cdc.Progress, error)
-	// Tables are the configured tables, in their order.
+	// Tables are the configured tables, in their order, and Conditions those of the ones whose rows are marked; see
+	// [writeback.Condition].
 	Tables() []Table
+	Conditions() map[string]string
 	// ConnString returns the owner's connection string if it is given, or the relay's own if given is "".
 	ConnString(given string) (ConnString, error)
 	// Check verifies what a run needs, and returns the tables that exist by name.
@@ -58,6 +63,12 @@ type Database interface {
 	Reader(ctx context.Context, dsn ConnString, t *Table) (TableReader, error)
 	// Rows returns the tables whose old rows retention.delete removes.
 	Rows(dsn ConnString, load cdc.Loader) retention.RowTables
+	// Marks returns the tables whose published rows write_back marks. Rows that meet the condition published are never pending; "": none
+	// does.
+	Marks(dsn ConnString, published string) writeback.Tables
+	// Settle stores with the position that no row is pending from before it, of the tables of which that is so: but for rows that meet the
+	// condition published, which were. Where a relay runs it does nothing.
+	Settle(ctx context.Context, at *position.Places, published string, printf Printf) error
 	// LetterRecords returns which relays have dead letters of the tables, and OwnLetters what this relay's records are.
 	LetterRecords(ctx context.Context, dsn ConnString) ([]outbox.LetterRecord, error)
 	OwnLetters() []outbox.LetterRecord
@@ -151,6 +162,8 @@ type Table struct {
 	Shape *record.Shape
 	// Only are the conditions of the rows that are published; see [router.Table].
 	Only map[string]string
+	// WriteBack says how rows are marked; nil: they are not.
+	WriteBack *config.WriteBack
 }
 
 // Foreign reports whether the table belongs to other software. Such a table is never created or dropped.
@@ -181,6 +194,44 @@ func (c *configured) Purged() []Table {
 		}
 	}
 	return list
+}
+
+// Marked returns the tables whose published rows are marked.
+func (c *configured) Marked() []Table {
+	return slices.DeleteFunc(slices.Clone(c.tables), func(t Table) bool { return t.WriteBack == nil })
+}
+
+// Conditions names the conditions of these tables; see [writeback.Condition].
+func (c *configured) Conditions() map[string]string {
+	all := map[string]string{}
+	for _, t := range c.Marked() {
+		all[t.Name.String()] = writeback.Condition(t.Name.String(), t.WriteBack.Pending)
+	}
+	return all
+}
+
+// pending is the condition of the rows that are marked, but for those that meet another one.
+func (t *Table) pending(published string) string {
+	if published == "" {
+		return t.WriteBack.Pending
+	}
+	return "(" + t.WriteBack.Pending + "\n) AND (" + published + "\n) IS NOT TRUE"
+}
+
+// assignments returns what a table's rows are set to, in the order of columns.
+func assignments(set map[string]config.Assigned) []cdc.Assignment {
+	var list []cdc.Assignment
+	for _, column := range slices.Sorted(maps.Keys(set)) {
+		list = append(list, cdc.Assignment{Column: column, Value: set[column].Value, SQL: set[column].SQL})
+	}
+	return list
+}
+
+// MarkedColumns are the columns that marks set.
+func (t *Table) MarkedColumns() []string {
+	columns := slices.Concat(slices.Collect(maps.Keys(t.WriteBack.Set)), slices.Collect(maps.Keys(t.WriteBack.OnDeadLetter)))
+	slices.Sort(columns)
+	return slices.Compact(columns)
 }
 
 // RouterOptions are the tables and the routes as the router reads them.
@@ -232,7 +283,7 @@ func configuredTables(c *config.Config, letters string, parse func(string) (outb
 			return configured{}, cdc.Stop(cdc.ClassConfig, "config", fmt.Errorf("tables[%d].columns.%w", i, err), "")
 		}
 		layout = layout.WithNull(c.Tables[i].NullPayload).WithZone(c.Tables[i].Zone())
-		tables[i] = Table{Name: parsed, Layout: layout, Shape: c.Tables[i].Shape(), Only: c.Tables[i].Only}
+		tables[i] = Table{Name: parsed, Layout: layout, Shape: c.Tables[i].Shape(), Only: c.Tables[i].Only, WriteBack: c.Tables[i].WriteBack}
 	}
 	return configured{c, tables, letters}, nil
 }

@@ -1,0 +1,304 @@
+package mysql
+
+import (
+	"context"
+	"database/sql"
+	"encoding/hex"
+	"fmt"
+	"strings"
+
+	gomysql "github.com/go-mysql-org/go-mysql/mysql"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+)
+
+// MarkOptions name a table whose published rows are marked.
+type MarkOptions struct {
+	// Table is its name ("orders.outbox").
+	Table string
+	// Key is the column with the event's ID.
+	Key string
+	// Pending is the condition of the rows that are marked.
+	Pending string
+	// Set is what becomes of them, OnDeadLetter what becomes of those whose events are dead letters.
+	Set, OnDeadLetter []cdc.Assignment
+	// Source is the binlog's identity; the checkpoint that Load finds tells what is relayed.
+	Source cdc.Source
+	Load   cdc.Loader
+}
+
+// Marks are the rows of a table that are marked once they are published.
+type Marks struct {
+	db *Database
+	o  MarkOptions
+	// sql and key are quoted, pending is in brackets.
+	sql, key, pending string
+	keyIs             keyKind
+}
+
+// keyKind is how a key is compared and printed.
+type keyKind int
+
+const (
+	keyOther keyKind = iota
+	keyText          // of characters: compared in the collation of the column, so that its index is used
+	keyBytes
+)
+
+// Marks returns the rows of a table. Verify comes first.
+func (d *Database) Marks(o MarkOptions) *Marks {
+	schema, table, _ := strings.Cut(o.Table, ".")
+	return &Marks{db: d, o: o, sql: QuoteName(schema) + "." + QuoteName(table), key: QuoteName(o.Key), pending: "(" + o.Pending + "\n)"} // the condition may end with a comment
+}
+
+// Name returns the table's name.
+func (m *Marks) Name() string { return m.o.Table }
+
+const describeMarks = `SELECT
+	(SELECT COUNT(*) FROM information_schema.partitions WHERE table_schema = ? AND table_name = ? AND partition_name IS NOT NULL),
+	COALESCE((SELECT CASE WHEN character_set_name IS NOT NULL THEN 1 WHEN data_type IN ('binary', 'varbinary', 'tinyblob', 'blob') THEN 2 ELSE 0 END
+		FROM information_schema.columns WHERE table_schema = ? AND table_name = ? AND column_name = ?), 0),
+	(SELECT COUNT(*) FROM (SELECT index_name FROM information_schema.statistics WHERE table_schema = ? AND table_name = ? AND non_unique = 0
+		GROUP BY index_name HAVING COUNT(*) = 1 AND SUM(column_name = ? AND sub_part IS NULL) = 1) AS own)`
+
+// Verify returns an error if rows cannot be marked, and takes a connection.
+func (m *Marks) Verify(ctx context.Context) error {
+	if m.db.Server.ReadOnly {
+		return cdc.Fixable("point source.mysql.dsn at the primary", "rows of %s: %s is read only", m.o.Table, m.db.Server.Address)
+	}
+	if err := m.db.publishes(); err != nil {
+		return err
+	}
+	if err := m.connect(ctx); err != nil {
+		return err
+	}
+	schema, table, _ := strings.Cut(m.o.Table, ".")
+	var partitioned, unique int
+	err := m.db.rows.QueryRowContext(ctx, describeMarks, schema, table, schema, table, m.o.Key, schema, table, m.o.Key).Scan(&partitioned, &m.keyIs, &unique)
+	switch {
+	case err != nil:
+		return fmt.Errorf("read table %s: %w", m.o.Table, err)
+	case partitioned > 0:
+		return cdc.Fixable("remove write_back: old partitions are dropped as a whole, and need no marks", "rows of %s are not marked: it has partitions, so no index finds a row by its ID alone", m.o.Table)
+	}
+	// The condition must be one without brackets around it, too: with them others could be added.
+	if err := explain(ctx, m.db.rows, "SELECT 1 FROM "+m.sql+" WHERE "+m.o.Pending+"\nLIMIT 1"); err != nil {
+		return m.unfit(ctx, err)
+	}
+	for _, set := range [][]cdc.Assignment{m.o.Set, m.o.OnDeadLetter} {
+		if len(set) == 0 {
+			continue
+		}
+		text, values := m.update(set, "FALSE")
+		if err := explain(ctx, m.db.rows, text, values...); err != nil {
+			return m.unfit(ctx, err)
+		}
+	}
+	if unique == 0 {
+		return cdc.Fixable("create a unique index on it", "column %s of table %s has no unique index of its own, by which rows could be marked", m.o.Key, m.o.Table)
+	}
+	return nil
+}
+
+// explain asks for the plan of a statement, which takes the rights that it does.
+func explain(ctx context.Context, db querier, statement string, args ...any) error {
+	plan, err := db.QueryContext(ctx, "EXPLAIN "+statement, args...)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = plan.Close() }()
+	return plan.Err()
+}
+
+// MayUpdate reports whether the user may read a table, whose name is in SQL, and update columns of it.
+func (d *Database) MayUpdate(ctx context.Context, table string, columns []string) (bool, error) {
+	var set []string
+	for _, c := range columns {
+		set = append(set, QuoteName(c)+" = "+QuoteName(c))
+	}
+	err := explain(ctx, d.DB, "UPDATE "+table+" SET "+strings.Join(set, ", ")+" WHERE FALSE")
+	if code, _ := ErrorNumber(err); denied(code) {
+		return false, nil
+	}
+	return true, nil // another reason is Verify's
+}
+
+func denied(code uint16) bool {
+	return code == gomysql.ER_TABLEACCESS_DENIED_ERROR || code == gomysql.ER_COLUMNACCESS_DENIED_ERROR
+}
+
+// connect takes a connection, the same for all tables, that locks the rows that it marks and no gaps, waits for no lock for long, and logs
+// of a row no more than its key and what is set, if the user may ask for that.
+func (m *Marks) connect(ctx context.Context) (err error) {
+	if m.db.rows != nil {
+		return nil
+	}
+	if m.db.rows, err = m.db.DB.Conn(ctx); err != nil {
+		return connectError(err, m.db.Config)
+	}
+	for _, setting := range []string{
+		"SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED", "SET SESSION innodb_lock_wait_timeout = 1",
+		"SET SESSION lock_wait_timeout = 1",
+	} {
+		if _, err := m.db.rows.ExecContext(ctx, setting); err != nil {
+			return m.failed(ctx, "prepare the connection", err)
+		}
+	}
+	_, _ = m.db.rows.ExecContext(ctx, "SET SESSION binlog_row_image = MINIMAL")
+	return nil
+}
+
+// unfit says that the server refuses the condition, or what is set.
+func (m *Marks) unfit(ctx context.Context, err error) error {
+	code, said := ErrorNumber(err)
+	switch code {
+	case gomysql.ER_PARSE_ERROR, gomysql.ER_BAD_FIELD_ERROR, gomysql.ER_FIELD_SPECIFIED_TWICE,
+		gomysql.ER_SP_DOES_NOT_EXIST, gomysql.ER_INVALID_GROUP_FUNC_USE, gomysql.ER_TRUNCATED_WRONG_VALUE, nonDefaultGenerated:
+		return cdc.Fixable("correct write_back: pending is what follows WHERE, and set has a text or {sql: an expression} for each column, in the server's SQL",
+			"write_back of table %s: %s: %s", m.o.Table, m.db.Server.Flavor.Title(), said)
+	}
+	return m.failed(ctx, "prepare the marks", err)
+}
+
+// nonDefaultGenerated is ER_NON_DEFAULT_VALUE_FOR_GENERATED_COLUMN.
+const nonDefaultGenerated = 3105
+
+// Pending returns the keys of committed rows that are pending, at most limit, and a position behind the transactions that wrote them: it
+// is read after the rows.
+func (m *Marks) Pending(ctx context.Context, limit int) ([]cdc.RowKey, cdc.Position, error) {
+	keys, err := m.keys(ctx, m.db.rows, fmt.Sprintf("SELECT %s FROM %s WHERE %s AND %[1]s IS NOT NULL LIMIT %[4]d", m.key, m.sql, m.pending, limit))
+	if err != nil {
+		return nil, "", m.failed(ctx, "read pending rows", err)
+	}
+	behind, err := m.db.end(ctx, m.db.rows)
+	if err != nil {
+		return nil, "", m.failed(ctx, "read the binlog's end", err)
+	}
+	return keys, cdc.Position(behind.String()), nil
+}
+
+// keys reads the first column. A number stays one: compared as text it would be rounded.
+func (m *Marks) keys(ctx context.Context, db querier, query string, args ...any) (keys []cdc.RowKey, err error) {
+	rows, err := db.QueryContext(ctx, query, args...)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = rows.Close() }()
+	for rows.Next() {
+		var key any
+		if err := rows.Scan(&key); err != nil {
+			return nil, err
+		}
+		keys = append(keys, m.rowKey(key))
+	}
+	return keys, rows.Err()
+}
+
+func (m *Marks) rowKey(value any) cdc.RowKey {
+	b, ok := value.([]byte)
+	switch {
+	case !ok:
+		return cdc.RowKey{ID: fmt.Sprint(value), Value: value}
+	case m.keyIs == keyText:
+		return cdc.RowKey{ID: string(b), Value: string(b)}
+	case m.keyIs == keyBytes && len(b) == 16:
+		return cdc.RowKey{ID: fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:]), Value: b}
+	case m.keyIs == keyBytes:
+		return cdc.RowKey{ID: hex.EncodeToString(b), Value: b}
+	}
+	return cdc.RowKey{ID: string(b), Value: b}
+}
+
+// Passed reports whether the checkpoint has passed a position.
+func (m *Marks) Passed(ctx context.Context, behind cdc.Position) (bool, error) {
+	noted, err := ParseSet(m.db.Server.Flavor, string(behind))
+	if err != nil {
+		return false, err
+	}
+	done := m.db.relayed(ctx, m.db.rows, m.o.Source, m.o.Load)
+	return done.passed(noted), done.unknown
+}
+
+// these is the condition for the rows of n keys that are still pending.
+func (m *Marks) these(n int) string { return m.key + " IN " + placeholders(n) + " AND " + m.pending }
+
+// update is the statement that marks rows.
+func (m *Marks) update(set []cdc.Assignment, where string) (text string, values []any) {
+	var list []string
+	for _, a := range set {
+		to := "(" + a.SQL + "\n)"
+		if a.SQL == "" {
+			values = append(values, a.Value)
+			to = "?"
+		}
+		list = append(list, QuoteName(a.Column)+" = "+to)
+	}
+	return "UPDATE " + m.sql + " SET " + strings.Join(list, ", ") + " WHERE " + where + " AND " + m.pending, values
+}
+
+// Mark marks the rows of these keys that are still pending, in one transaction, and returns how many. Rows that another transaction has
+// locked are left out: nothing here waits for a row while it has others.
+func (m *Marks) Mark(ctx context.Context, keys []cdc.RowKey, dead bool) (n int, err error) {
+	set := m.o.Set
+	if dead {
+		set = m.o.OnDeadLetter
+	}
+	tx, err := m.db.rows.BeginTx(ctx, nil)
+	if err != nil {
+		return 0, m.failed(ctx, "mark rows", err)
+	}
+	defer func() { _ = tx.Rollback() }() // nothing after a commit
+	n, err = m.markIn(ctx, tx, values(keys), set)
+	if err == nil {
+		err = tx.Commit()
+	}
+	if err != nil {
+		return 0, m.failed(ctx, "mark rows", err)
+	}
+	return n, nil
+}
+
+func (m *Marks) markIn(ctx context.Context, tx *sql.Tx, keys []any, set []cdc.Assignment) (int, error) {
+	locked, err := m.keys(ctx, tx, fmt.Sprintf("SELECT %s FROM %s WHERE %s ORDER BY %[1]s FOR UPDATE SKIP LOCKED", m.key, m.sql, m.these(len(keys))), keys...)
+	if err != nil || len(locked) == 0 {
+		return 0, err
+	}
+	keys = values(locked)
+	text, args := m.update(set, m.key+" IN "+placeholders(len(keys)))
+	if _, err := tx.ExecContext(ctx, text, append(args, keys...)...); err != nil {
+		return 0, err
+	}
+	var left int
+	if err := tx.QueryRowContext(ctx, "SELECT COUNT(*) FROM "+m.sql+" WHERE "+m.these(len(keys)), keys...).Scan(&left); err != nil {
+		return 0, err
+	}
+	if left > 0 {
+		return 0, cdc.Fixable("have write_back set a column so that its condition no longer holds, and look for a trigger that takes it back",
+			"rows of table %s would be pending after they are marked: %d of a batch", m.o.Table, left)
+	}
+	return len(locked), nil
+}
+
+func values(keys []cdc.RowKey) []any {
+	list := make([]any, len(keys))
+	for i := range keys {
+		list[i] = keys[i].Value
+	}
+	return list
+}
+
+func (m *Marks) failed(ctx context.Context, doing string, err error) error {
+	code, said := ErrorNumber(err)
+	switch {
+	case code == 0 && cdc.Fix(err) != "":
+		return err
+	case code == 0:
+		return fmt.Errorf("table %s: %s: %w", m.o.Table, doing, err)
+	case denied(code):
+		return cdc.Fixable(fmt.Sprintf("run GRANT SELECT, UPDATE ON %s TO %s", m.sql, AccountOf(m.db.Server.Role)), "user %s may not mark rows of %s", m.db.Server.Role, m.o.Table)
+	case code == gomysql.ER_LOCK_WAIT_TIMEOUT, code == gomysql.ER_LOCK_DEADLOCK:
+		cause, fix := m.db.lockedTable(ctx, m.db.rows, m.o.Table, false)
+		return cdc.Fixable(fix, "table %s: %s: %w: %s", m.o.Table, doing, cdc.ErrBusy, cause)
+	}
+	return fmt.Errorf("table %s: %s: %s: %s (%d)", m.o.Table, doing, m.db.Server.Flavor.Title(), said, code)
+}

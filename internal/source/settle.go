@@ -1,0 +1,82 @@
+package source
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/cdc-relay/cdc-relay/internal/binlog"
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/mysql"
+	"github.com/cdc-relay/cdc-relay/internal/position"
+	"github.com/cdc-relay/cdc-relay/internal/writeback"
+)
+
+// Settle implements [Database].
+func (p *Postgres) Settle(ctx context.Context, at *position.Places, published string, printf Printf) error {
+	if len(p.Conditions()) == 0 {
+		return nil
+	}
+	return p.at(ctx, positions{at, printf}, func(p *postgresPositions) error {
+		in, err := p.inspect(ctx)
+		if err != nil || in.Idle() != nil || in.LoadErr != nil || in.Refused != nil {
+			return err
+		}
+		c := in.Checkpoint
+		if !in.Found {
+			c = position.Moved(c, in.Source, in.From, false)
+		}
+		return p.settle(ctx, c, p.Conditions(), p.Marks(p.WAL.DSN, published))
+	})
+}
+
+// Settle implements [Database].
+func (m *MySQL) Settle(ctx context.Context, at *position.Places, published string, printf Printf) error {
+	if len(m.Conditions()) == 0 {
+		return nil
+	}
+	return m.at(ctx, positions{at, printf}, func(p *mysqlPositions) error {
+		running := mysql.Idle(ctx, p.db, p.Binlog.Options)
+		in, err := binlog.Inspect(ctx, p.db, p.Binlog, p.Resume)
+		if err != nil || running != nil || !in.Found || in.LoadErr != nil || in.Refused != nil {
+			return err
+		}
+		return p.settle(ctx, in.Checkpoint, p.Conditions(), p.Marks(p.Binlog.DSN, published))
+	})
+}
+
+// settle stores, with the position of c, which conditions are settled: no row that is pending now can be from before the first position.
+func (p *positions) settle(ctx context.Context, c cdc.Checkpoint, conditions map[string]string, open writeback.Tables) error {
+	if c.Progress.Part.Rows > 0 { // to store it would repeat them; the relay settles
+		return nil
+	}
+	tables, closeAll, err := open(ctx, func(context.Context) (cdc.Checkpoint, bool, error) { return c, true, nil })
+	if err != nil {
+		return err
+	}
+	defer closeAll()
+	settled := strings.Fields(c.Settled)
+	for _, t := range tables {
+		condition := conditions[t.Name()]
+		if slices.Contains(settled, condition) {
+			continue
+		}
+		if err := t.Verify(ctx); err != nil {
+			return err
+		}
+		pending, _, err := t.Pending(ctx, 1)
+		if err != nil {
+			return err
+		}
+		if len(pending) > 0 {
+			p.printf("table %s: has rows that are pending, that of event %s among them: nothing tells whether they were published, so write_back leaves them as they are\n", t.Name(), pending[0].ID)
+			continue
+		}
+		settled = append(settled, condition)
+	}
+	if text := strings.Join(settled, " "); text != c.Settled {
+		c.Settled = text
+		return p.Set(ctx, c)
+	}
+	return nil
+}

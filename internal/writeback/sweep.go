@@ -1,0 +1,190 @@
+package writeback
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/display"
+)
+
+const (
+	// limit is how many rows are read at once, batch how many are marked in one transaction, and step the pause between two.
+	limit = 20_000
+	batch = 500
+	step  = 10 * time.Millisecond
+	// maxUnproven is how many rows can be told from others.
+	maxUnproven = 100_000
+	// pollPassed is how often the saved position is looked at.
+	pollPassed = 100 * time.Millisecond
+)
+
+// proof is what is known of the rows of a table that are pending. It begins anew with each attempt to lead: a position may have been moved
+// in between.
+type proof struct {
+	condition string
+	// settled: each of them was published, or comes behind the position. Otherwise those that are unproven may not have been.
+	settled  bool
+	unproven map[string]struct{} // nil: not read yet, or too many
+	letters  int                 // dead letters at the last look
+}
+
+// sweep is one pass over a table.
+type sweep struct {
+	*Marker
+
+	table Table
+	proof *proof
+	kept  Kept
+	read  time.Duration // of pending rows
+}
+
+// run marks pending rows until there are none but those that are to stay.
+func (s *sweep) run(ctx context.Context) error {
+	began, found := time.Now(), false
+	for {
+		more, some, err := s.pass(ctx)
+		found = found || some
+		if err != nil {
+			return err
+		}
+		if !more {
+			break
+		}
+	}
+	if found {
+		s.metrics.duration.WithLabelValues(s.table.Name()).Set(time.Since(began).Seconds())
+	}
+	return nil
+}
+
+// pass reads pending rows once and marks them. It reads so many that there are others beside those that are to stay.
+func (s *sweep) pass(ctx context.Context) (more, found bool, err error) {
+	most := limit + len(s.proof.unproven) + s.proof.letters
+	if s.proof.unproven == nil {
+		most = maxUnproven + 1
+	}
+	began := time.Now()
+	keys, behind, err := s.table.Pending(ctx, most)
+	s.read = max(s.read, time.Since(began))
+	if err != nil {
+		return false, false, err
+	}
+	s.prove(keys, len(keys) < most)
+	if keys = s.proven(keys); len(keys) == 0 {
+		return false, false, nil
+	}
+	if err := s.await(ctx, behind); err != nil {
+		return false, false, err
+	}
+	marked, err := s.mark(ctx, keys)
+	return err == nil && len(keys) >= limit && marked > 0, true, err
+}
+
+// prove finds out whether the condition is settled. all is whether no other rows are pending.
+func (s *sweep) prove(keys []cdc.RowKey, all bool) {
+	p := s.proof
+	if p.settled {
+		return
+	}
+	before := p.unproven
+	switch {
+	case before == nil && slices.Contains(strings.Fields(s.kept.Saved().Settled), p.condition):
+		p.settled = true
+		p.unproven = map[string]struct{}{}
+		return
+	case !all: // too many at first, or not read whole
+		return
+	}
+	still := map[string]struct{}{}
+	for _, k := range keys {
+		if _, ok := before[k.ID]; ok || before == nil {
+			still[k.ID] = struct{}{}
+		}
+	}
+	p.unproven = still
+	if len(still) == 0 {
+		p.settled = true
+		s.kept.Settle(p.condition)
+	}
+}
+
+// proven leaves out what is unproven.
+func (s *sweep) proven(keys []cdc.RowKey) []cdc.RowKey {
+	if s.proof.unproven == nil {
+		return nil
+	}
+	return slices.DeleteFunc(keys, func(k cdc.RowKey) bool {
+		_, ok := s.proof.unproven[k.ID]
+		return ok
+	})
+}
+
+// await waits until the relay has saved a position behind the rows that were read: as long as it takes, since what they wait for may be
+// a broker that is away.
+func (s *sweep) await(ctx context.Context, behind cdc.Position) error {
+	for {
+		passed, err := s.table.Passed(ctx, behind)
+		if err != nil || passed {
+			return err
+		}
+		if err := sleep(ctx, pollPassed); err != nil {
+			return err
+		}
+	}
+}
+
+// mark marks rows whose events are published or dead letters. The letters are asked for now: each event became one before a position
+// behind it was saved.
+func (s *sweep) mark(ctx context.Context, keys []cdc.RowKey) (total int, err error) {
+	name := s.table.Name()
+	letters := s.opts.Letters(name)
+	s.proof.letters = len(letters)
+	var published, dead []cdc.RowKey
+	for _, k := range keys {
+		if letters.Has(k.ID) {
+			dead = append(dead, k)
+		} else {
+			published = append(published, k)
+		}
+	}
+	if !s.opts.OnDeadLetter[name] {
+		dead = nil
+	}
+	for _, of := range []struct {
+		keys []cdc.RowKey
+		dead bool
+	}{{published, false}, {dead, true}} {
+		for some := range slices.Chunk(of.keys, batch) {
+			n, err := s.table.Mark(ctx, some, of.dead)
+			total += n
+			s.metrics.marked.WithLabelValues(name).Add(float64(n))
+			if err != nil {
+				return total, err
+			}
+			if err := sleep(ctx, step); err != nil {
+				return total, err
+			}
+		}
+	}
+	return total, nil
+}
+
+// unproven is the error that says which rows are left alone; nil: none.
+func (s *sweep) unproven() error {
+	const fix = "publish those that were not, set the status of all of them by hand, and the next ones are marked as all others"
+	p, name, gauge := s.proof, s.table.Name(), s.metrics.unproven.WithLabelValues(s.table.Name())
+	if p.unproven == nil {
+		gauge.Set(maxUnproven + 1)
+		return cdc.Fixable(fix, "table %s: no row is marked: more than %d were pending when this relay began to lead, and nothing tells whether they were published", name, maxUnproven)
+	}
+	gauge.Set(float64(len(p.unproven)))
+	if len(p.unproven) == 0 {
+		return nil
+	}
+	return cdc.Fixable(fix, "table %s: %s left as found, that of event %s among them: pending when this relay began to lead, and nothing tells whether they were published",
+		name, display.Plural(len(p.unproven), "row"), slices.Min(slices.Collect(maps.Keys(p.unproven))))
+}

@@ -1,0 +1,202 @@
+package writeback
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"log/slog"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/deadletter"
+)
+
+// Table is a table whose rows are marked.
+type Table interface {
+	Name() string
+	// Verify returns an error if rows cannot be marked by their key, or by this role. It precedes the others.
+	Verify(ctx context.Context) error
+	// Pending returns the keys of committed rows that are pending, at most limit and in any order, and a position of the WAL or binlog
+	// behind the transactions that wrote them.
+	Pending(ctx context.Context, limit int) (keys []cdc.RowKey, behind cdc.Position, err error)
+	// Passed reports whether the relay has saved a position that is behind a position or equal to it.
+	Passed(ctx context.Context, behind cdc.Position) (bool, error)
+	// Mark marks the rows of these keys that are pending and not locked, in one transaction, and returns how many. dead marks them as
+	// dead letters.
+	Mark(ctx context.Context, keys []cdc.RowKey, dead bool) (int, error)
+}
+
+// Tables connects to the database and returns its tables. load returns the position that the relay has saved. The caller closes the
+// connection.
+type Tables func(ctx context.Context, load cdc.Loader) (tables []Table, closeAll func(), err error)
+
+// Condition names a table's condition in a checkpoint.
+func Condition(table, pending string) string {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(table + "\x00" + pending))
+	return fmt.Sprintf("%016x", h.Sum64())
+}
+
+// Kept is what the leading relay keeps.
+type Kept interface {
+	// Saved returns the last checkpoint that was claimed or saved.
+	Saved() cdc.Checkpoint
+	// Settle has the next one say that a condition is settled.
+	Settle(condition string)
+}
+
+// Options are those of a [Marker].
+type Options struct {
+	// Conditions are those of the tables, by name; see [Condition].
+	Conditions map[string]string
+	// OnDeadLetter are the tables that mark rows of dead letters, too.
+	OnDeadLetter map[string]bool
+	// Letters returns the events of a table that are dead letters at present.
+	Letters  func(table string) deadletter.Events
+	Problems *cdc.Problems
+}
+
+// Marker marks rows while the relay leads.
+type Marker struct {
+	opts    Options
+	open    Tables
+	log     *slog.Logger
+	metrics metrics
+}
+
+type metrics struct {
+	marked             *prometheus.CounterVec
+	unproven, duration *prometheus.GaugeVec
+	errors             prometheus.Counter
+}
+
+// New returns a Marker and registers its metrics.
+func New(opts Options, open Tables, log *slog.Logger, reg prometheus.Registerer) *Marker {
+	m := &Marker{opts: opts, open: open, log: log, metrics: metrics{
+		marked: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Namespace: "cdc_relay", Name: "rows_marked_total", Help: "Rows marked in outbox tables because of write_back.",
+		}, []string{"table"}),
+		unproven: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Namespace: "cdc_relay", Name: "rows_unproven", Help: "Pending rows that write_back leaves alone, because nothing tells whether they were published before the first position.",
+		}, []string{"table"}),
+		duration: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Namespace: "cdc_relay", Name: "write_back_seconds", Help: "How long the last sweep took that found pending rows, until the last of them was marked.",
+		}, []string{"table"}),
+		errors: prometheus.NewCounter(prometheus.CounterOpts{
+			Namespace: "cdc_relay", Name: "write_back_errors_total", Help: "Sweeps of write_back that left something undone.",
+		}),
+	}}
+	reg.MustRegister(m.metrics.marked, m.metrics.unproven, m.metrics.duration, m.metrics.errors)
+	for table := range opts.Conditions { // a rate needs the 0 before the first
+		m.metrics.marked.WithLabelValues(table)
+	}
+	return m
+}
+
+const (
+	// pause is between two sweeps. It is longer where a sweep's read is slow, as without an index: slowdown times as long as that.
+	pause    = time.Second
+	slowdown = 10
+	// errorPause follows an error, and longestPause is the longest after several.
+	errorPause   = 5 * time.Second
+	longestPause = time.Minute
+	reporter     = "write-back"
+)
+
+// Run marks rows until ctx ends. What cannot be done is logged, and done later: it never ends the relay.
+func (m *Marker) Run(ctx context.Context, kept Kept) {
+	known := map[string]*proof{}
+	for wait := errorPause; ; wait = min(2*wait, longestPause) {
+		began := time.Now()
+		err := m.connected(ctx, kept, known)
+		if ctx.Err() != nil {
+			return
+		}
+		if time.Since(began) > longestPause {
+			wait = errorPause
+		}
+		m.failed(err)
+		if sleep(ctx, wait) != nil {
+			return
+		}
+	}
+}
+
+func (m *Marker) failed(err error) {
+	m.metrics.errors.Inc()
+	m.opts.Problems.Report(reporter, cdc.Problem{With: cdc.OnDatabase, Err: fmt.Errorf("published rows not marked: %w", err)})
+	m.log.Warn("published rows not marked, trying again later", cdc.Repeats(), slog.Any("error", err))
+}
+
+// connected sweeps until an error.
+func (m *Marker) connected(ctx context.Context, kept Kept, known map[string]*proof) error {
+	load := func(context.Context) (cdc.Checkpoint, bool, error) { return kept.Saved(), true, nil }
+	tables, closeAll, err := m.open(ctx, load)
+	if err != nil {
+		return err
+	}
+	defer closeAll()
+	for _, t := range tables {
+		if err := t.Verify(ctx); err != nil {
+			return err
+		}
+	}
+	for {
+		next, unproven, err := m.sweep(ctx, kept, tables, known)
+		if err != nil {
+			return err
+		}
+		m.report(unproven)
+		if err := sleep(ctx, next); err != nil {
+			return err
+		}
+	}
+}
+
+// report says which tables have rows that are left alone.
+func (m *Marker) report(unproven []error) {
+	var problems []cdc.Problem
+	for _, err := range unproven {
+		problems = append(problems, cdc.Problem{With: cdc.OnDatabase, Err: err})
+		m.log.Warn("pending rows are left alone", cdc.Repeats(), slog.Any("error", err))
+	}
+	m.opts.Problems.Report(reporter, problems...)
+}
+
+// sweep goes over each table once, and returns the pause until the next sweep.
+func (m *Marker) sweep(ctx context.Context, kept Kept, tables []Table, known map[string]*proof) (next time.Duration, unproven []error, err error) {
+	next = pause
+	for _, t := range tables {
+		if known[t.Name()] == nil {
+			known[t.Name()] = &proof{condition: m.opts.Conditions[t.Name()]}
+		}
+		s := &sweep{Marker: m, table: t, proof: known[t.Name()], kept: kept}
+		err := s.run(ctx)
+		if err != nil && !errors.Is(err, cdc.ErrBusy) {
+			return 0, nil, err
+		}
+		if why := s.unproven(); why != nil {
+			unproven = append(unproven, why)
+		}
+		if err != nil { // a lock: the next sweep comes soon
+			m.metrics.errors.Inc()
+			m.log.Warn("published rows not marked, trying again", cdc.Repeats(), slog.Any("error", err))
+		}
+		next = max(next, slowdown*s.read)
+	}
+	return next, unproven, nil
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

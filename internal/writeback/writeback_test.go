@@ -1,0 +1,239 @@
+package writeback
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/deadletter"
+)
+
+// outbox is a table whose rows are "new" until they are marked, and what the relay knows of it.
+type outbox struct {
+	mu sync.Mutex // of all
+
+	rows    map[string]string
+	written int            // rows, and the position behind them
+	at      map[string]int // where a row is
+	locked  map[string]bool
+	saved   cdc.Checkpoint
+	done    int // the saved position
+	err     error
+	events  deadletter.Events
+}
+
+func (o *outbox) insert(ids ...string) {
+	for _, id := range ids {
+		o.written++
+		o.rows[id], o.at[id] = "new", o.written
+	}
+}
+
+func (o *outbox) Name() string                 { return "public.jobs" }
+func (o *outbox) Verify(context.Context) error { return o.err }
+
+func (o *outbox) Pending(_ context.Context, limit int) (keys []cdc.RowKey, _ cdc.Position, _ error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, id := range slices.Sorted(maps.Keys(o.rows)) {
+		if o.rows[id] == "new" && len(keys) < limit {
+			keys = append(keys, cdc.RowKey{ID: id, Value: id})
+		}
+	}
+	return keys, cdc.Position(fmt.Sprint(o.written)), nil
+}
+
+func (o *outbox) Passed(_ context.Context, behind cdc.Position) (bool, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return fmt.Sprint(o.done) >= string(behind), nil
+}
+
+func (o *outbox) Mark(_ context.Context, keys []cdc.RowKey, dead bool) (n int, err error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, k := range keys {
+		if o.locked[k.ID] || o.rows[k.ID] != "new" {
+			continue
+		}
+		if o.at[k.ID] > o.done {
+			return n, fmt.Errorf("row %s is marked and not published", k.ID)
+		}
+		o.rows[k.ID] = map[bool]string{false: "sent", true: "dead"}[dead]
+		n++
+	}
+	return n, nil
+}
+
+func (o *outbox) Saved() cdc.Checkpoint { return o.saved }
+func (o *outbox) Settle(name string)    { o.saved.Settled = name }
+
+// later changes it once the Marker has begun.
+func (o *outbox) later(d time.Duration, change func()) {
+	time.AfterFunc(d, func() {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		change()
+	})
+}
+
+func newOutbox() *outbox {
+	return &outbox{rows: map[string]string{}, at: map[string]int{}, locked: map[string]bool{}}
+}
+
+// runs has a Marker run for a time, and returns what it reports.
+func (o *outbox) runs(t *testing.T, d time.Duration, onDeadLetter bool) string {
+	t.Helper()
+	problems := new(cdc.Problems)
+	m := New(Options{
+		Conditions: map[string]string{o.Name(): "c"}, OnDeadLetter: map[string]bool{o.Name(): onDeadLetter},
+		Letters: func(string) deadletter.Events { return o.events }, Problems: problems,
+	}, func(context.Context, cdc.Loader) ([]Table, func(), error) { return []Table{o}, func() {}, nil }, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
+	ctx, cancel := context.WithTimeout(t.Context(), d)
+	defer cancel()
+	m.Run(ctx, o)
+	var text []string
+	for _, p := range problems.List() {
+		text = append(text, p.Err.Error())
+	}
+	return strings.Join(text, "\n")
+}
+
+func (o *outbox) want(t *testing.T, want string) {
+	t.Helper()
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	var got []string
+	for _, id := range slices.Sorted(maps.Keys(o.rows)) {
+		got = append(got, id+" "+o.rows[id])
+	}
+	if text := strings.Join(got, ", "); text != want {
+		t.Errorf("rows are %s, want %s", text, want)
+	}
+}
+
+func TestRowsAreMarked(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		before       func(o *outbox) // the relay leads
+		after        func(o *outbox) // 10 s later
+		onDeadLetter bool
+		want         string
+		says         string
+	}{
+		"once the position has passed them": {
+			before: func(o *outbox) { o.saved.Settled = "b c"; o.insert("1", "2") },
+			after:  func(o *outbox) { o.done = 2; o.insert("3") },
+			want:   "1 sent, 2 sent, 3 new",
+		},
+		"not those that are unproven": {
+			before: func(o *outbox) { o.saved.Settled = "b"; o.insert("1", "2") },
+			after:  func(o *outbox) { o.insert("3"); o.done = 3 },
+			want:   "1 new, 2 new, 3 sent",
+			says:   "table public.jobs: 2 rows left as found, that of event 1 among them: pending when this relay began to lead, and nothing tells whether they were published",
+		},
+		"all, once somebody has marked the unproven ones": {
+			before: func(o *outbox) { o.insert("1") },
+			after:  func(o *outbox) { o.rows["1"] = "done"; o.insert("2"); o.done = 2 },
+			want:   "1 done, 2 sent",
+		},
+		"not those of dead letters": {
+			before: func(o *outbox) { o.events = deadletter.Events{"1": {}} },
+			after:  func(o *outbox) { o.insert("1", "2"); o.done = 2 },
+			want:   "1 new, 2 sent",
+		},
+		"those of dead letters as such": {
+			before:       func(o *outbox) { o.events = deadletter.Events{"1": {}, strings.Repeat("x", 200): {}} },
+			after:        func(o *outbox) { o.insert("1", "2", strings.Repeat("x", 201)); o.done = 3 },
+			onDeadLetter: true,
+			want:         "1 dead, 2 sent, " + strings.Repeat("x", 201) + " dead",
+		},
+		"not those that are locked": {
+			before: func(o *outbox) { o.locked["2"] = true },
+			after:  func(o *outbox) { o.insert("1", "2"); o.done = 2 },
+			want:   "1 sent, 2 new",
+		},
+		"not where they cannot be": {
+			before: func(o *outbox) { o.err = errors.New("no index") },
+			after:  func(o *outbox) { o.insert("1"); o.done = 1 },
+			want:   "1 new",
+			says:   "published rows not marked: no index",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				o := newOutbox()
+				c.before(o)
+				o.later(10*time.Second, func() { c.after(o) })
+				if says := o.runs(t, time.Minute, c.onDeadLetter); says != c.says {
+					t.Errorf("it says %q, want %q", says, c.says)
+				}
+				o.want(t, c.want)
+			})
+		})
+	}
+}
+
+// Of too many unproven rows none can be told from others, so that no row is marked until there are fewer.
+func TestTooManyUnproven(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		o := newOutbox()
+		for i := range maxUnproven + 1 {
+			o.insert(fmt.Sprint(i))
+		}
+		o.done = o.written
+		if says := o.runs(t, 2*time.Second, false); says != "table public.jobs: no row is marked: more than 100000 were pending when this relay began to lead, and nothing tells whether they were published" {
+			t.Error(says)
+		}
+		for i := range maxUnproven + 1 {
+			o.rows[fmt.Sprint(i)] = "done"
+		}
+		if says := o.runs(t, 2*time.Second, false); says != "" || o.saved.Settled != "c" {
+			t.Errorf("%s, settled %q", says, o.saved.Settled)
+		}
+	})
+}
+
+// More rows than one read takes are marked at once, beside those that are to stay.
+func TestManyRows(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		o := newOutbox()
+		o.events = deadletter.Events{}
+		for i := range limit {
+			o.insert(fmt.Sprintf("a%05d", i))
+		}
+		o.later(1500*time.Millisecond, func() {
+			for i := range 3 * limit {
+				o.insert(fmt.Sprintf("b%05d", i))
+				if i < limit+5 { // they come first in every read
+					o.events[fmt.Sprintf("b%05d", i)] = struct{}{}
+				}
+			}
+			o.done = o.written
+		})
+		o.runs(t, 20*time.Second, false)
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		counts := map[string]int{}
+		for id, state := range o.rows {
+			counts[id[:1]+" "+state]++
+		}
+		if want := map[string]int{"a new": limit, "b new": limit + 5, "b sent": 2*limit - 5}; !maps.Equal(counts, want) {
+			t.Errorf("rows are %v, want %v", counts, want)
+		}
+	})
+}

@@ -1,0 +1,285 @@
+package commands
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/cdc-relay/cdc-relay/internal/testenv"
+)
+
+// A table of other software, which reads the status of a row.
+const markedConfig = `tables:
+  - name: jobs
+    columns: {event_id: id, event_type: type, aggregate_id: about, payload: payload, created_at: at}
+    write_back:
+      pending: status = 'NEW' -- ours
+      set: {status: SENT, attempts: 7, sent_at: {sql: "now()"}}
+`
+
+// markedTable has IDs of the type.
+func (s *site) markedTable(id string) *site {
+	s.t.Helper()
+	s.sql("CREATE TABLE jobs (id "+id+" PRIMARY KEY, type varchar(100), about varchar(9), payload varchar(100) NOT NULL, "+
+		"status varchar(9) NOT NULL DEFAULT 'NEW', attempts int, sent_at timestamp NULL, at timestamp NOT NULL DEFAULT CURRENT_TIMESTAMP)", "CREATE INDEX by_status ON jobs (status)")
+	s.config = markedConfig + s.config
+	return s
+}
+
+func (s *site) job(id any, more string) {
+	s.t.Helper()
+	s.sql(fmt.Sprintf("INSERT INTO jobs (id, type, about, payload) VALUES ('%v', 'placed', 'a', '{}')%s", id, more))
+}
+
+// jobs waits until the rows have these states, in the order of IDs.
+func (s *site) jobs(want ...string) {
+	s.t.Helper()
+	db := s.open()
+	eventually(s.t, func() error {
+		rows, err := db.QueryContext(s.t.Context(), "SELECT id, status, COALESCE(attempts, 0), sent_at IS NOT NULL FROM jobs ORDER BY id")
+		if err != nil {
+			return err
+		}
+		defer func() { _ = rows.Close() }()
+		var got []string
+		for rows.Next() {
+			var id, status string
+			var attempts int
+			var sent bool
+			if err := rows.Scan(&id, &status, &attempts, &sent); err != nil {
+				return err
+			}
+			if marked := status == "SENT"; sent != marked || (attempts == 7) != marked {
+				status += " in part"
+			}
+			got = append(got, id+" "+status)
+		}
+		if !slices.Equal(got, want) {
+			return fmt.Errorf("rows are %q, want %q", got, want)
+		}
+		return rows.Err()
+	})
+}
+
+// Published rows are marked, and no others: not those from before the first position, nor those that were pending when the relay began to
+// lead before somebody has said what became of them.
+func TestWriteBack(t *testing.T) {
+	t.Parallel()
+	onAll(t, func(s *site) {
+		s.markedTable("bigint")
+		s.job(1, "")
+		s.says(0, "table "+s.qualified("jobs")+": has rows that are pending, that of event 1 among them", "setup")
+		s.says(0, "rows of "+s.qualified("jobs")+" can be marked", "check")
+		s.job(2, "")
+		relay := s.start()
+		url := relay.leading()
+		s.knowsProblem(url, "2 rows left as found, that of event 1 among them")
+		s.job(3, ", ('4', 'placed', 'b', '{}')")
+		s.jobs("1 NEW", "2 NEW", "3 SENT", "4 SENT")
+		s.sql("UPDATE jobs SET status = 'DONE' WHERE id < 3")
+		s.knowsProblem(url, "")
+		s.job(5, "")
+		s.jobs("1 DONE", "2 DONE", "3 SENT", "4 SENT", "5 SENT")
+		relay.signal(syscall.SIGKILL)
+
+		s.job(6, "")
+		relay = s.start() // the condition is settled now
+		url = relay.leading()
+		s.jobs("1 DONE", "2 DONE", "3 SENT", "4 SENT", "5 SENT", "6 SENT")
+		s.counts(url, 1)
+		if code := relay.signal(syscall.SIGTERM); code != 0 {
+			s.t.Errorf("the relay ended with %d: %q", code, relay.lines)
+		}
+		s.says(0, "position is", "position", "set", "--yes", s.checkpointText())
+		s.job(7, "")
+		relay = s.start() // a position that was set by hand says nothing of rows
+		s.knowsProblem(relay.leading(), "1 row left as found")
+		if code := relay.signal(syscall.SIGTERM); code != 0 {
+			s.t.Errorf("the relay ended with %d: %q", code, relay.lines)
+		}
+		s.consume(s.name, 6)
+	})
+}
+
+// Where no row is pending behind the first position, setup settles that, and so does a backfill of what is pending.
+func TestSetupSettlesWriteBack(t *testing.T) {
+	t.Parallel()
+	onAll(t, func(s *site) {
+		s.markedTable("varchar(36)").setup()
+		s.job("a", "")
+		relay := s.start()
+		relay.leading()
+		s.jobs("a SENT")
+		if code := relay.signal(syscall.SIGTERM); code != 0 {
+			s.t.Errorf("the relay ended with %d: %q", code, relay.lines)
+		}
+		s.says(0, "dropped", "teardown")
+		s.job("b", "")
+		s.replace("partitions: 3", "partitions: 1")
+		s.says(0, "published 1 row", "setup", "--backfill", "--where", "status = 'NEW'")
+		s.job("c", "")
+		relay = s.start()
+		relay.leading()
+		s.jobs("a SENT", "b SENT", "c SENT")
+		if code := relay.signal(syscall.SIGTERM); code != 0 {
+			s.t.Errorf("the relay ended with %d: %q", code, relay.lines)
+		}
+		s.consume(s.name, 3)
+	})
+}
+
+// qualified is a table's name as the relay prints it.
+func (s *site) qualified(table string) string {
+	if s.mysql != nil {
+		return "NAME." + table
+	}
+	return "public." + table
+}
+
+// checkpointText is the stored position.
+func (s *site) checkpointText() string {
+	s.t.Helper()
+	if s.mysql != nil {
+		return *s.checkpoint()
+	}
+	return s.positions().Checkpoint.LSN
+}
+
+// knowsProblem waits until the relay says that rows are not marked; "": until it has no problem.
+func (s *site) knowsProblem(url, text string) {
+	s.t.Helper()
+	eventually(s.t, func() error {
+		st := s.status(url)
+		if text == "" && len(st.Problems) == 0 || text != "" && strings.Contains(fmt.Sprint(st.Problems), text) {
+			return nil
+		}
+		return fmt.Errorf("problems are %v, want %q", st.Problems, text)
+	})
+}
+
+// Rows of dead letters, and of events that wait behind one, are marked as such, or stay pending until the letter is resolved.
+func TestWriteBackOfDeadLetters(t *testing.T) {
+	t.Parallel()
+	onAll(t, func(s *site) {
+		s.markedTable("varchar(36)")
+		s.config += "errors: {malformed: dead_letter}\n"
+		if s.mysql != nil {
+			s.replace("mysql: {", "mysql: {id: "+s.name+", ")
+		}
+		s.setup()
+		relay := s.start()
+		relay.leading()
+		s.job("bad", "")
+		s.sql("INSERT INTO jobs (id, about, payload) VALUES ('1', 'a', '{}')") // without a type, and behind it two of its key
+		s.job("2", ", ('3', 'placed', 'a', '{}')")
+		s.sql("INSERT INTO jobs (id, type, about, payload) VALUES ('4', 'placed', 'b', '{}')")
+		s.jobs("1 NEW", "2 NEW", "3 NEW", "4 SENT", "bad SENT")
+		if code := relay.signal(syscall.SIGTERM); code != 0 {
+			s.t.Errorf("the relay ended with %d: %q", code, relay.lines)
+		}
+		s.replace("    write_back:\n", "    write_back:\n      on_dead_letter: {status: DEAD}\n")
+		relay = s.start()
+		relay.leading()
+		s.jobs("1 DEAD", "2 DEAD", "3 DEAD", "4 SENT", "bad SENT")
+		s.sql("UPDATE jobs SET status = 'NEW' WHERE id = '3'")
+		s.jobs("1 DEAD", "2 DEAD", "3 DEAD", "4 SENT", "bad SENT")
+		if r := s.run("dlq", "drop", "--all", "--yes"); r.code != 0 {
+			s.t.Errorf("dlq drop: %s", r)
+		}
+		s.sql("UPDATE jobs SET status = 'NEW' WHERE id <> '4'")
+		s.jobs("1 SENT", "2 SENT", "3 SENT", "4 SENT", "bad SENT")
+		if code := relay.signal(syscall.SIGTERM); code != 0 {
+			s.t.Errorf("the relay ended with %d: %q", code, relay.lines)
+		}
+	})
+}
+
+// What cannot be marked is named with the way out by check, which a user reads before the relay runs.
+func TestWriteBackBadInput(t *testing.T) {
+	t.Parallel()
+	onAll(t, func(s *site) {
+		s.markedTable("varchar(36)").setup()
+		for _, c := range []struct{ old, with, says, fix string }{
+			{"status = 'NEW' -- ours", "stat = 'NEW'", "write_back of table " + s.qualified("jobs"), "correct write_back: pending is what follows WHERE"},
+			{"status = 'NEW' -- ours", "status = 'NEW') OR (1 = 1", "write_back of table " + s.qualified("jobs"), "correct write_back"},
+			{"status: SENT,", "state: SENT,", "state", "correct write_back"},
+			{`{sql: "now()"}`, `{sql: "now("}`, "write_back of table " + s.qualified("jobs"), "correct write_back"},
+		} {
+			config := s.config
+			s.replace(c.old, c.with)
+			if r := s.run("check"); !strings.Contains(r.stdout, c.says) || !strings.Contains(r.stdout, c.fix) || !strings.Contains(r.stdout, "warn  write-back: ") {
+				s.t.Errorf("%s: %s", c.with, r)
+			}
+			s.config = config
+		}
+		if s.mysql != nil {
+			s.sql("ALTER TABLE jobs DROP PRIMARY KEY")
+		} else {
+			s.sql("ALTER TABLE jobs DROP CONSTRAINT jobs_pkey")
+		}
+		s.says(0, "column id of table "+s.qualified("jobs")+" has no unique index of its own, by which rows could be marked. Fix: create a unique index on it", "check")
+		s.sql("ALTER TABLE jobs ADD PRIMARY KEY (id)")
+		// What leaves the row pending is found out when the first row is marked, and undone.
+		s.replace("set: {status: SENT, ", "set: {")
+		relay := s.start()
+		s.job("a", "")
+		s.knowsProblem(relay.leading(), "would be pending after they are marked: 1 of a batch")
+		s.jobs("a NEW")
+		if code := relay.signal(syscall.SIGTERM); code != 0 {
+			s.t.Errorf("the relay ended with %d: %q", code, relay.lines)
+		}
+	})
+}
+
+// A role that may only replicate and read is granted what marks need by the setup that check names, and no more.
+//
+//follows:postgres.Verify#3 setup
+func TestWriteBackRights(t *testing.T) {
+	t.Parallel()
+	t.Run("postgres", func(t *testing.T) {
+		t.Parallel()
+		s := newSite(t)
+		s.sql("CREATE ROLE marking LOGIN REPLICATION").marksAs("marking", "postgres@", "marking@", s.pg.DSN(s.name, ""), "run `cdc-relay setup` with the owner's connection string, or GRANT SELECT, UPDATE ON")
+	})
+	onMySQL(t, func(s *site) {
+		user := "marking_" + s.mysql.Flavor
+		s.sql("CREATE USER "+user+"@'%' IDENTIFIED BY 'geheim'", "GRANT REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO "+user+"@'%'")
+		if s.mysql.Flavor == testenv.MariaDBFlavor {
+			s.sql("GRANT BINLOG MONITOR ON *.* TO " + user + "@'%'")
+		}
+		s.marksAs(user, "root@", user+":geheim@", "root@tcp("+s.addr()+")/"+s.name, "GRANT SELECT, UPDATE ON `"+s.name+"`.`jobs`")
+	})
+}
+
+// marksAs runs the relay as another user.
+func (s *site) marksAs(user, old, with, owner, fix string) {
+	s.t.Helper()
+	s.markedTable("varchar(36)")
+	if s.mysql != nil {
+		s.sql("GRANT SELECT ON jobs TO " + user + "@'%'")
+	}
+	s.replace(old, with)
+	s.env = []string{"CDC_RELAY_OWNER_DSN=" + owner}
+	marks := s.config[strings.Index(s.config, "    write_back:"):strings.Index(s.config, "source:")]
+	s.replace(marks, "").setup()
+	s.replace("created_at: at}\n", "created_at: at}\n"+marks)
+	r := s.raw("", "check")
+	if !strings.Contains(r.stdout, "may not mark rows of ") || !strings.Contains(r.stdout, fix) {
+		s.t.Fatalf("check: %s", r)
+	}
+	if s.mysql != nil {
+		s.says(0, "done: ", "setup")
+	} else {
+		s.follows(0, "done: ", r.stdout[strings.Index(r.stdout, "may not mark"):], "setup")
+	}
+	s.says(0, "rows of "+s.qualified("jobs")+" can be marked", "check")
+	relay := s.start()
+	relay.leading()
+	s.job("a", "")
+	s.jobs("a SENT")
+	if code := relay.signal(syscall.SIGTERM); code != 0 {
+		s.t.Errorf("the relay ended with %d: %q", code, relay.lines)
+	}
+}
