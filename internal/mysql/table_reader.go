@@ -20,8 +20,8 @@ import (
 type ReadOptions struct {
 	// Table is its name ("orders.outbox").
 	Table string
-	// Key is the column with the event's ID, At the one with the time.
-	Key, At string
+	// Key is the column with the event's ID, At the one with the time. IDPrefix goes before the value of Key in IDs.
+	Key, At, IDPrefix string
 	// Zone is where the clocks were that wrote the time, if its type has no zone; nil: UTC.
 	Zone *cdc.Zone
 	// TakenOut is a query for the names of the tables that were taken out of it and that the user may see, Routine the procedure that

@@ -39,8 +39,12 @@ func (t *TableReader) where(c *conditions, f scan.Filter, w scan.Window, has []s
 		}
 	}
 	if len(f.IDs) > 0 {
-		ids := make([]any, len(f.IDs))
-		for i, id := range f.IDs {
+		values, err := scan.Values(t.o.Table, t.o.IDPrefix, f.IDs)
+		if err != nil {
+			return err
+		}
+		ids := make([]any, len(values))
+		for i, id := range values {
 			if ids[i], err = t.keyCell().idArg(id); err != nil {
 				return scan.NotAnID(t.o.Table, t.o.Key, t.keyCell().idKind(), strconv.Quote(id)+" is none")
 			}

@@ -92,13 +92,23 @@ func (l Layout) Part(r Role) *Part {
 // Has reports whether the role has a part.
 func (l Layout) Has(r Role) bool { return *l.Part(r) != Part{} }
 
-// Column returns the column that holds the role's part as it is; "" if none does.
+// Column returns the column that holds the role's part as it is, or, of an event's ID, behind [Layout.IDPrefix]; "" if none does.
 func (l Layout) Column(r Role) string {
 	part := l.Part(r)
-	if part.Encoding != "" {
+	switch {
+	case part.Encoding != "":
 		return ""
+	case r == EventID:
+		_, column := part.ID()
+		return column
 	}
 	return part.Column
+}
+
+// IDPrefix is the text that goes before the value of a column in the IDs of the table's events; "" for none.
+func (l Layout) IDPrefix() string {
+	prefix, _ := l.Part(EventID).ID()
+	return prefix
 }
 
 // Reads reports whether a part reads the column.

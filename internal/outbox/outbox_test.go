@@ -62,6 +62,23 @@ func TestRequiredColumns(t *testing.T) {
 	}
 }
 
+// An event's ID is a column, or one behind a text.
+func TestID(t *testing.T) {
+	for part, want := range map[outbox.Part][2]string{
+		outbox.Of("id"):              {"", "id"},
+		{Template: "orders-${no}"}:   {"orders-", "no"},
+		{Template: "orders-$ {${a}"}: {"orders-$ {", "a"},
+	} {
+		l, err := outbox.Mapped(map[string]outbox.Part{"event_id": part, "tenant_id": {Template: "x${id}"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := [2]string{l.IDPrefix(), l.Column(outbox.EventID)}; got != want || l.Column(outbox.TenantID) != "" || !l.Reads(want[1]) {
+			t.Errorf("%s: %q, tenant in %q", part.String(), got, l.Column(outbox.TenantID))
+		}
+	}
+}
+
 func roles(is func(outbox.Role) bool) string {
 	var names []string
 	for role := range outbox.Roles {
@@ -84,6 +101,13 @@ func TestMappedErrors(t *testing.T) {
 		{"topic", part{Encoding: "hex"}, "topic: names nothing"},
 		{"topic", part{Column: "a", Const: "b"}, "topic: has more than one of column, const, template and json"},
 		{"event_id", part{Const: "1"}, "event_id: is not a column"},
+		{"event_id", part{JSON: "a", Path: "$.b"}, "event_id: is not a column, nor a text with one column behind it"},
+		{"event_id", part{Template: "a"}, "event_id: is not a column, nor"},
+		{"event_id", part{Template: "${a}"}, "event_id: is not a column, nor"},
+		{"event_id", part{Template: "a-${b}-c"}, "event_id: is not a column, nor"},
+		{"event_id", part{Template: "${a}b${c}"}, "event_id: is not a column, nor"},
+		{"event_id", part{Template: "a-${b"}, `event_id: has the template "a-${b"`},
+		{"event_id", part{Template: "a-${b}"}, ""},
 		{"created_at", part{Template: "${a}"}, "created_at: is not a column"},
 		{"headers", part{JSON: "a", Path: "$.b"}, "headers: is not a column"},
 		{"partition_key", part{Const: "x"}, "partition_key: is the same for all events"},

@@ -39,12 +39,17 @@ func (p *Part) Check(role Role) error {
 			set++
 		}
 	}
+	_, ok := CutTemplate(p.Template)
 	switch {
 	case set == 0:
 		return cdc.Fixable("give a column, or one of const, template, and json with path", "names nothing")
 	case set > 1:
 		return cdc.Fixable("keep one", "has more than one of column, const, template and json")
-	case p.Column == "" && (role == EventID || role == CreatedAt):
+	case !ok:
+		return cdc.Fixable("write ${column}", "has the template %q, in which a ${ has no name or no closing }", p.Template)
+	case role == EventID && !p.isID():
+		return cdc.Fixable(`name a column, or give a template such as "orders-${id}"`, "is not a column, nor a text with one column behind it, and rows are looked for by it")
+	case p.Column == "" && role == CreatedAt:
 		return cdc.Fixable("name a column", "is not a column, and rows are looked for by it")
 	case p.Column == "" && role == Headers:
 		return cdc.Fixable("name a column that holds a JSON object", "is not a column")
@@ -59,12 +64,22 @@ func (p *Part) Check(role Role) error {
 	case p.JSON != "":
 		_, err := parsePath(p.Path)
 		return err
-	case p.Template != "":
-		if _, ok := CutTemplate(p.Template); !ok {
-			return cdc.Fixable("write ${column}", "has the template %q, in which a ${ has no name or no closing }", p.Template)
-		}
 	}
 	return nil
+}
+
+// ID returns what an event's ID is made of: a text, "" for none, and the column behind it. The column is "" if no ID can be made so.
+func (p *Part) ID() (prefix, column string) {
+	pieces, _ := CutTemplate(p.Template)
+	if len(pieces) == 2 && pieces[0].Name == "" {
+		return pieces[0].Text, pieces[1].Name
+	}
+	return "", p.Column
+}
+
+func (p *Part) isID() bool {
+	_, column := p.ID()
+	return column != ""
 }
 
 // Columns returns the columns that the part reads.

@@ -81,6 +81,14 @@ func (a *Accessor) Index() int {
 	return int(a.number) - 1
 }
 
+// Fixed is how many bytes of each value are text of a template.
+func (a *Accessor) Fixed() (n int) {
+	for i := range a.pieces {
+		n += len(a.pieces[i].text)
+	}
+	return n
+}
+
 // Plan finds the parts of an event in a table. setting is the table's place in the configuration ("tables[0]"). An error is a
 // [cdc.StopError] about the table or the configuration.
 func (l Layout) Plan(t *cdc.Table, setting string) (*Plan, error) {
@@ -94,12 +102,15 @@ func (l Layout) Plan(t *cdc.Table, setting string) (*Plan, error) {
 			return nil, err
 		case missing != "" && l.MustExist(role) && !p.Added(missing):
 			return nil, p.missing(missing, fmt.Sprintf("name the column that holds the %s under %s.columns", role, setting))
-		case role == EventID && l.textID && a.kind == kindColumn && t.Columns[a.number-1].Type == cdc.TypeBytes:
-			return nil, cdc.Stop(cdc.ClassConfig, "column_type", fmt.Errorf("column %s of %s is of type bytea, and an event ID is text", part.Column, t),
+		case role == EventID && l.textID && isBytes(t, l.Column(role)):
+			return nil, cdc.Stop(cdc.ClassConfig, "column_type", fmt.Errorf("column %s of %s is of type bytea, and an event ID is text", l.Column(role), t),
 				fmt.Sprintf("name a column of type uuid, text or bigint, or the like, under %s.columns.%s", setting, role))
 		case role == OccurredAt && a.kind == kindColumn && !isTime(a.form):
 			return nil, cdc.Stop(cdc.ClassConfig, cdc.MissingColumn, fmt.Errorf("column %s of %s is not a time", part.Column, t),
 				fmt.Sprintf("name a time column under %s.columns.%s", setting, role))
+		}
+		if role == EventID {
+			a.Name = "column " + l.Column(role) // which a fault is about
 		}
 		a.key = role == PartitionKey || role == AggregateID
 		p.Parts[role] = a
@@ -222,6 +233,11 @@ func Column(t *cdc.Table, name string) (Accessor, error) {
 	default:
 	}
 	return a, nil
+}
+
+func isBytes(t *cdc.Table, column string) bool {
+	i := t.Index(column)
+	return i >= 0 && t.Columns[i].Type == cdc.TypeBytes
 }
 
 func isTime(f cdc.Form) bool {

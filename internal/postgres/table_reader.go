@@ -18,8 +18,8 @@ import (
 type ReadOptions struct {
 	// Table is its name ("public.outbox"), SQL the name in SQL.
 	Table, SQL string
-	// Key is the column with the event's ID, At the one with the time.
-	Key, At string
+	// Key is the column with the event's ID, At the one with the time. IDPrefix goes before the value of Key in IDs.
+	Key, At, IDPrefix string
 	// TakenOut is a query for the names in SQL of the tables that were taken out of it; "": there are none.
 	TakenOut string
 	// Zone is where the clocks were that wrote the time, if its type has no zone; nil: UTC.

@@ -126,8 +126,23 @@ func (t *TableReader) columns(has []string) string {
 	return strings.Join(list, ", ")
 }
 
+// values returns the values that the column has for event IDs. What the server would say of a number that is too large is no error of an ID.
+func (t *TableReader) values(ids []string) ([]string, error) {
+	values, err := scan.Values(t.o.Table, t.o.IDPrefix, ids)
+	bits, whole := map[string]int{"smallint": 16, "integer": 32, "bigint": 64}[t.keyType]
+	for _, value := range values {
+		if _, err := strconv.ParseInt(value, 10, bits); whole && err != nil {
+			return nil, scan.NotAnID(t.o.Table, t.o.Key, t.keyType, strconv.Quote(value)+" is none")
+		}
+	}
+	return values, err
+}
+
 // Count counts rows.
 func (t *TableReader) Count(ctx context.Context, f scan.Filter) (n int64, err error) {
+	if f.IDs, err = t.values(f.IDs); err != nil {
+		return 0, err
+	}
 	w := scan.Window{Since: f.From, Until: f.To}
 	err = t.whole(ctx, func() error {
 		from, args := t.from(w, selection{
@@ -162,6 +177,9 @@ func (t *TableReader) whole(ctx context.Context, query func() error) error {
 
 // Keys returns the keys of rows behind a key, in order.
 func (t *TableReader) Keys(ctx context.Context, f scan.Filter, w scan.Window, after scan.Key, limit int) (keys []scan.Key, err error) {
+	if f.IDs, err = t.values(f.IDs); err != nil {
+		return nil, err
+	}
 	err = t.whole(ctx, func() error {
 		keys = nil
 		from, args := t.from(w, selection{func(c *conditions, has []string) {

@@ -31,6 +31,9 @@ func BenchmarkRoute(b *testing.B) {
 	b.Run("text", func(b *testing.B) { benchRoute(b, options(), native(), full.without("topic")) })
 	b.Run("topic_column", func(b *testing.B) { benchRoute(b, options(), binaryTable(), binaryRow(full)) })
 	b.Run("two_routes", func(b *testing.B) { benchRoute(b, routed, binaryTable(), binaryRow(full.without("topic"))) })
+	prefixed := options()
+	prefixed.Tables[0].Layout = behindText(b)
+	b.Run("id_prefix", func(b *testing.B) { benchRoute(b, prefixed, binaryTable(), binaryRow(full.without("topic"))) })
 	only := options()
 	only.Tables[0].Only = map[string]string{"tenant_id": "acme|globex"}
 	b.Run("only", func(b *testing.B) { benchRoute(b, only, binaryTable(), binaryRow(full.without("topic"))) })

@@ -59,7 +59,7 @@ func (e *encoder) id() ([]byte, *outbox.Fault) {
 		return nil, f
 	case id == nil:
 		return nil, outbox.Bad(part, "is NULL")
-	case len(id) == 0:
+	case len(id) == part.Fixed():
 		return nil, outbox.Bad(part, "is empty")
 	default:
 		return id, nil

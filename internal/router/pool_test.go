@@ -9,10 +9,12 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/outbox"
 	"github.com/cdc-relay/cdc-relay/internal/record"
+	"github.com/cdc-relay/cdc-relay/internal/router"
 )
 
 // With its memory in the pool and its topics known, a batch costs one allocation, LastEventID, whatever its records are made of.
 func TestRouteAllocatesOncePerBatch(t *testing.T) {
+	const prefixed = "ID behind a text"
 	parts := []record.Field{
 		{Name: "id", Part: outbox.Of("event_id")},
 		{Name: "n", Part: outbox.Of("schema_version")},
@@ -24,6 +26,7 @@ func TestRouteAllocatesOncePerBatch(t *testing.T) {
 	members := record.Members{Prefix: "app_", Rename: map[string]string{"a": "b"}, Drop: []string{"c"}, Conflict: record.ConflictRename}
 	for name, shape := range map[string]*record.Shape{
 		"native":     {},
+		prefixed:     {},
 		"plain":      {Format: record.FormatPlain, Headers: slices.Concat(parts[:2], parts[3:]), Members: members},
 		"value":      {Value: parts, Members: members},
 		"structured": {Format: record.FormatCloudEventsJSON},
@@ -38,6 +41,9 @@ func TestRouteAllocatesOncePerBatch(t *testing.T) {
 		}
 		o := options()
 		o.TopicPrefix, o.Tables[0].Shape = "rehearsal.", shape
+		if name == prefixed {
+			o.Tables[0].Layout = behindText(t)
+		}
 		b, r, dst := batch(binaryTable(), rows...), newRouter(t, o), &cdc.Routed{}
 		allocs := testing.AllocsPerRun(20, func() {
 			dst.Reset(b)
@@ -55,6 +61,15 @@ const headersOfAllLengths = `{"traceparent": "t", "Correlation-Id": "1", "correl
 
 // Messages stay whole while the slabs behind them grow under later rows, from any size.
 func TestSlabsGrowUnderMessages(t *testing.T) {
+	for _, layout := range []outbox.Layout{outbox.Native(), behindText(t)} {
+		o := options()
+		o.Tables[0].Layout = layout
+		slabsGrow(t, o)
+	}
+}
+
+func slabsGrow(t *testing.T, o router.Options) {
+	t.Helper()
 	rows := make([]row, 50)
 	for i := range rows {
 		rows[i] = binaryRow(order().without("topic", "partition_key").with("aggregate_id", string(rune('a'+i))))
@@ -63,13 +78,13 @@ func TestSlabsGrowUnderMessages(t *testing.T) {
 	for i := range rows {
 		alone := batch(binaryTable(), rows[i])
 		alone.Txs[0].Ordinal = uint32(i)
-		dst, err := route(t, options(), alone)
+		dst, err := route(t, o, alone)
 		if err != nil {
 			t.Fatal(err)
 		}
 		want = append(want, golden(&dst.Messages[0]))
 	}
-	r := newRouter(t, options())
+	r := newRouter(t, o)
 	for size := range 40 {
 		dst := &cdc.Routed{Headers: make([]cdc.Header, 0, size), Scratch: make([]byte, 0, 3*size), Messages: make([]cdc.Message, 0, size)}
 		dst.Reset(b)

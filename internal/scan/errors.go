@@ -28,9 +28,24 @@ func NoPlace(table, column string) error {
 // ReasonNotAnID is the reason of NotAnID.
 const ReasonNotAnID = "bad_id"
 
-// NotAnID says that the database refused an ID.
+const fixID = "give the ID as the header ce_id has it"
+
+// NotAnID says that no event of a table can have an ID.
 func NotAnID(table, column, kind, said string) error {
-	return cdc.ConfigError(ReasonNotAnID, "give the ID as the header ce_id has it", "not an event ID: column %s of table %s is of type %s (%s)", column, table, kind, said)
+	return cdc.ConfigError(ReasonNotAnID, fixID, "not an event ID: column %s of table %s is of type %s (%s)", column, table, kind, said)
+}
+
+// Values returns the values that the column of a table has for event IDs, which begin with prefix; NotAnID if one does not.
+func Values(table, prefix string, ids []string) ([]string, error) {
+	values := make([]string, len(ids))
+	for i, id := range ids {
+		value, ok := strings.CutPrefix(id, prefix)
+		if !ok {
+			return nil, cdc.ConfigError(ReasonNotAnID, fixID, "not an event ID: those of table %s begin with %q, and %q does not", table, prefix, id)
+		}
+		values[i] = value
+	}
+	return values, nil
 }
 
 // BadCondition says that the database refused a condition.

@@ -114,7 +114,7 @@ func (s binlogSource) State() State {
 // readOptions are those to read a table by SQL.
 func (m *MySQL) readOptions(t *Table) mysql.ReadOptions {
 	key, at := t.keyAndTime()
-	r := mysql.ReadOptions{Table: t.Name.String(), Key: key, At: at, Zone: t.Layout.Zone()}
+	r := mysql.ReadOptions{Table: t.Name.String(), Key: key, IDPrefix: t.Layout.IDPrefix(), At: at, Zone: t.Layout.Zone()}
 	if !t.Foreign() {
 		r.TakenOut, r.Routine, r.Spare = outbox.MySQLTakenOut(t.Name), outbox.MySQLRoutine(t.Name).MySQL(), outbox.MySQLSpare(t.Name).String()
 	}

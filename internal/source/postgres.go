@@ -125,7 +125,7 @@ func (p *Postgres) slotAlone() bool {
 // readOptions are those to read a table by SQL.
 func (p *Postgres) readOptions(t *Table) postgres.ReadOptions {
 	key, at := t.keyAndTime()
-	r := postgres.ReadOptions{Table: t.Name.String(), SQL: t.Name.SQL(), Key: key, At: at, Zone: t.Layout.Zone()}
+	r := postgres.ReadOptions{Table: t.Name.String(), SQL: t.Name.SQL(), Key: key, IDPrefix: t.Layout.IDPrefix(), At: at, Zone: t.Layout.Zone()}
 	if !t.Foreign() {
 		r.TakenOut = outbox.PostgresTakenOut(t.Name)
 	}
