@@ -153,6 +153,7 @@ func (r *Replay) open(ctx context.Context) (readers []source.TableReader, err er
 	}
 	named := false
 	tables := r.db.Tables()
+	asked := askedIDs{}
 	for i := range tables {
 		t := &tables[i]
 		if r.State.Table != "" && r.State.Table != t.Name.String() && r.State.Table != t.Name.Table {
@@ -165,6 +166,10 @@ func (r *Replay) open(ctx context.Context) (readers []source.TableReader, err er
 		}
 		readers = append(readers, reader)
 		f, selects, err := r.State.Filter.forTable(t, reader)
+		if err == nil && selects && len(f.IDs) > 0 {
+			f.IDs, err = asked.of(ctx, reader, f.IDs)
+			selects = len(f.IDs) > 0
+		}
 		if err != nil {
 			return readers, err
 		}
@@ -174,6 +179,11 @@ func (r *Replay) open(ctx context.Context) (readers []source.TableReader, err er
 	}
 	if !named {
 		return readers, cdc.Usage("name a table of the configuration", "--table: %s is not configured", r.State.Table)
+	}
+	for _, id := range r.State.Filter.IDs {
+		if err := asked[id]; err != nil {
+			return readers, err
+		}
 	}
 	if len(r.selections) == 0 {
 		return readers, cdc.Usage("use another filter, or map the column in tables[].columns", "no table has the column that %s needs", r.State.Filter.flags())

@@ -74,6 +74,7 @@ type search struct {
 	config  *config.Config
 	printer printer
 	found   Found
+	values  []string // of the columns with the ID, in tables whose events can have it
 }
 
 // Search says what became of an event. owner is the connection string of the tables' owner; "": the relay's own is used. It reads only.
@@ -114,13 +115,14 @@ func (s *search) run(ctx context.Context, owner string) error {
 	return s.saved(ctx, db)
 }
 
-// rows looks into the tables.
+// rows looks into the tables whose events can have the ID; it returns an error if there are none.
 func (s *search) rows(ctx context.Context, db source.Database, dsn source.ConnString) error {
 	router, err := stages.Router(s.config, db.Tables())
 	if err != nil {
 		return err
 	}
 	tables := db.Tables()
+	var refused error
 	for i := range tables {
 		reader, err := db.Reader(ctx, dsn, &tables[i])
 		if err != nil {
@@ -139,9 +141,17 @@ func (s *search) rows(ctx context.Context, db source.Database, dsn source.ConnSt
 			return nil
 		})
 		reader.Close(ctx)
-		if err != nil {
+		switch {
+		case cdc.ReasonOf(err) == scan.ReasonNotAnID:
+			refused = err
+		case err != nil:
 			return err
+		default:
+			s.values = append(s.values, strings.TrimPrefix(s.found.ID, tables[i].Layout.IDPrefix()))
 		}
+	}
+	if s.values == nil {
+		return refused
 	}
 	return nil
 }
@@ -216,18 +226,25 @@ func (s *search) since() time.Time {
 		}
 	}
 	if first.IsZero() {
-		id, err := uuid.Parse(s.found.ID)
-		if err != nil || id.Version() != 7 {
+		if first = s.timeInID(); first.IsZero() {
 			return time.Time{}
 		}
-		ms := binary.BigEndian.Uint64(append([]byte{0, 0}, id[:6]...))
-		first = time.UnixMilli(int64(ms))
 		if first.After(time.Now()) {
 			s.found.Ahead = RFC3339(first)
 			return time.Time{}
 		}
 	}
 	return first.Add(-clockSkew)
+}
+
+// timeInID is that of a UUIDv7; zero: the ID is none.
+func (s *search) timeInID() time.Time {
+	for _, value := range s.values {
+		if id, err := uuid.Parse(value); err == nil && id.Version() == 7 {
+			return time.UnixMilli(int64(binary.BigEndian.Uint64(append([]byte{0, 0}, id[:6]...))))
+		}
+	}
+	return time.Time{}
 }
 
 func (s *search) partition(ctx context.Context, client *kafka.Client, topic string, id int32) error {

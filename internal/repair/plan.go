@@ -153,7 +153,7 @@ func lastPublished(ctx context.Context, g *Ground) (at time.Time, err error) {
 			}
 			return nil
 		})
-		if stop, ok := errors.AsType[*cdc.StopError](err); ok && stop.Reason == scan.ReasonNotAnID {
+		if cdc.ReasonOf(err) == scan.ReasonNotAnID {
 			continue // it is of another table
 		}
 		if err != nil {
