@@ -38,7 +38,7 @@ func brief(t *draft.Table) string {
 	for _, p := range t.Parts {
 		what := p.Column
 		if what == "" {
-			what = p.Const + p.JSON + p.Path
+			what = p.Const + p.JSON + p.Path + p.Template
 		}
 		if p.Role.String() != what {
 			what = p.Role.String() + "=" + what
@@ -104,8 +104,9 @@ func TestPartsOfTablesInUse(t *testing.T) {
 			"only types", "a:bool no:uuid what:json raised:local status:text",
 			"event_id=no event_type=events payload=what occurred_at=raised | status | a",
 		},
-		{"an unknown character set", "id:int body:foreign data:text", "event_id=id event_type=events payload=data |  | body"},
-		{"no payload", "id:int type:text", "event_id=id event_type=type payload={} |  | "},
+		{"an unknown character set", "id:int body:foreign data:text", "event_id=shop.events-${id} event_type=events payload=data |  | body"},
+		{"an ID that is no name of a template", "id}:int data:text", "event_id=id} event_type=events payload=data |  | "},
+		{"no payload", "id:int type:text", "event_id=shop.events-${id} event_type=type payload={} |  | "},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got, err := draft.Of("events", table(c.columns))
@@ -124,6 +125,7 @@ func TestReasons(t *testing.T) {
 	for _, c := range []struct{ columns, role, want string }{
 		{"id:uuid event_id:uuid data:json payload:json", "event_id", "it could be id too"},
 		{"id:uuid event_id:uuid data:json payload:json", "payload", "it could be data too"},
+		{"id:int payload:json", "event_id", "with the table's name before it, because other tables have the same numbers"},
 		{"id:uuid payload:json", "event_type", "say what it is, or where, as in {json: payload, path: \"$.type\"}"},
 		{"id:uuid payload:text", "event_type", "say what it is"},
 		{"id:uuid", "payload", "say which it is"},

@@ -153,6 +153,8 @@ func written(p *outbox.Part) string {
 	switch {
 	case p.JSON != "":
 		return fmt.Sprintf("{json: %s, path: %s}", plain(p.JSON), quoted(p.Path))
+	case p.Template != "":
+		return fmt.Sprintf("{template: %s}", quoted(p.Template))
 	case p.Const != "":
 		return fmt.Sprintf("{const: %s}", quoted(p.Const))
 	default:

@@ -51,6 +51,7 @@ func Of(name string, t *cdc.Table) (Table, error) {
 			"table %s has no column that can be the event's ID", t)
 	}
 	g.without()
+	g.prefix()
 	return g.draft(name), nil
 }
 
@@ -164,6 +165,17 @@ func (g *guess) without() {
 	if g.found[outbox.EventType] == nil {
 		g.eventType()
 	}
+}
+
+// prefix puts the table's name before an ID that is a number.
+func (g *guess) prefix() {
+	id, t := g.found[outbox.EventID], g.table
+	numbers := kinds{cdc.TypeInteger, cdc.TypeDecimal}
+	if !slices.Contains(numbers, t.Columns[t.Index(id.Column)].Type) || plain(id.Column) != id.Column {
+		return
+	}
+	id.Part = outbox.Part{Template: topicName(strings.TrimPrefix(t.Schema+"."+t.Name, "public.")) + "-${" + id.Column + "}"}
+	id.Why += "; with the table's name before it, because other tables have the same numbers"
 }
 
 // eventType finds the type in a document, or else makes it constant, so that no event is refused for the lack of it.
