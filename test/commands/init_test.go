@@ -190,6 +190,7 @@ func TestInitOnMySQL(t *testing.T) {
 		s.config, s.env = "", []string{"CDC_RELAY_OWNER_DSN=" + fmt.Sprintf("%s:geheim@tcp(%s)/%s", s.name, s.mysql.Addr(), s.name)}
 		s.says(2, "table NAME.outbox does not exist, or the user may not see it. Fix: did you mean NAME.Outbox_Events?", "init", "--from", "outbox")
 		s.says(2, "did you mean NAME.Outbox_Events?", "init", "--from", "outbox_events")
+		s.says(0, `event_id: {template: "NAME.Outbox_Events-${id}"} # by name: consumers deduplicate by it; with the table's name before it`, "init", "--from", "Outbox_Events")
 		s.says(2, "NAME.seen is not a table", "init", "--from", "seen")
 		s.says(2, "may not see it. Fix: correct the name, or connect as a user who may see it", "init", "--from", "elsewhere.x")
 		said := s.says(0, "password: \"${env:RELAY_PASSWORD}\"", "init", "--from", "`odd.name`")

@@ -54,7 +54,11 @@ func newSiteOn(t *testing.T, pg *testenv.PostgresServer) *site {
 // newMySQLSite is newSite on the shared server of a flavor.
 func newMySQLSite(t *testing.T, flavor string) *site {
 	t.Helper()
-	server := mysqls[flavor]
+	return newMySQLSiteOn(t, mysqls[flavor])
+}
+
+func newMySQLSiteOn(t *testing.T, server *testenv.MySQLServer) *site {
+	t.Helper()
 	s := &site{t: t, dir: t.TempDir(), name: databaseName(t), mysql: server}
 	if err := server.CreateDatabase(t.Context(), s.name); err != nil {
 		t.Fatal(err)
