@@ -155,7 +155,7 @@ func fields(list []Field) []record.Field {
 
 // Columns says what each part of an event is made of.
 type Columns struct {
-	// The event's ID, by which consumers deduplicate: a column.
+	// The event's ID, by which consumers deduplicate: a column, or a text with one column behind it.
 	EventID *Part `yaml:"event_id,omitempty" jsonschema:"required" jsonschema_extras:"x-optional=true,x-example=id"`
 	// The type of the entity that the event is about.
 	AggregateType *Part `yaml:"aggregate_type,omitempty" jsonschema_extras:"x-optional=true"`
