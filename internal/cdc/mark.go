@@ -1,6 +1,6 @@
 package cdc
 
-// RowKey is a row's key: the event's ID, and the same as the database compares it.
+// RowKey is a row's key: the event's ID, and the value of its column.
 type RowKey struct {
 	ID    string
 	Value any

@@ -16,8 +16,8 @@ import (
 type MarkOptions struct {
 	// Table is its name ("orders.outbox").
 	Table string
-	// Key is the column with the event's ID.
-	Key string
+	// Key is the column with the event's ID, and IDPrefix what goes before it.
+	Key, IDPrefix string
 	// Pending is the condition of the rows that are marked.
 	Pending string
 	// Set is what becomes of them, OnDeadLetter what becomes of those whose events are dead letters.
@@ -189,7 +189,9 @@ func (m *Marks) keys(ctx context.Context, db querier, query string, args ...any)
 		if err := rows.Scan(&key); err != nil {
 			return nil, err
 		}
-		keys = append(keys, m.rowKey(key))
+		row := m.rowKey(key)
+		row.ID = m.o.IDPrefix + row.ID
+		keys = append(keys, row)
 	}
 	return keys, rows.Err()
 }

@@ -17,8 +17,8 @@ import (
 type MarkOptions struct {
 	// Table is its name ("public.outbox"), SQL the name in SQL.
 	Table, SQL string
-	// Key is the column with the event's ID.
-	Key string
+	// Key is the column with the event's ID, and IDPrefix what goes before it.
+	Key, IDPrefix string
 	// Pending is the condition of the rows that are marked.
 	Pending string
 	// Set is what becomes of them, OnDeadLetter what becomes of those whose events are dead letters.
@@ -143,7 +143,7 @@ func (m *Marks) Pending(ctx context.Context, limit int) ([]cdc.RowKey, cdc.Posit
 	}
 	list := make([]cdc.RowKey, len(keys))
 	for i, key := range keys {
-		list[i] = cdc.RowKey{ID: key, Value: key}
+		list[i] = cdc.RowKey{ID: m.o.IDPrefix + key, Value: key}
 	}
 	return list, cdc.Position(behind), nil
 }
@@ -203,7 +203,7 @@ func (m *Marks) Mark(ctx context.Context, keys []cdc.RowKey, dead bool) (n int, 
 	}
 	texts := make([]string, len(keys))
 	for i := range keys {
-		texts[i] = keys[i].ID
+		texts[i], _ = keys[i].Value.(string)
 	}
 	err = pgx.BeginTxFunc(ctx, m.db.Conn, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) error {
 		locked, err := m.keys(ctx, tx, fmt.Sprintf("SELECT %s::text AS locked_id FROM %s ORDER BY %[1]s FOR UPDATE SKIP LOCKED", m.key, m.these()), texts)

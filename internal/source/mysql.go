@@ -221,7 +221,7 @@ func (m *MySQL) Marks(dsn ConnString, published string) writeback.Tables {
 		var list []writeback.Table
 		for _, t := range m.Marked() {
 			list = append(list, db.Marks(mysql.MarkOptions{
-				Table: t.Name.String(), Key: t.Layout.Column(outbox.EventID), Pending: t.pending(published),
+				Table: t.Name.String(), Key: t.Layout.Column(outbox.EventID), IDPrefix: t.Layout.IDPrefix(), Pending: t.pending(published),
 				Set: assignments(t.WriteBack.Set), OnDeadLetter: assignments(t.WriteBack.OnDeadLetter), Source: source, Load: load,
 			}))
 		}

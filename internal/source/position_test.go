@@ -28,3 +28,10 @@ func TestSetPositionWithinATransaction(t *testing.T) {
 		}
 	}
 }
+
+// A position that is set by hand may be behind rows that nobody has published.
+func TestSetPositionSettlesNothing(t *testing.T) {
+	if c := position.Moved(cdc.Checkpoint{Settled: "condition"}, cdc.Source{}, "p", true); c.Settled != "" {
+		t.Errorf("settled: %q", c.Settled)
+	}
+}

@@ -244,7 +244,7 @@ func (p *Postgres) Marks(dsn ConnString, published string) writeback.Tables {
 		var list []writeback.Table
 		for _, t := range p.Marked() {
 			list = append(list, db.Marks(postgres.MarkOptions{
-				Table: t.Name.String(), SQL: t.Name.SQL(), Key: t.Layout.Column(outbox.EventID), Pending: t.pending(published),
+				Table: t.Name.String(), SQL: t.Name.SQL(), Key: t.Layout.Column(outbox.EventID), IDPrefix: t.Layout.IDPrefix(), Pending: t.pending(published),
 				Set: assignments(t.WriteBack.Set), OnDeadLetter: assignments(t.WriteBack.OnDeadLetter), Slot: p.WAL.Slot, Load: load,
 			}))
 		}

@@ -1,12 +1,22 @@
 package commands
 
 import (
+	"context"
+	"database/sql"
+	"errors"
 	"fmt"
+	"maps"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
+	"github.com/twmb/franz-go/pkg/kgo"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdctest"
 	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
 
@@ -164,6 +174,7 @@ func TestWriteBackOfDeadLetters(t *testing.T) {
 	t.Parallel()
 	onAll(t, func(s *site) {
 		s.markedTable("varchar(36)")
+		s.replace("event_id: id,", `event_id: {template: "job ${id}"},`) // letters have the event's ID
 		s.config += "errors: {malformed: dead_letter}\n"
 		if s.mysql != nil {
 			s.replace("mysql: {", "mysql: {id: "+s.name+", ")
@@ -281,5 +292,138 @@ func (s *site) marksAs(user, old, with, owner, fix string) {
 	s.jobs("a SENT")
 	if code := relay.signal(syscall.SIGTERM); code != 0 {
 		s.t.Errorf("the relay ended with %d: %q", code, relay.lines)
+	}
+}
+
+// writeBackKills is how often the relay is killed, each time while it marks rows.
+const writeBackKills = 4
+
+// Killed again and again, the relay marks no row whose event is not in Kafka, and in the end each row.
+func TestWriteBackAfterKills(t *testing.T) {
+	t.Parallel()
+	for _, delivery := range []string{"at-least-once", "exactly-once"} {
+		t.Run(delivery, func(t *testing.T) {
+			t.Parallel()
+			onAll(t, func(s *site) {
+				s.markedTable("bigint").config += "delivery: " + delivery + "\n"
+				if s.mysql != nil {
+					s.replace("mysql: {", "mysql: {id: "+s.name+", ")
+				}
+				s.setup()
+				s.killedWhileMarking(rand.New(rand.NewPCG(1, 2)))
+			})
+		})
+	}
+}
+
+func (s *site) killedWhileMarking(random *rand.Rand) {
+	s.t.Helper()
+	db := s.open()
+	ctx, cancel := context.WithCancel(s.t.Context())
+	defer cancel()
+	var writers errgroup.Group
+	for w := range 2 {
+		writers.Go(func() error { return writeJobs(ctx, db, w) })
+	}
+	for range writeBackKills {
+		relay := s.start()
+		relay.leading()
+		before := s.sent(db)
+		eventually(s.t, func() error {
+			if n := s.sent(db); len(n) <= len(before) {
+				return errors.New("no row is marked")
+			}
+			return nil
+		})
+		time.Sleep(time.Duration(random.IntN(1000)) * time.Millisecond) // another moment of a sweep each time
+		relay.signal(syscall.SIGKILL)
+		s.wantPublished(s.sent(db))
+	}
+	cancel()
+	if err := writers.Wait(); err != nil {
+		s.t.Error(err)
+	}
+	relay := s.start()
+	relay.leading()
+	eventually(s.t, func() error {
+		var pending int
+		if err := db.QueryRowContext(s.t.Context(), "SELECT COUNT(*) FROM jobs WHERE status <> 'SENT'").Scan(&pending); err != nil || pending > 0 {
+			return fmt.Errorf("%d rows are pending: %w", pending, err)
+		}
+		return nil
+	})
+	if code := relay.signal(syscall.SIGTERM); code != 0 {
+		s.t.Errorf("the relay ended with %d: %q", code, relay.lines)
+	}
+	s.wantPublished(s.sent(db))
+}
+
+// writeJobs commits rows until ctx ends: IDs of two writers, some of which are committed late or rolled back.
+func writeJobs(ctx context.Context, db *sql.DB, writer int) error {
+	for n := writer; ctx.Err() == nil; n += 6 {
+		tx, err := db.BeginTx(ctx, nil)
+		for i := 0; err == nil && i < 3; i++ {
+			_, err = tx.ExecContext(ctx, fmt.Sprintf("INSERT INTO jobs (id, type, about, payload) VALUES (%d, 'placed', '%d', '{}')", n+2*i, n%5))
+			time.Sleep(time.Millisecond)
+		}
+		switch {
+		case ctx.Err() != nil:
+			_ = tx.Rollback()
+		case err != nil:
+			return err
+		case n%7 == 0:
+			err = tx.Rollback()
+		default:
+			err = tx.Commit()
+		}
+		if err != nil && ctx.Err() == nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sent returns the IDs of rows that are marked.
+func (s *site) sent(db *sql.DB) (ids []string) {
+	s.t.Helper()
+	rows, err := db.QueryContext(s.t.Context(), "SELECT id FROM jobs WHERE status = 'SENT'")
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer func() { _ = rows.Close() }()
+	for rows.Next() {
+		var id string
+		if err := rows.Scan(&id); err != nil {
+			s.t.Fatal(err)
+		}
+		ids = append(ids, id)
+	}
+	if err := rows.Err(); err != nil {
+		s.t.Fatal(err)
+	}
+	return ids
+}
+
+// wantPublished reads the topic until it has had the events of all rows that are marked.
+func (s *site) wantPublished(ids []string) {
+	s.t.Helper()
+	client, err := kgo.NewClient(kgo.SeedBrokers(kafka.Bootstrap()...), kgo.ConsumeTopics(s.name), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.FetchIsolationLevel(kgo.ReadCommitted()))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer client.Close()
+	missing := map[string]bool{}
+	for _, id := range ids {
+		missing[id] = true
+	}
+	ctx, cancel := context.WithTimeout(s.t.Context(), patience)
+	defer cancel()
+	for len(missing) > 0 {
+		fetches := client.PollFetches(ctx)
+		if ctx.Err() != nil {
+			cdctest.Violation(s.t, cdctest.Lost, "%d of %d rows are marked, and their events are not published: %.200s", len(missing), len(ids), slices.Sorted(maps.Keys(missing)))
+			return
+		}
+		fetches.EachRecord(func(r *kgo.Record) { delete(missing, header(r, "ce_id")) })
 	}
 }

@@ -42,3 +42,39 @@ func retentionMutants() []mutant {
 		},
 	}
 }
+
+// writeBackMutants mark rows whose events are not published.
+func writeBackMutants() []mutant {
+	return []mutant{
+		{
+			"mark rows before the saved position has passed them", "internal/writeback/sweep.go",
+			[]edit{{"if err != nil || passed {", "if err != nil || passed || behind != \"\" {"}},
+			caughtBy{marking, "^TestRowsAreMarked$", ""},
+		},
+		{
+			"mark rows from before the first position", "internal/writeback/sweep.go",
+			[]edit{{"_, ok := s.proof.unproven[k.ID]\n		return ok", "return false"}},
+			caughtBy{marking, "^TestRowsAreMarked$", ""},
+		},
+		{
+			"settle a condition with unproven rows", "internal/writeback/sweep.go",
+			[]edit{{"if len(still) == 0 {", "if len(still) >= 0 {"}},
+			caughtBy{marking, "^TestRowsAreMarked$", ""},
+		},
+		{
+			"settle a condition of which not all rows were read", "internal/writeback/sweep.go",
+			[]edit{{"case !all: // too many at first, or not read whole\n		return\n", ""}},
+			caughtBy{marking, "^TestTooManyUnproven$", ""},
+		},
+		{
+			"mark rows of dead letters", "internal/writeback/sweep.go",
+			[]edit{{"if letters.Has(k.ID) {", "if letters.Has(\"\") {"}},
+			caughtBy{marking, "^TestRowsAreMarked$", ""},
+		},
+		{
+			"keep what is settled in a position that was set", "internal/position/places.go",
+			[]edit{{"c.Settled = \"\"", "_ = c.Settled"}},
+			caughtBy{"./internal/source", "^TestSetPositionSettlesNothing$", ""},
+		},
+	}
+}
