@@ -33,6 +33,8 @@ type report struct {
 	Once    *onceResult    `json:"exactly_once,omitempty"`
 	Letters *lettersResult `json:"dead_letters,omitempty"`
 	Maps    *mapsResult    `json:"maps,omitempty"`
+	// Marks has the results by database.
+	Marks map[string]*marksResult `json:"marks,omitempty"`
 	// Retention has the results by database.
 	Retention map[string]*retentionResult `json:"retention,omitempty"`
 	Latency   map[string]*latencyRes      `json:"latency,omitempty"`
@@ -56,7 +58,7 @@ func main() {
 	var o options
 	flag.IntVar(&o.rows, "rows", 600_000, "rows of the backlog")
 	flag.IntVar(&o.rounds, "rounds", 3, "rounds of each comparison")
-	flag.StringVar(&o.only, "only", "drain,large,topics,once,letters,maps,retention,latency,tails,start,tenfold,mysql,mariadb,replay", "scenarios, comma-separated")
+	flag.StringVar(&o.only, "only", "drain,large,topics,once,letters,maps,marks,retention,latency,tails,start,tenfold,mysql,mariadb,replay", "scenarios, comma-separated")
 	flag.StringVar(&o.bin, "bin", "bin/cdc-relay", "the relay to measure")
 	flag.StringVar(&o.out, "out", "bench/out", "directory for results, logs and configurations")
 	flag.StringVar(&o.profile, "profile", "", "directory for CPU and heap profiles of the relay while it drains")
@@ -125,6 +127,7 @@ func (s *stand) scenarios(ctx context.Context, o options, r *report) error {
 		step("once", "exactly-once delivery against at-least-once", into(&r.Once, func() (*onceResult, error) { return s.exactlyOnce(ctx, o.rows, o.rounds) })),
 		step("letters", "dead letters", into(&r.Letters, func() (*lettersResult, error) { return s.deadLetters(ctx, o.rows, o.rounds) })),
 		step("maps", "tables and routes that cost more", into(&r.Maps, func() (*mapsResult, error) { return s.mapped(ctx, o.rows, o.rounds) })),
+		step("marks", "published rows marked beside a poller", into(&r.Marks, func() (map[string]*marksResult, error) { return s.marked(ctx) })),
 		step("retention", "INSERTs while partitions are maintained", into(&r.Retention, func() (map[string]*retentionResult, error) { return s.retentions(ctx) })),
 		step("latency", "insert to consumer at steady rates", into(&r.Latency, func() (map[string]*latencyRes, error) { return s.latencies(ctx, o.rounds, wanted["drain"]) })),
 		step("tails", "insert to consumer with fsync on, both kinds of delivery", into(&r.Tails, func() (map[string]*latencyRes, error) { return s.tails(ctx, o.rounds) })),

@@ -47,6 +47,7 @@ func (r *report) print(w io.Writer) {
 	}
 	r.Letters.rows(row)
 	r.Maps.rows(row)
+	r.marks(row)
 	for _, name := range slices.Sorted(maps.Keys(r.Retention)) {
 		ret := r.Retention[name]
 		var rounds []string

@@ -360,27 +360,32 @@ func (s *site) killedWhileMarking(random *rand.Rand) {
 
 // writeJobs commits rows until ctx ends: IDs of two writers, some of which are committed late or rolled back.
 func writeJobs(ctx context.Context, db *sql.DB, writer int) error {
-	for n := writer; ctx.Err() == nil; n += 6 {
-		tx, err := db.BeginTx(ctx, nil)
-		for i := 0; err == nil && i < 3; i++ {
-			_, err = tx.ExecContext(ctx, fmt.Sprintf("INSERT INTO jobs (id, type, about, payload) VALUES (%d, 'placed', '%d', '{}')", n+2*i, n%5))
-			time.Sleep(time.Millisecond)
-		}
-		switch {
-		case ctx.Err() != nil:
-			_ = tx.Rollback()
-		case err != nil:
-			return err
-		case n%7 == 0:
-			err = tx.Rollback()
-		default:
-			err = tx.Commit()
-		}
-		if err != nil && ctx.Err() == nil {
+	for n := writer; ; n += 6 {
+		if err := writeJob(ctx, db, n); ctx.Err() != nil || err != nil {
+			if ctx.Err() != nil {
+				err = nil
+			}
 			return err
 		}
 	}
-	return nil
+}
+
+func writeJob(ctx context.Context, db *sql.DB, n int) error {
+	tx, err := db.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = tx.Rollback() }() // nothing after a commit
+	for i := range 3 {
+		if _, err := tx.ExecContext(ctx, fmt.Sprintf("INSERT INTO jobs (id, type, about, payload) VALUES (%d, 'placed', '%d', '{}')", n+2*i, n%5)); err != nil {
+			return err
+		}
+		time.Sleep(time.Millisecond)
+	}
+	if n%7 == 0 {
+		return nil
+	}
+	return tx.Commit()
 }
 
 // sent returns the IDs of rows that are marked.
