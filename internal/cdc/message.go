@@ -11,13 +11,15 @@ type Message struct {
 	// ID is the event's, which consumers deduplicate on, byte for byte; nil for a record of the relay's own.
 	ID    []byte
 	Topic string
-	// Key decides the partition; nil means no key.
+	// Key decides the partition, unless Partition does; nil means no key.
 	Key []byte
 	// Value is the payload; nil is a tombstone.
 	Value   []byte
 	Headers []Header
 	// Row is the index of the row in the batch, for error messages.
 	Row int32
+	// Partition is one more than the partition, of which the topic may have fewer; 0: the key decides.
+	Partition int32
 }
 
 // Drop is a row that is not published because of the configuration. The relay counts and logs it.

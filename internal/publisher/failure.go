@@ -29,7 +29,7 @@ func (l *loop) unexpectedError(b *batch, block *sarama.ProduceResponseBlock) {
 			return
 		}
 		e := b.p.queue.at(0)
-		l.stopAt(e.pending.seq, e, rejectedError(b.p, e, rejection{reason: "rejected", err: causeOf(block)}))
+		l.stopAt(e.pending.seq, e, rejectedError(b.p.topic, b.p.id, e, rejection{reason: "rejected", err: causeOf(block)}))
 		return
 	}
 	b.maybeAppended = true
@@ -77,15 +77,34 @@ func (l *loop) dropUnsendable(p *partition) {
 		if why.reason != "" {
 			l.metrics.errors.WithLabelValues(p.topic.name, why.reason).Inc()
 		}
-		if e.pending.kind == ownWrite || why.policy == cdc.PolicyStop && e.pending.kind == relayed {
+		if e.stops(why) {
 			p.halt(l)
-			l.stopAt(e.pending.seq, e, rejectedError(p, e, why))
+			l.stopAt(e.pending.seq, e, rejectedError(p.topic, p.id, e, why))
 			return
 		}
 		gone := p.queue.pop()
 		l.giveUp(&gone, why)
 		l.dequeued(p.topic, 1)
 	}
+}
+
+// giveUpBeyond gives up a message for a partition that the topic does not have. It is in no queue.
+func (l *loop) giveUpBeyond(tp *topic, e queuedMessage) {
+	why := rejection{malformed, l.opts.Malformed, fmt.Errorf("the topic's last partition is %d", len(tp.partitions)-1)}
+	l.metrics.errors.WithLabelValues(tp.name, why.reason).Inc()
+	if e.stops(why) {
+		l.stopAt(e.pending.seq, &e, rejectedError(tp, e.m.Partition-1, &e, why))
+		return
+	}
+	l.giveUp(&e, why)
+}
+
+// malformed is the reason of a message whose row names a partition that the topic does not have.
+const malformed = "malformed"
+
+// stops reports whether a message that cannot be published stops the run.
+func (e *queuedMessage) stops(why rejection) bool {
+	return e.pending.kind == ownWrite || why.policy == cdc.PolicyStop && e.pending.kind == relayed
 }
 
 func (l *loop) tooLargeRejection(p *partition, e *queuedMessage) rejection {
@@ -108,13 +127,15 @@ func (l *loop) giveUp(e *queuedMessage, why rejection) {
 	l.resolve(e.pending, 1)
 }
 
-func rejectedError(p *partition, e *queuedMessage, why rejection) error {
+func rejectedError(tp *topic, partition int32, e *queuedMessage, why rejection) error {
 	if e.pending.kind == ownWrite {
-		return cdc.Stop(cdc.ClassRuntime, why.reason, fmt.Errorf("write to the relay's own topic %q partition %d: %w", p.topic.name, p.id, why.err),
+		return cdc.Stop(cdc.ClassRuntime, why.reason, fmt.Errorf("write to the relay's own topic %q partition %d: %w", tp.name, partition, why.err),
 			"set the topic's max.message.bytes and its other limits as `cdc-relay setup` does for a new one")
 	}
 	fix := "correct the event or list it under errors.skip"
 	switch {
+	case why.reason == malformed:
+		fix = "add partitions to the topic, or correct routes[].partition or what writes the row"
 	case why.reason == "too_large":
 		fix = "list the event under errors.skip, or set errors.too_large: drop"
 	case why.policy == cdc.PolicyStop:
@@ -124,7 +145,7 @@ func rejectedError(p *partition, e *queuedMessage, why rejection) error {
 		fix = "raise the topic's max.message.bytes, " + fix
 	}
 	return cdc.Stop(cdc.ClassRuntime, why.reason, fmt.Errorf("publish event %q to topic %q partition %d: %w",
-		e.m.EventID(), p.topic.name, p.id, why.err), fix)
+		e.m.EventID(), tp.name, partition, why.err), fix)
 }
 
 const clockReason = "clock"

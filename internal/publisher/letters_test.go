@@ -55,7 +55,7 @@ func eachDelivery(t *testing.T, test func(t *testing.T, l *lettered)) {
 				Topic: letterTopic, Index: letterIndex, Partitions: 4, Due: deadletter.NewDue(),
 				Options: deadletter.Options{HoldKey: true, MaxKeys: 100, MaxLetters: 1000},
 			}
-			opts.UnknownTopic, opts.TooLarge, opts.Rejected = cdc.PolicyDeadLetter, cdc.PolicyDeadLetter, cdc.PolicyDeadLetter
+			opts.UnknownTopic, opts.Malformed, opts.TooLarge, opts.Rejected = cdc.PolicyDeadLetter, cdc.PolicyDeadLetter, cdc.PolicyDeadLetter, cdc.PolicyDeadLetter
 			if exactlyOnce {
 				opts.PositionTopic = positions
 			}
@@ -132,8 +132,8 @@ func (l *lettered) collect(ctx context.Context, answers <-chan cdc.Durable) {
 // fact is an event: its key, its topic ("" cannot be routed), and its value.
 type fact struct{ key, topic, value string }
 
-// null is the value of an event without a payload.
-const null = "NULL"
+// null is the value of an event without a payload, and beyond that of one for partition 9.
+const null, beyond = "NULL", "beyond"
 
 // send sends events as one batch of one transaction, and returns its number.
 func (l *lettered) send(t *testing.T, facts ...fact) uint64 {
@@ -151,6 +151,9 @@ func (l *lettered) send(t *testing.T, facts ...fact) uint64 {
 		m.Topic, m.Row = f.topic, int32(i)
 		if f.value == null {
 			m.Value = nil
+		}
+		if f.value == beyond {
+			m.Partition = 10
 		}
 		if f.topic == "" {
 			r.Refused = append(r.Refused, cdc.Refused{Row: int32(i), Reason: "unroutable", Err: errors.New("no route"), EventID: m.ID, Key: m.Key})
@@ -242,6 +245,9 @@ func (l *lettered) resolve(t *testing.T, topic string, ids ...string) []deadlett
 		}
 		if topic != "" {
 			r.Message = &cdc.Message{ID: []byte(d.ID), Topic: topic, Key: d.RecordKey, Value: d.Payload, Headers: d.Headers}
+			if string(d.Payload) == beyond {
+				r.Message.Partition = 10
+			}
 		}
 		asked = append(asked, r)
 	}

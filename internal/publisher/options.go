@@ -33,9 +33,9 @@ type Options struct {
 
 	// Letters says where dead letters go; nil: no event becomes one.
 	Letters *LetterOptions
-	// UnknownTopic, TooLarge and Rejected are the policies for a topic that does not exist, a record over the topic's
-	// limit, and a record that a broker rejects; Stop.
-	UnknownTopic, TooLarge, Rejected cdc.Policy
+	// UnknownTopic, Malformed, TooLarge and Rejected are the policies for a topic that does not exist, a message for a partition that its topic
+	// does not have, a record over the topic's limit, and a record that a broker rejects; Stop.
+	UnknownTopic, Malformed, TooLarge, Rejected cdc.Policy
 	// Dropped is called for each event that a policy drops, to count it; nil: it is not counted.
 	Dropped func(reason string)
 
@@ -90,6 +90,7 @@ func withDefaults(o Options) Options {
 	o.Kafka = o.Kafka.WithDefaults()
 	setDefault(&o.Compression, "none")
 	setDefault(&o.UnknownTopic, cdc.PolicyStop)
+	setDefault(&o.Malformed, cdc.PolicyStop)
 	setDefault(&o.TooLarge, cdc.PolicyStop)
 	setDefault(&o.Rejected, cdc.PolicyStop)
 	setDefault(&o.RetryInitial, 200*time.Millisecond)
@@ -132,7 +133,7 @@ func (o *Options) validate() error {
 	if _, err := codec(o.Compression); err != nil {
 		return err
 	}
-	for _, p := range []cdc.Policy{o.UnknownTopic, o.TooLarge, o.Rejected} {
+	for _, p := range []cdc.Policy{o.UnknownTopic, o.Malformed, o.TooLarge, o.Rejected} {
 		if p != cdc.PolicyStop && p != cdc.PolicyDrop && (p != cdc.PolicyDeadLetter || o.Letters == nil) {
 			return fixable("use stop or drop, or dead_letter with a topic of dead letters", "policy %q is not known", p)
 		}

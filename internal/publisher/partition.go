@@ -138,8 +138,6 @@ type queuedMessage struct {
 	m       *cdc.Message
 	pending *pendingBatch
 	body    int32 // bodySize
-	// partition is one more than the partition, or 0 for the key's.
-	partition int32
 	// rejected is why a broker rejects this very record; nil: none does.
 	rejected *rejection
 }
@@ -160,9 +158,12 @@ func (l *loop) newQueued(m *cdc.Message, pending *pendingBatch) queuedMessage {
 // enqueue adds a message to the queue of its partition.
 func (l *loop) enqueue(tp *topic, e queuedMessage) {
 	var p *partition
-	switch {
-	case e.partition > 0: // others may have added partitions, which nobody reads
-		p = tp.partitions[e.partition-1]
+	switch n := int(e.m.Partition); {
+	case n > len(tp.partitions):
+		l.beyond(tp, e)
+		return
+	case n > 0:
+		p = tp.partitions[n-1]
 	case e.m.Key != nil:
 		p = tp.partitions[partitionOf(e.m.Key, len(tp.partitions))]
 	default:
@@ -175,12 +176,8 @@ func (l *loop) enqueue(tp *topic, e queuedMessage) {
 	}
 }
 
-// queue queues a message. partition is 0 for the key's, else one more than the partition.
-func (l *loop) queue(m *cdc.Message, pending *pendingBatch, partition int32) {
-	e := l.newQueued(m, pending)
-	e.partition = partition
-	l.requeue(e)
-}
+// queue queues a message.
+func (l *loop) queue(m *cdc.Message, pending *pendingBatch) { l.requeue(l.newQueued(m, pending)) }
 
 // requeue queues a message that is counted already.
 func (l *loop) requeue(e queuedMessage) {

@@ -62,7 +62,7 @@ func (r *resolveRequest) publish(s *deadLetters, t *task) {
 			s.failed(it, rejection{reason: it.Reason, err: it.Refused})
 		case it.Message != nil:
 			r.open++
-			s.loop.queue(it.Message, &pendingBatch{kind: republished, seq: t.seq, item: it}, 0)
+			s.loop.queue(it.Message, &pendingBatch{kind: republished, seq: t.seq, item: it})
 		}
 	}
 	r.itemDone()

@@ -17,7 +17,7 @@ type task struct {
 // step calls next when it is done.
 type step func(s *deadLetters, t *task)
 
-// own is a record in a topic of the relay's own.
+// own is a record in a topic of the relay's own, whose key does not decide the partition: others may have added some, which nobody reads.
 type own struct {
 	message   cdc.Message
 	partition int32
@@ -69,7 +69,8 @@ func write(records ...own) step {
 		}
 		pending := &pendingBatch{kind: ownWrite, seq: t.seq, open: len(records), written: func() { s.next(t) }}
 		for i := range records {
-			s.loop.queue(&records[i].message, pending, records[i].partition+1)
+			records[i].message.Partition = records[i].partition + 1
+			s.loop.queue(&records[i].message, pending)
 		}
 	}
 }

@@ -28,6 +28,11 @@ type topic struct {
 	queued int
 	// grown is the metadata of a larger number of partitions; applied once queued is 0.
 	grown []*sarama.PartitionMetadata
+	// short is since when messages have been for partitions that the topic does not have; zero: none has since it had as many as now.
+	short time.Time
+	// counted is when metadata last told the number of partitions, and recount says that it is to tell it again before the parked messages go on.
+	counted time.Time
+	recount bool
 
 	wanted     bool          // metadata is to be requested
 	limitStale bool          // the limit is to be read again
@@ -48,7 +53,9 @@ func (l *loop) topic(name string) *topic {
 }
 
 // parks reports whether messages wait until the topic's partitions are known.
-func (tp *topic) parks() bool { return len(tp.partitions) == 0 || tp.grown != nil || tp.err != nil }
+func (tp *topic) parks() bool {
+	return len(tp.partitions) == 0 || tp.grown != nil || tp.recount || tp.err != nil
+}
 
 // park keeps a message until the topic's metadata is known. Metadata of a missing topic is requested again before its
 // messages are dropped, but not for each of them.
@@ -134,10 +141,46 @@ func (l *loop) applyPartitions(tp *topic, parts []*sarama.PartitionMetadata) {
 		l.fewerPartitions(tp, len(parts))
 		return
 	}
-	tp.lastError = repeatedError{}
+	tp.lastError, tp.counted = repeatedError{}, l.now
 	l.passed(&tp.failing)
 	l.setLeaders(tp, parts)
 	l.growIfEmpty(tp)
+	l.recounted(tp)
+}
+
+// beyond takes a message for a partition that the topic does not have, as far as is known. A broker may hear of a new partition after its
+// writers do, as of a new topic: the message waits for the patience, and then is given up. Later ones wait only until metadata has told the
+// number again, unless it did within the last second, which is not enough for a letter: somebody may just have added the partition for it.
+func (l *loop) beyond(tp *topic, e queuedMessage) {
+	if tp.short.IsZero() {
+		tp.short = l.now
+	}
+	recent := time.Second
+	if e.pending.kind == republished {
+		recent = 0
+	}
+	if l.isShort(tp) && l.now.Sub(tp.counted) <= recent {
+		l.giveUpBeyond(tp, e)
+		return
+	}
+	tp.recount = true
+	tp.parked.push(e)
+	l.wantMetadata(tp)
+}
+
+// isShort reports whether the number of partitions has been too small for the patience.
+func (l *loop) isShort(tp *topic) bool { return l.now.Sub(tp.short) >= l.opts.Timing.Patience }
+
+// recounted lets messages go on that waited for the number of partitions, or requests it again.
+func (l *loop) recounted(tp *topic) {
+	switch {
+	case !tp.recount:
+	case l.isShort(tp):
+		tp.recount = false
+		l.unpark(tp)
+	default:
+		l.wantMetadata(tp)
+	}
 }
 
 // fewerPartitions sends nothing more with the old count. A broker with old metadata may return the smaller count for a
@@ -168,8 +211,18 @@ func (l *loop) addPartitions(tp *topic, parts []*sarama.PartitionMetadata) {
 		tp.partitions = append(tp.partitions, &partition{topic: tp, id: int32(id)})
 	}
 	l.setLeaders(tp, parts)
-	for tp.parked.len() > 0 {
-		l.enqueue(tp, tp.parked.pop())
+	tp.short, tp.recount = time.Time{}, false
+	l.unpark(tp)
+}
+
+// unpark enqueues the messages that are parked, in order, until one makes those behind it wait again.
+func (l *loop) unpark(tp *topic) {
+	for range tp.parked.len() {
+		if e := tp.parked.pop(); tp.parks() {
+			tp.parked.push(e)
+		} else {
+			l.enqueue(tp, e)
+		}
 	}
 }
 

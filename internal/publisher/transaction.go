@@ -197,9 +197,9 @@ func (t *kafkaTransaction) recordPosition() {
 		return
 	}
 	t.to(recording)
-	m := &cdc.Message{Topic: l.opts.PositionTopic, Key: t.request.key, Value: t.request.value}
+	m := &cdc.Message{Topic: l.opts.PositionTopic, Key: t.request.key, Value: t.request.value, Partition: 1} // which is partition 0
 	// Its seq is before every batch: what stops it stops all.
-	l.queue(m, &pendingBatch{kind: ownWrite, open: 1, written: t.recorded}, 1)
+	l.queue(m, &pendingBatch{kind: ownWrite, open: 1, written: t.recorded})
 }
 
 // recorded asks for the commit: the position's record is acknowledged.

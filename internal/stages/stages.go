@@ -2,6 +2,7 @@
 package stages
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"fmt"
@@ -86,7 +87,7 @@ func Publisher(c *config.Config, problems *cdc.Problems, dropped func(reason str
 	o.Dropped, o.Problems = dropped, problems
 	if letters != nil {
 		o.Letters = letters
-		o.UnknownTopic, o.TooLarge, o.Rejected = c.Errors.UnknownTopic, c.Errors.TooLarge, c.Errors.Rejected
+		o.UnknownTopic, o.Malformed, o.TooLarge, o.Rejected = c.Errors.UnknownTopic, malformed(c), c.Errors.TooLarge, c.Errors.Rejected
 	}
 	p, err := publisher.New(o, log, reg)
 	if err != nil {
@@ -101,9 +102,11 @@ func publisherOptions(c *config.Config) publisher.Options {
 		Kafka: KafkaOptions(c), Compression: string(c.Kafka.Compression), Create: TopicSpec(c),
 		TransactionalID: c.Kafka.TransactionalID, MaxMessageBytes: int(c.Kafka.MaxMessageBytes),
 		PositionTopic: PositionTopic(c), Watched: Topics(c), RetryInitial: c.Retry.Initial, RetryMax: c.Retry.Max,
-		UnknownTopic: kept(c.Errors.UnknownTopic), TooLarge: kept(c.Errors.TooLarge), Rejected: kept(c.Errors.Rejected),
+		UnknownTopic: kept(c.Errors.UnknownTopic), Malformed: kept(malformed(c)), TooLarge: kept(c.Errors.TooLarge), Rejected: kept(c.Errors.Rejected),
 	}
 }
+
+func malformed(c *config.Config) cdc.Policy { return cmp.Or(c.Errors.Malformed, c.Errors.Unroutable) }
 
 // Unfenced returns a publisher beside the relay: without a transactional ID it does not fence the relay.
 func Unfenced(c *config.Config, problems *cdc.Problems) (*publisher.Publisher, error) {
