@@ -101,7 +101,14 @@ func routedTo(r *events.FoundRow) string {
 	if r.Topic == "" {
 		return "not routed: " + display.Escaped(r.Refused)
 	}
-	return "goes to topic " + r.Topic
+	text := "goes to topic " + r.Topic
+	if r.Partition != nil {
+		text += fmt.Sprintf(", partition %d", *r.Partition)
+	}
+	if r.Key != nil {
+		text += ", key " + display.OneLine(*r.Key)
+	}
+	return text
 }
 
 func replayedText(replayed bool) string {

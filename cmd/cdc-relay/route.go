@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 
@@ -46,11 +47,14 @@ is left out, is NULL. A row without an event ID gets an example.`,
 }
 
 func (a *app) printRouted(r *events.Routed) {
-	key := "NULL: any partition"
+	topic, key := r.Topic, "NULL: any partition"
+	if r.Partition != nil {
+		topic, key = fmt.Sprintf("%s, partition %d", r.Topic, *r.Partition), "NULL"
+	}
 	if r.Key != nil {
 		key = *r.Key
 	}
-	a.printf("%-8s %s\n%-8s %s\n%-8s %s\n", "by", r.By, "topic", r.Topic, "key", key)
+	a.printf("%-8s %s\n%-8s %s\n%-8s %s\n", "by", r.By, "topic", topic, "key", key)
 	for _, name := range slices.Sorted(maps.Keys(r.Headers)) {
 		a.printf("%-8s %s: %s\n", "header", name, r.Headers[name])
 	}

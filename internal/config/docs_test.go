@@ -174,4 +174,5 @@ Rows are looked for by ` + "`created_at`" + `, which is a column, and by the ID,
 another text the events of the table have other IDs, so that nothing tells which of them were published before.
 
 A named part, in ` + "`tables[].headers` and `tables[].value`" + `, is one of these with a name: ` + "`{name: tenant, column: tenant_id}`" + `.
+` + "`routes[].key` and `routes[].partition`" + ` are such parts, too.
 `

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/outbox"
 )
 
 func (d *document) routes(c *Config) {
@@ -20,6 +21,7 @@ func (d *document) routes(c *Config) {
 	for i, r := range c.Routes {
 		path := item("routes", i)
 		d.expressions(r.Match, path+".match")
+		d.placement(&r, path)
 		if fault, fix := templateFault(r.Topic); r.Topic != "" && fault != "" {
 			d.report(path+".topic", fix, "%s; it is %s", fault, d.text(path+".topic"))
 		}
@@ -28,6 +30,21 @@ func (d *document) routes(c *Config) {
 		}
 		if len(r.Match) == 0 && i+1 < len(c.Routes) && !d.bad(path+".match") && !d.bad(path) {
 			d.report(path, "put it last, or give it a match", "matches every row, so that the routes behind it are never reached")
+		}
+	}
+}
+
+// placement checks what a route's key and partition are made of.
+func (d *document) placement(r *Route, path string) {
+	key, partition := r.Placement()
+	if key != nil && !d.badBelow(path+".key") {
+		if err := key.Check(outbox.PartitionKey); err != nil {
+			d.fault(path+".key", err)
+		}
+	}
+	if partition != nil && !d.badBelow(path+".partition") {
+		if err := partition.CheckPartition(); err != nil {
+			d.fault(path+".partition", err)
 		}
 	}
 }

@@ -43,9 +43,11 @@ func FromSource(ctx context.Context, c *config.Config, log *slog.Logger, show fu
 
 // Record is a record of Kafka, as it is shown.
 type Record struct {
-	Topic   string            `json:"topic"`
-	Key     *string           `json:"key"`
-	Headers map[string]string `json:"headers"`
+	Topic string `json:"topic"`
+	// Partition is that of the record in Kafka, or the one that its route names; nil leaves it to the key.
+	Partition *int32            `json:"partition,omitempty"`
+	Key       *string           `json:"key"`
+	Headers   map[string]string `json:"headers"`
 	// Value is the payload as text; ValueBase64 is a payload that is not UTF-8. Both are absent for a tombstone.
 	Value       *string `json:"value,omitempty"`
 	ValueBase64 []byte  `json:"value_base64,omitempty"`
@@ -76,6 +78,10 @@ func newPrinter(c *config.Config) printer {
 
 func (p printer) record(m *cdc.Message) Record {
 	rec := Record{Topic: m.Topic, Headers: map[string]string{}}
+	if m.Partition > 0 {
+		partition := m.Partition - 1
+		rec.Partition = &partition
+	}
 	if m.Key != nil {
 		key := string(m.Key)
 		rec.Key = &key

@@ -151,6 +151,11 @@ func (r *Replay) open(ctx context.Context) (readers []source.TableReader, err er
 	if err != nil {
 		return nil, err
 	}
+	keyed := slices.IndexFunc(r.config.Routes, func(c config.Route) bool { return c.Key != nil })
+	if keyed >= 0 && len(r.State.Filter.Keys) > 0 {
+		return nil, cdc.Usage("leave it out, and select by --id, --type, --aggregate-type, or by --from and --to",
+			"--key looks for partition_key or aggregate_id, and routes[%d] has a key of its own", keyed)
+	}
 	named := false
 	tables := r.db.Tables()
 	asked := askedIDs{}
@@ -360,11 +365,15 @@ func (r *Replay) reporter(show *display.Progress, problems *cdc.Problems) func(r
 	}
 }
 
-// router returns the router of the present configuration. With --topic a row needs no route, and the topic is the one that was given.
+// router returns the router of the present configuration. With --topic a row needs no route, the topic is the one that was given, and the
+// partition the key's.
 func (r *Replay) router() (replay.Router, error) {
 	c := *r.config
 	if r.State.Topic != "" {
-		c.Routes, c.TopicPrefix = []config.Route{{Topic: r.State.Topic}}, ""
+		c.Routes, c.TopicPrefix = append(slices.Clone(c.Routes), config.Route{}), ""
+		for i := range c.Routes { // their keys stay; the partitions are those of other topics
+			c.Routes[i].Topic, c.Routes[i].Partition = r.State.Topic, nil
+		}
 	}
 	return stages.ReplayRouter(&c, r.db.Tables(), cdc.Header{Key: []byte(HeaderReplayed), Value: []byte(RFC3339(r.State.Began))})
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/config"
 	"github.com/cdc-relay/cdc-relay/internal/outbox"
+	"github.com/cdc-relay/cdc-relay/internal/router"
 	"github.com/cdc-relay/cdc-relay/internal/source"
 	"github.com/cdc-relay/cdc-relay/internal/stages"
 )
@@ -33,7 +34,7 @@ func Route(c *config.Config, table, row string) (Routed, error) {
 	if err != nil {
 		return Routed{}, err
 	}
-	batch, at, err := oneRow(db.Tables(), table, row)
+	batch, at, err := oneRow(r, db.Tables(), table, row)
 	if err != nil {
 		return Routed{}, err
 	}
@@ -67,7 +68,7 @@ func notPublished(d cdc.Drop) error {
 const exampleID = "00000000-0000-7000-8000-000000000000"
 
 // oneRow is a batch with a row of the named table, whose index it returns.
-func oneRow(tables []source.Table, table, row string) (b *cdc.Batch, at int, err error) {
+func oneRow(r *router.Router, tables []source.Table, table, row string) (b *cdc.Batch, at int, err error) {
 	if table != "" {
 		at = slices.IndexFunc(tables, func(t source.Table) bool { return t.Name.String() == table || t.Name.Table == table })
 	}
@@ -78,33 +79,17 @@ func oneRow(tables []source.Table, table, row string) (b *cdc.Batch, at int, err
 	if err != nil {
 		return nil, at, err
 	}
-	for role := range outbox.Roles {
-		for _, column := range tables[at].Layout.Part(role).Columns() {
-			if _, known := values[column]; !known {
-				values[column] = given{} // NULL
-			}
+	for _, column := range r.Columns(tables[at].Name.String()) {
+		if _, known := values[column]; !known {
+			values[column] = given{} // NULL
 		}
+	}
+	for role := range outbox.Roles {
 		if column := tables[at].Layout.Column(role); column != "" && values[column].text == nil {
 			values[column] = given{text: example(role)}
 		}
 	}
-	for _, column := range tables[at].Shape.Columns() {
-		if _, known := values[column]; !known {
-			values[column] = given{}
-		}
-	}
-	for name := range tables[at].Only {
-		if _, known := values[name]; !known && !isPart(name, &tables[at].Layout) {
-			values[name] = given{}
-		}
-	}
 	return batchOf(tables[at].Name, values), at, nil
-}
-
-// isPart reports whether a name in tables[].only means a part of the event, and not a column.
-func isPart(name string, l *outbox.Layout) bool {
-	role, ok := outbox.ParseRole(name)
-	return ok && l.Has(role)
 }
 
 // example is a value for a column that the database fills in; nil is NULL.

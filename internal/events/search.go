@@ -54,9 +54,11 @@ type FoundRow struct {
 	// Created is zero if it is no time of the years 1 to 9999, Ahead whether it is ahead of the clock.
 	Created time.Time `json:"created_at,omitzero"`
 	Ahead   bool      `json:"ahead_of_clock,omitempty"`
-	// Topic is where the row is routed now, or Refused why it is not.
-	Topic   string `json:"topic,omitempty"`
-	Refused string `json:"refused,omitempty"`
+	// Topic, Partition (nil: that of the key) and Key (nil: none) are where the row is routed now, or Refused why it is not.
+	Topic     string  `json:"topic,omitempty"`
+	Partition *int32  `json:"partition,omitempty"`
+	Key       *string `json:"key,omitempty"`
+	Refused   string  `json:"refused,omitempty"`
 }
 
 // FoundRecord is a record of an event.
@@ -166,7 +168,8 @@ func (s *search) route(router *router.Router, table int, b *cdc.Batch) {
 	case err != nil:
 		last.Refused = err.Error()
 	case len(routed.Messages) > 0:
-		last.Topic = routed.Messages[len(routed.Messages)-1].Topic
+		rec := s.printer.record(&routed.Messages[len(routed.Messages)-1])
+		last.Topic, last.Partition, last.Key = rec.Topic, rec.Partition, rec.Key
 	case routed.LeftOut > 0:
 		last.Refused = leftOut(table)
 	default:

@@ -19,11 +19,10 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/stages"
 )
 
-// Event is a record with its time, and with its place once it is in Kafka.
+// Event is a record with its time, and with its offset once it is in Kafka.
 type Event struct {
-	Time      time.Time `json:"time"`
-	Partition *int32    `json:"partition,omitempty"`
-	Offset    *int64    `json:"offset,omitempty"`
+	Time   time.Time `json:"time"`
+	Offset *int64    `json:"offset,omitempty"`
 	Record
 }
 
@@ -103,7 +102,8 @@ func (t *Tail) follow(ctx context.Context, c *config.Config, topic string, parti
 		var shown error
 		err = client.Follow(ctx, topic, partition, next, func(r *kafka.Record) error {
 			next = r.Offset + 1
-			rec := Event{Time: r.Time, Partition: &r.Partition, Offset: &r.Offset, Record: printer.record(&cdc.Message{Topic: topic, Key: r.Key, Headers: r.Headers, Value: r.Value})}
+			m := cdc.Message{Topic: topic, Partition: r.Partition + 1, Key: r.Key, Headers: r.Headers, Value: r.Value}
+			rec := Event{Time: r.Time, Offset: &r.Offset, Record: printer.record(&m)}
 			shown = t.show(&rec)
 			return shown
 		})

@@ -111,14 +111,13 @@ func (l Layout) IDPrefix() string {
 	return prefix
 }
 
-// Reads reports whether a part reads the column.
-func (l Layout) Reads(column string) bool {
+// Columns returns the columns that parts read; some may be listed twice.
+func (l Layout) Columns() []string {
+	var columns []string
 	for role := range Roles {
-		if slices.Contains(l.Part(role).Columns(), column) {
-			return true
-		}
+		columns = append(columns, l.Part(role).Columns()...)
 	}
-	return false
+	return columns
 }
 
 // MustExist reports whether the table must have the columns of the role's part. A mapped table must have every column listed. The

@@ -2,6 +2,8 @@ package outbox
 
 import (
 	"cmp"
+	"math"
+	"strconv"
 	"strings"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
@@ -80,6 +82,26 @@ func (p *Part) ID() (prefix, column string) {
 func (p *Part) isID() bool {
 	_, column := p.ID()
 	return column != ""
+}
+
+// CheckPartition returns an error with a fix if a record's partition cannot be made so.
+func (p *Part) CheckPartition() error {
+	if err := p.Check(Topic); err != nil {
+		return err
+	}
+	if _, ok := ParsePartition([]byte(p.Column)); ok {
+		return cdc.Fixable("write the number of a partition as {const: NUMBER}", "names the column %s", p.Column)
+	}
+	if _, ok := ParsePartition([]byte(p.Const)); !ok && p.Const != "" {
+		return cdc.Fixable("give the number of a partition: 0, 1, 2 and so on", "is %q, which is not the number of a partition", p.Const)
+	}
+	return nil
+}
+
+// ParsePartition reads the number of a partition, and returns false for a text that is none.
+func ParsePartition(text []byte) (int32, bool) {
+	n, err := strconv.ParseUint(string(text), 10, 31)
+	return int32(n), err == nil && n < math.MaxInt32 // Kafka counts partitions in an int32
 }
 
 // Columns returns the columns that the part reads.

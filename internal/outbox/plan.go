@@ -70,6 +70,14 @@ type accessorPiece struct {
 // Exists reports whether there is anything to read: a constant, or columns that the rows have.
 func (a *Accessor) Exists() bool { return a.kind != kindNone }
 
+// Constant returns the text that the value is in all rows, and false if it may differ.
+func (a *Accessor) Constant() ([]byte, bool) {
+	if a.kind != kindConst {
+		return nil, false
+	}
+	return a.text, true
+}
+
 // IsText reports whether the value may be any text, and not only what a type of the database prints.
 func (a *Accessor) IsText() bool { return a.kind != kindColumn || a.form == cdc.FormText }
 
@@ -143,6 +151,19 @@ func (p *Plan) Accessor(part *Part) (a Accessor, missing string, err error) {
 	}
 	a.Name = part.String()
 	return a, "", err
+}
+
+// Key is [Plan.Accessor] for a part that is a key, or a partition. A column of JSON is read as a document: a text is then without quotes, and an
+// object malformed.
+func (p *Plan) Key(part *Part) (a Accessor, missing string, err error) {
+	read := part
+	if i := p.Table.Index(part.Column); i >= 0 && p.Table.Columns[i].Type == cdc.TypeJSON {
+		read = &Part{JSON: part.Column}
+	}
+	if a, missing, err = p.Accessor(read); err == nil {
+		a.key, a.Name = true, part.String()
+	}
+	return a, missing, err
 }
 
 // Need is [Plan.Accessor] for a part whose columns the table must have. setting is its place in the configuration.

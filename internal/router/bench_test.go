@@ -34,6 +34,9 @@ func BenchmarkRoute(b *testing.B) {
 	prefixed := options()
 	prefixed.Tables[0].Layout = behindText(b)
 	b.Run("id_prefix", func(b *testing.B) { benchRoute(b, prefixed, binaryTable(), binaryRow(full.without("topic"))) })
+	placed := options()
+	placed.Routes[0].Key, placed.Routes[0].Partition = &outbox.Part{Template: "${tenant_id}/${aggregate_id}"}, &outbox.Part{Column: "schema_version"}
+	b.Run("key_and_partition", func(b *testing.B) { benchRoute(b, placed, binaryTable(), binaryRow(full.without("topic"))) })
 	only := options()
 	only.Tables[0].Only = map[string]string{"tenant_id": "acme|globex"}
 	b.Run("only", func(b *testing.B) { benchRoute(b, only, binaryTable(), binaryRow(full.without("topic"))) })

@@ -9,5 +9,7 @@
 // A row makes one record. Its value and its headers are those of its table's format (package record), and the rest is decided here:
 //
 //	topic      the topic column; where that is NULL or empty, the topic of the first route that matches
-//	key        partition_key; where that is NULL or empty, aggregate_id; where that is too, no key (null)
+//	key        the key of that route; where it has none, or the topic is the column's, partition_key, or else aggregate_id. NULL and empty
+//	           are no key (null)
+//	partition  that of the route, or 0 for the key's
 package router

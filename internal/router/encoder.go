@@ -69,11 +69,16 @@ func (e *encoder) id() ([]byte, *outbox.Fault) {
 // message appends the row's message.
 func (e *encoder) message(id []byte) *outbox.Fault {
 	m := cdc.Message{ID: id, Row: int32(e.row.At)}
+	to := e.topic()
+	if to.fault != nil {
+		return to.fault
+	}
+	m.Topic = to.name
 	var f *outbox.Fault
-	if m.Topic, f = e.topic(); f != nil {
+	if m.Key, f = e.recordKey(to.at); f != nil {
 		return f
 	}
-	if m.Key, f = e.recordKey(); f != nil {
+	if m.Partition, f = e.partition(to.at); f != nil {
 		return f
 	}
 	first := len(e.dst.Headers)
@@ -84,16 +89,4 @@ func (e *encoder) message(id []byte) *outbox.Fault {
 	m.Headers = e.dst.Headers[first:len(e.dst.Headers):len(e.dst.Headers)]
 	e.dst.Messages = append(e.dst.Messages, m)
 	return nil
-}
-
-// recordKey returns the record's key, nil for none.
-func (e *encoder) recordKey() ([]byte, *outbox.Fault) {
-	key, f := e.row.Text(&e.p.Parts[outbox.PartitionKey])
-	if f == nil && len(key) == 0 {
-		key, f = e.row.Text(&e.p.Parts[outbox.AggregateID])
-	}
-	if len(key) == 0 {
-		return nil, f
-	}
-	return key, f
 }

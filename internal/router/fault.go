@@ -46,7 +46,7 @@ func (e *encoder) refuse(id []byte, f *outbox.Fault) error {
 	case cdc.PolicyDrop:
 		e.drop(id, f.Reason, err)
 	case cdc.PolicyDeadLetter:
-		key, _ := e.recordKey()
+		key, _ := e.recordKey(e.topic().at)
 		e.dst.Refused = append(e.dst.Refused, cdc.Refused{Row: int32(e.row.At), Reason: f.Reason, Err: err, EventID: id, Key: key})
 	default:
 		class := cdc.ClassRuntime
@@ -59,9 +59,9 @@ func (e *encoder) refuse(id []byte, f *outbox.Fault) error {
 }
 
 func (e *encoder) drop(id []byte, reason string, err error) {
-	topic, _ := e.topic() // "" if it has none
-	key, _ := e.recordKey()
-	e.dst.Drops = append(e.dst.Drops, cdc.Drop{Row: e.row.At, EventID: string(id), Key: key, Topic: topic, Reason: reason, Err: err})
+	to := e.topic()
+	key, _ := e.recordKey(to.at)
+	e.dst.Drops = append(e.dst.Drops, cdc.Drop{Row: e.row.At, EventID: string(id), Key: key, Topic: to.name, Reason: reason, Err: err})
 }
 
 func (e *encoder) policy(f *outbox.Fault) cdc.Policy {

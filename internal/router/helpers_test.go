@@ -146,6 +146,9 @@ func header(m *cdc.Message, name string) (string, bool) {
 func golden(m *cdc.Message) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "topic %s\nkey %s\nvalue %s\n", m.Topic, quoted(m.Key), quoted(m.Value))
+	if m.Partition > 0 {
+		fmt.Fprintf(&b, "partition %d\n", m.Partition-1)
+	}
 	for _, h := range m.Headers {
 		fmt.Fprintf(&b, "%s: %s\n", h.Key, quoted(h.Value))
 	}

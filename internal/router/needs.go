@@ -7,13 +7,29 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/outbox"
 )
 
-// Needs reports whether a part of an event, a condition or a route reads a column of a table, "schema.name". Of a table that is not configured it
-// needs none.
-func (r *Router) Needs(table, column string) bool {
+// Needs reports whether [Router.Columns] has a column.
+func (r *Router) Needs(table, column string) bool { return slices.Contains(r.Columns(table), column) }
+
+// Columns returns the columns of a table, "schema.name", that a part of an event, a condition or a route reads; some may be listed twice. Of a
+// table that is not configured it returns none.
+func (r *Router) Columns(table string) []string {
 	t := r.tables[table]
-	return t != nil && (t.layout.Reads(column) || slices.Contains(t.shape.Columns(), column) ||
-		slices.ContainsFunc(t.only, func(o only) bool { return slices.Contains(t.part(o.name).Columns(), column) }) ||
-		slices.ContainsFunc(r.names, func(name string) bool { return slices.Contains(t.read(name).Columns(), column) }))
+	if t == nil {
+		return nil
+	}
+	columns := slices.Concat(t.layout.Columns(), t.shape.Columns())
+	for _, o := range t.only {
+		columns = append(columns, t.part(o.name).Columns()...)
+	}
+	for _, name := range r.names {
+		columns = append(columns, t.read(name).Columns()...)
+	}
+	for i := range r.routes {
+		for _, part := range r.routes[i].placed() {
+			columns = append(columns, part.Columns()...)
+		}
+	}
+	return columns
 }
 
 // tableName is what routes call the name of a row's table, without its schema, and memberPrefix begins what they call a member of the

@@ -59,6 +59,9 @@ type Route struct {
 	Topic string
 	// Sanitize replaces each byte of what stands for a name that a topic's name cannot have by "_".
 	Sanitize bool
+	// Key takes the place of the table's key, and Partition is the number of the partition; NULL or empty is no key, and the partition of the
+	// key. nil: the table's key, and its partition.
+	Key, Partition *outbox.Part
 }
 
 // DefaultSource returns "/<database>/<table>", the ce_source of a table for which none is configured,

@@ -17,6 +17,8 @@ type plan struct {
 	only   []condition       // of the rows that are published
 	slots  []outbox.Accessor // what routes read
 	topics cache[topic]
+	// placements are those of the routes; nil for a route without one, and for one that takes no row of this schema.
+	placements []*placement
 
 	// headersPerRow and scratchPerRow are the averages of the last batch, to reserve memory for the next one at once.
 	// Growing by appending would take up to twice the memory in every pooled Routed.
@@ -66,7 +68,10 @@ func (r *Router) compile(t *cdc.Table) (*plan, error) {
 	if err := p.findConditions(conf); err != nil {
 		return nil, err
 	}
-	return p, r.findSlots(p, conf)
+	if err := r.findSlots(p, conf); err != nil {
+		return nil, err
+	}
+	return p, r.findPlacements(p)
 }
 
 // findSlots finds what routes read: the part of that role, or else the column of that name. With several tables a

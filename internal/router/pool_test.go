@@ -44,6 +44,7 @@ func TestRouteAllocatesOncePerBatch(t *testing.T) {
 		if name == prefixed {
 			o.Tables[0].Layout = behindText(t)
 		}
+		o.Routes[0].Key, o.Routes[0].Partition = &outbox.Part{Template: "${tenant_id}/${aggregate_id}"}, &outbox.Part{JSON: "headers", Path: "$.p"}
 		b, r, dst := batch(binaryTable(), rows...), newRouter(t, o), &cdc.Routed{}
 		allocs := testing.AllocsPerRun(20, func() {
 			dst.Reset(b)
@@ -57,7 +58,7 @@ func TestRouteAllocatesOncePerBatch(t *testing.T) {
 	}
 }
 
-const headersOfAllLengths = `{"traceparent": "t", "Correlation-Id": "1", "correlation-of-more-than-thirty-two-bytes": "2", "a-name-of-more-than-thirty-two-bytes": "3"}`
+const headersOfAllLengths = `{"p": "12", "traceparent": "t", "Correlation-Id": "1", "correlation-of-more-than-thirty-two-bytes": "2", "a-name-of-more-than-thirty-two-bytes": "3"}`
 
 // Messages stay whole while the slabs behind them grow under later rows, from any size.
 func TestSlabsGrowUnderMessages(t *testing.T) {

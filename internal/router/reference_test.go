@@ -48,6 +48,8 @@ func drawOptions(t *rapid.T) router.Options {
 		{Match: map[string]string{"schema_version": "[0-9]"}, Topic: "v${schema_version}"},
 		{Match: map[string]string{"event_type": `(?<head>[a-z]+)\..*`, "extra": "(?i)x(?<tail>.*)"}, Topic: "${head}-${tail}"},
 		{Match: map[string]string{"partition_key": ""}, Topic: "empty"},
+		{Match: map[string]string{"aggregate_type": "Order"}, Topic: "keyed", Key: column("tenant_id")},
+		{Topic: "placed.${aggregate_id}", Key: column("extra"), Partition: column("schema_version")},
 		{Topic: "rest"},
 	}), 0, 4).Draw(t, "routes")
 	o.Skip = rapid.SampledFrom([][]string{nil, {"0A0a0a0a-0a0a-0a0a-0a0a-0a0a0a0a0a0a"}}).Draw(t, "skip")
@@ -104,10 +106,10 @@ func reference(o *router.Options, b *cdc.Batch, events []event) string {
 			fmt.Fprintf(&drops, "row %d %s dropped: true false\n", i, e.uuid())
 			continue
 		}
-		topic := e.topic(o.Routes)
+		topic, route := e.topic(o.Routes)
 		switch {
-		case topic != "" && !e.malformed():
-			fmt.Fprintf(&messages, "row %d\n%s", i, e.record(topic, b, i))
+		case topic != "" && !e.malformed(route):
+			fmt.Fprintf(&messages, "row %d\n%s", i, e.record(topic, route, b, i))
 			last = e.uuid()
 		case o.Unroutable != cdc.PolicyDrop:
 			return "stop"
@@ -120,31 +122,34 @@ func reference(o *router.Options, b *cdc.Batch, events []event) string {
 	return messages.String() + drops.String() + "last " + last
 }
 
-// malformed looks at all of the columns that become part of a record. The column extra does not.
-func (e *event) malformed() bool {
+// malformed looks at all of the columns that become part of a record by the route. The column extra is only a key.
+func (e *event) malformed(r router.Route) bool {
 	for column, text := range e.text {
-		if column != "extra" && !utf8.ValidString(text) {
+		unread := column == "extra" && (r.Key == nil || r.Key.Column != column) || column == "partition_key" && r.Key != nil
+		if !unread && !utf8.ValidString(text) {
 			return true
 		}
+	}
+	if r.Partition != nil && e.version != nil && *e.version < 0 {
+		return true
 	}
 	_, hasType := e.text["aggregate_type"]
 	_, hasID := e.text["aggregate_id"]
 	return e.id == 0 || !hasType || !hasID || e.text["event_type"] == "" || e.hasNoAt || e.inf || (e.headers != nil && e.headers.bad)
 }
 
-// topic returns "" for a row that cannot be routed.
-func (e *event) topic(routes []router.Route) string {
-	topic := e.text["topic"]
-	if topic == "" {
-		topic = e.routed(routes)
+// topic returns "" for a row that cannot be routed, and the route that it takes, if it takes one.
+func (e *event) topic(routes []router.Route) (topic string, r router.Route) {
+	if topic = e.text["topic"]; topic == "" {
+		topic, r = e.routed(routes)
 	}
 	if topic == "." || topic == ".." || !regexp.MustCompile(`\A[a-zA-Z0-9._-]{1,249}\z`).MatchString(topic) {
-		return ""
+		return "", r
 	}
-	return topic
+	return topic, r
 }
 
-func (e *event) routed(routes []router.Route) string {
+func (e *event) routed(routes []router.Route) (topic string, r router.Route) {
 	values := maps.Clone(e.text)
 	if e.version != nil {
 		values["schema_version"] = strconv.Itoa(int(*e.version))
@@ -153,24 +158,24 @@ func (e *event) routed(routes []router.Route) string {
 		for column := range values {
 			_, matched := r.Match[column]
 			if (matched || strings.Contains(r.Topic, "${"+column+"}")) && !utf8.ValidString(values[column]) {
-				return ""
+				return "", r
 			}
 		}
 	}
 	i := slices.IndexFunc(routes, func(r router.Route) bool { return matches(r, values) })
 	if i < 0 {
-		return ""
+		return "", r
 	}
 	empty := false
-	topic := regexp.MustCompile(`\$\{[a-z_]+\}`).ReplaceAllStringFunc(routes[i].Topic, func(v string) string {
+	topic = regexp.MustCompile(`\$\{[a-z_]+\}`).ReplaceAllStringFunc(routes[i].Topic, func(v string) string {
 		text := variable(routes[i], values, v[2:len(v)-1])
 		empty = empty || text == ""
 		return text
 	})
 	if empty {
-		return ""
+		return "", r
 	}
-	return topic
+	return topic, routes[i]
 }
 
 func matches(r router.Route, values map[string]string) bool {
@@ -194,10 +199,13 @@ func variable(r router.Route, values map[string]string, name string) string {
 }
 
 // record is the message of a good row, as golden prints it.
-func (e *event) record(topic string, b *cdc.Batch, at int) string {
+func (e *event) record(topic string, r router.Route, b *cdc.Batch, at int) string {
 	key := e.text["partition_key"]
 	if key == "" {
 		key = e.text["aggregate_id"]
+	}
+	if r.Key != nil {
+		key = e.text[r.Key.Column]
 	}
 	value := "null"
 	if e.payload != nil {
@@ -205,6 +213,9 @@ func (e *event) record(topic string, b *cdc.Batch, at int) string {
 	}
 	var s strings.Builder
 	fmt.Fprintf(&s, "topic %s\nkey %s\nvalue %s\n", topic, strings.ReplaceAll(quoted([]byte(key)), `""`, "null"), value)
+	if r.Partition != nil && e.version != nil {
+		fmt.Fprintf(&s, "partition %d\n", *e.version)
+	}
 	header := func(name, text string) {
 		if text != "" {
 			fmt.Fprintf(&s, "%s: %q\n", name, text)

@@ -107,8 +107,8 @@ func (r *Router) Matched(b *cdc.Batch) string {
 	if f := e.read(); f != nil {
 		return ""
 	}
-	if c, _ := r.match(e.values()); c != nil {
-		return c.setting
+	if i, _ := r.match(e.values()); i >= 0 {
+		return r.routes[i].setting
 	}
 	return ""
 }

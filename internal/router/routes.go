@@ -16,7 +16,8 @@ type route struct {
 	match   []matcher
 	topic   []part
 	// sanitize replaces what Kafka refuses in what rows hold.
-	sanitize bool
+	sanitize       bool
+	key, partition *outbox.Part // nil: see Route
 }
 
 // matcher compares one column with its expression.
@@ -51,7 +52,10 @@ func newRoutes(routes []Route) ([]route, []string, error) {
 }
 
 func (s *routeSet) compile(setting string, r *Route) (route, error) {
-	c := route{setting: setting, sanitize: r.Sanitize}
+	c := route{setting: setting, sanitize: r.Sanitize, key: r.Key, partition: r.Partition}
+	if err := c.checkPlacement(); err != nil {
+		return route{}, err
+	}
 	for _, name := range slices.Sorted(maps.Keys(r.Match)) {
 		re, err := fullMatch(r.Match[name])
 		if err != nil {

@@ -36,6 +36,7 @@ func (c *cache[V]) put(key string, v V) {
 type topic struct {
 	name  string
 	fault *outbox.Fault
+	at    *placement // of the route, also with a fault; nil: the table's key
 }
 
 // value is what a route reads: the text of a column, or NULL.
@@ -45,18 +46,19 @@ type value struct {
 }
 
 // topic finds the row's topic: the topic column's, else that of the first route that matches.
-func (e *encoder) topic() (string, *outbox.Fault) {
+func (e *encoder) topic() topic {
 	name, f := e.row.Text(&e.p.Parts[outbox.Topic])
 	if f != nil {
-		return "", f
+		return topic{fault: f}
 	}
 	if len(name) == 0 {
 		return e.routed()
 	}
-	if known, ok := e.r.known.found[string(name)]; ok {
-		return known, nil
+	known, ok := e.r.known.found[string(name)]
+	if !ok {
+		known, f = e.r.intern(e.p.Parts[outbox.Topic].Name, string(name))
 	}
-	return e.r.intern(e.p.Parts[outbox.Topic].Name, string(name))
+	return topic{name: known, fault: f}
 }
 
 // intern keeps one string for each topic name, so that a record does not allocate one.
@@ -78,19 +80,19 @@ func (r *Router) prefixed(name, holder, verb string) (string, *outbox.Fault) {
 }
 
 // routed returns the topic that the routes give the row. Results are cached by the values that routes read.
-func (e *encoder) routed() (string, *outbox.Fault) {
+func (e *encoder) routed() topic {
 	if f := e.read(); f != nil {
-		return "", f
+		return topic{fault: f}
 	}
 	key := e.routeKey()
 	if t, ok := e.p.topics.found[string(key)]; ok {
-		return t.name, t.fault
+		return t
 	}
-	name, f := e.r.resolve(e.values())
+	t := e.resolve(e.values())
 	if len(key) <= maxRouteKey {
-		e.p.topics.put(string(key), topic{name, f})
+		e.p.topics.put(string(key), t)
 	}
-	return name, f
+	return t
 }
 
 // read reads what routes read of the row.
@@ -130,15 +132,17 @@ func (e *encoder) routeKey() []byte {
 }
 
 // resolve returns the topic of the first route that matches.
-func (r *Router) resolve(values []value) (string, *outbox.Fault) {
-	if c, groups := r.match(values); c != nil {
-		name, f := c.render(values, groups)
-		if f != nil {
-			return "", f
-		}
-		return r.prefixed(name, "the template of "+c.setting, "makes")
+func (e *encoder) resolve(values []value) topic {
+	i, groups := e.r.match(values)
+	if i < 0 {
+		return topic{fault: noRoute()}
 	}
-	return "", noRoute()
+	c := &e.r.routes[i]
+	name, f := c.render(values, groups)
+	if f == nil {
+		name, f = e.r.prefixed(name, "the template of "+c.setting, "makes")
+	}
+	return topic{name, f, e.p.placements[i]}
 }
 
 // badName returns the fault of a name that is no topic for events; whose begins the sentence.
@@ -153,14 +157,14 @@ func (r *Router) badName(name, whose string) *outbox.Fault {
 	}
 }
 
-// match returns the first route that matches, and what its groups hold; nil if none does.
-func (r *Router) match(values []value) (*route, [][]string) {
+// match returns the index of the first route that matches, and what its groups hold; -1 if none does.
+func (r *Router) match(values []value) (int, [][]string) {
 	for i := range r.routes {
 		if groups, ok := r.routes[i].matches(values); ok {
-			return &r.routes[i], groups
+			return i, groups
 		}
 	}
-	return nil, nil
+	return -1, nil
 }
 
 // matches returns what the groups of each matcher hold.

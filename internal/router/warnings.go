@@ -26,14 +26,28 @@ func (r *Router) Warnings() []error {
 	}
 	for slot, name := range r.names {
 		if _, known := outbox.ParseRole(name); !known && name != tableName && !strings.HasPrefix(name, memberPrefix) && r.allNative() {
-			all = append(all, cdc.Fixable("correct the name, or add the column to the table",
-				"%s reads the column %s, which the table that setup creates does not have", r.settingOf(slot), name))
+			all = append(all, strangeColumn(r.settingOf(slot), name))
+		}
+	}
+	for i := range r.routes {
+		parts := r.routes[i].placed()
+		for _, setting := range slices.Sorted(maps.Keys(parts)) {
+			for _, name := range parts[setting].Columns() {
+				if _, known := outbox.ParseRole(name); !known && r.allNative() {
+					all = append(all, strangeColumn(setting, name))
+				}
+			}
 		}
 	}
 	for _, t := range slices.SortedFunc(maps.Values(r.tables), func(a, b *table) int { return cmp.Compare(a.setting, b.setting) }) {
 		all = append(all, t.warnings()...)
 	}
 	return all
+}
+
+func strangeColumn(setting, name string) error {
+	return cdc.Fixable("correct the name, or add the column to the table",
+		"%s reads the column %s, which the table that setup creates does not have", setting, name)
 }
 
 // warnings names columns that the table's conditions, value or headers read and the table of setup does not have.
@@ -49,8 +63,7 @@ func (t *table) warnings() []error {
 	slices.Sort(columns)
 	for _, name := range slices.Compact(columns) {
 		if _, known := outbox.ParseRole(name); !known {
-			all = append(all, cdc.Fixable("correct the name, or add the column to the table",
-				"%s reads the column %s, which the table that setup creates does not have", t.setting, name))
+			all = append(all, strangeColumn(t.setting, name))
 		}
 	}
 	return all

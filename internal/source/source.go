@@ -241,7 +241,8 @@ func RouterOptions(c *config.Config, tables []Table) (o router.Options) {
 		o.Tables = append(o.Tables, router.Table{Name: inQuotes(t.Name), Layout: t.Layout, Shape: t.Shape, Source: t.URI, Only: t.Only})
 	}
 	for _, r := range c.Routes {
-		o.Routes = append(o.Routes, router.Route{Match: r.Match, Topic: r.Topic, Sanitize: r.Sanitize})
+		key, partition := r.Placement()
+		o.Routes = append(o.Routes, router.Route{Match: r.Match, Topic: r.Topic, Sanitize: r.Sanitize, Key: key, Partition: partition})
 	}
 	return o
 }
