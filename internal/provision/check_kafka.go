@@ -12,6 +12,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/display"
 	"github.com/cdc-relay/cdc-relay/internal/finding"
 	"github.com/cdc-relay/cdc-relay/internal/kafka"
+	"github.com/cdc-relay/cdc-relay/internal/outbox"
 	"github.com/cdc-relay/cdc-relay/internal/stages"
 )
 
@@ -139,6 +140,15 @@ func (c *check) checkTopic(t *kafka.TopicInfo, refused error, r *finding.Report)
 		return
 	}
 	r.OK(subject, "%s", topicText(t))
+	for i := range c.config.Routes {
+		route := &c.config.Routes[i]
+		if _, part := route.Placement(); part != nil && c.config.EventTopic(route.Topic) == t.Name {
+			if id, ok := outbox.ParsePartition([]byte(part.Const)); ok && int(id) >= t.Partitions {
+				r.Fail(subject, cdc.Fixable("add partitions to the topic, or correct the setting",
+					"its last partition is %d, and routes[%d].partition is %d: an event of that route would be malformed", t.Partitions-1, i, id))
+			}
+		}
+	}
 	if len(t.Leaderless) > 0 {
 		r.Warn(subject, "bring their brokers back", "partitions %v have no leader, so nothing can be written to them", t.Leaderless)
 	}
