@@ -47,6 +47,9 @@ func badConfig() []badInput {
 		{"indentation", func(s *site) { s.config = strings.Replace(s.config, "\nkafka:", "\n  kafka:", 1) }, run},
 		{"indentation of a list", func(s *site) { s.replace("  - {topic: ", " - {topic: x}\n   - {topic: ") }, run},
 		{"bad topic name", func(s *site) { s.replace("topic: "+s.name, "topic: orders/eu") }, run},
+		{"constant key, and a partition that is no number", func(s *site) {
+			s.replace("{topic: "+s.name+"}", "{key: {const: k}, partition: {const: eu}, topic: "+s.name+"}")
+		}, []string{"config validate", "run"}},
 		{"bad duration", func(s *site) { s.config += "shutdown_timeout: 20\n" }, run},
 		{"bad mechanism", func(s *site) { s.replace("kafka: {", "kafka: {sasl: {mechanism: SCRAM, username: u, password: p}, ") }, run},
 		{"tabs", func(s *site) { s.replace("\n  - {topic", "\n\t- {topic") }, run},
@@ -112,6 +115,9 @@ func badDatabase(strict, replica *testenv.PostgresServer, pooler, lenient *teste
 		{"column missing", func(s *site) { s.setup().sql("ALTER TABLE outbox DROP COLUMN payload") }, nil},
 		{"column of a route missing", func(s *site) {
 			s.setup().replace("{topic: "+s.name+"}", `{match: {region: "eu"}, topic: `+s.name+"}")
+		}, nil},
+		{"column of a route's key missing", func(s *site) {
+			s.setup().replace("{topic: "+s.name+"}", "{key: custumer_id, topic: "+s.name+"}")
 		}, nil},
 	}
 }

@@ -31,15 +31,15 @@ func TestEvent(t *testing.T) {
 			id   int
 			says string
 		}{
-			{1, "goes to topic NAME\npublished     NAME, partition "},
+			{1, "goes to topic NAME, key a\npublished     NAME, partition "},
 			{1, "dead letter   no\n"},
 			{2, "not routed: event " + eventID(2)},
 			{2, "published     no record in NAME since "},
 			{2, "dead letter   unroutable since "},
 			{9, "not there: never committed, or removed since (unknown)\npublished     no record in NAME since "},
 			{9, "dead letter   no\nbefore saved  unknown\n"},
-			{4, ", which is ahead of the clock, so that all records are searched: goes to topic NAME\npublished     NAME, partition "},
-			{5, "created at a time that is no date of the years 1 to 9999: goes to topic NAME\npublished     NAME, partition "},
+			{4, ", which is ahead of the clock, so that all records are searched: goes to topic NAME, key 42\npublished     NAME, partition "},
+			{5, "created at a time that is no date of the years 1 to 9999: goes to topic NAME, key 42\npublished     NAME, partition "},
 		} {
 			if r := s.run("event", eventID(tt.id)); r.code != 0 || !strings.Contains(r.stdout, tt.says) {
 				t.Errorf("event %d: want %q: %s", tt.id, tt.says, r)

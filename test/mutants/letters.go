@@ -57,6 +57,16 @@ func letterMutants() []mutant {
 func letterOrderMutants() []mutant {
 	return []mutant{
 		{
+			"a refused row is held under the table's key", "internal/router/fault.go",
+			[]edit{{"		key, _ := e.recordKey(e.topic().at)\n", "		key, _ := e.recordKey(nil)\n"}},
+			caughtBy{routing, "^TestRefusedRowHasKeyOfRoute$", ""},
+		},
+		{
+			"events pass one that waits for its partition", "internal/publisher/topic.go",
+			[]edit{{"tp.grown != nil || tp.recount || tp.err != nil", "tp.grown != nil || tp.err != nil"}},
+			caughtBy{publisher, "^TestPartitionBeyondBecomesLetter$", ""},
+		},
+		{
 			"let queued events overtake a letter of their key", "internal/publisher/letters.go",
 			[]edit{{"	return x.Precedes(deadletter.HoldName(b.routed.Batch.Table, e.m.Key), x.Order(b.seq, e.m.Row), false)", "	return x == nil"}},
 			caughtBy{publisher, "^TestRejectedEventsBecomeLetters$", ""},
