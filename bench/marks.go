@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -178,10 +179,6 @@ func (j *jobs) start(ctx context.Context, marks bool) (p *process, topic, addr s
 	if topic, err = j.topic(ctx); err != nil {
 		return nil, "", "", err
 	}
-	checkpoint, err := filepath.Abs(filepath.Join(j.dir, j.name+".checkpoint"))
-	if err != nil {
-		return nil, "", "", err
-	}
 	writeBack := ""
 	if marks {
 		writeBack = `, write_back: {pending: "status = 'NEW'", set: {status: SENT}}`
@@ -191,7 +188,7 @@ func (j *jobs) start(ctx context.Context, marks bool) (p *process, topic, addr s
   %s
 tables: [{name: jobs, columns: {event_id: id, event_type: type, aggregate_id: about, payload: payload}%s}]
 checkpoint: {file: %q}
-`, j.source, writeBack, checkpoint))
+`, j.source, writeBack, filepath.Base(j.checkpoint())))
 	if err != nil {
 		return nil, "", "", err
 	}
@@ -204,8 +201,14 @@ checkpoint: {file: %q}
 	return p, topic, addr, p.until(ctx, 10*time.Millisecond, func() (bool, error) { return ready(ctx, addr), nil })
 }
 
+// checkpoint is the path of the stored position, beside the configuration.
+func (j *jobs) checkpoint() string { return filepath.Join(j.dir, j.name+".checkpoint") }
+
 func (j *jobs) measure(ctx context.Context) (*marksResult, error) {
 	res := &marksResult{}
+	if err := os.Remove(j.checkpoint()); err != nil && !errors.Is(err, os.ErrNotExist) { // of an earlier run
+		return nil, err
+	}
 	without, err := j.live(ctx, false, res)
 	if err != nil {
 		return nil, err

@@ -1,6 +1,7 @@
 package outbox_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
