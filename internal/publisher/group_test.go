@@ -189,18 +189,30 @@ func TestDeniedTopicInATransaction(t *testing.T) {
 		}
 		return deny(r, "denied"), nil, true
 	})
+	commitsBefore(t, c, to("denied", msg("k", "1")))
+}
+
+// So is an event for a partition that its topic does not have.
+func TestPartitionBeyondInATransaction(t *testing.T) {
+	commitsBefore(t, newCluster(t, 1, 1), into(1, msg("k", "1")))
+}
+
+// commitsBefore publishes an event and one that cannot be published. An attempt with both in one transaction rewinds, and the next one stops
+// behind the first event, which is committed.
+func commitsBefore(t *testing.T, c *kfake.Cluster, cannot []cdc.Message) {
+	t.Helper()
 	p := openTransactional(t, c)
-	for _, first := range []bool{true, false} {
-		if !first {
+	err := cdc.ErrRewind
+	for attempt := 1; errors.Is(err, cdc.ErrRewind); attempt++ {
+		if attempt > 1 {
 			p.Kill()
 			p.Reset()
 			reopen(t, p)
 		}
 		ok := &cdc.Routed{Batch: &cdc.Batch{Seq: 1}, Messages: []cdc.Message{msg("k", "0")}}
-		bad := &cdc.Routed{Batch: &cdc.Batch{Seq: 2}, Messages: to("denied", msg("k", "1"))}
+		bad := &cdc.Routed{Batch: &cdc.Batch{Seq: 2}, Messages: cannot}
 		go func() { _, _ = p.Send(t.Context(), ok), p.Send(t.Context(), bad) }()
-		var err error
-		for err == nil {
+		for err = nil; err == nil; {
 			d := <-p.Durable()
 			if err = d.Err; d.Cut {
 				if _, err := p.Commit(t.Context(), "position", []byte("1")); err != nil {
@@ -208,8 +220,8 @@ func TestDeniedTopicInATransaction(t *testing.T) {
 				}
 			}
 		}
-		if errors.Is(err, cdc.ErrRewind) != first || !strings.Contains(err.Error(), `"k/1"`) {
-			t.Errorf("first attempt %v: %v", first, err)
+		if attempt > 2 || !strings.Contains(err.Error(), `"k/1"`) {
+			t.Fatalf("attempt %d: %v", attempt, err)
 		}
 	}
 	if value, _, err := p.LastPosition(t.Context(), "position", kafka.Committed); err != nil || string(value) != "1" {
