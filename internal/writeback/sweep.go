@@ -12,10 +12,12 @@ import (
 )
 
 const (
-	// limit is how many rows are read at once, batch how many are marked in one transaction, and step the pause between two.
+	// limit is how many rows are read at once.
 	limit = 20_000
-	batch = 500
-	step  = 10 * time.Millisecond
+	// A batch is marked in one transaction: a part of what was read, since a larger one holds writers and the relay's reader up for longer,
+	// and smaller ones take longer in all. step is the pause between two, in which they go on.
+	batches, smallest = 16, 100
+	step              = 5 * time.Millisecond
 	// maxUnproven is how many rows can be told from others.
 	maxUnproven = 100_000
 	// pollPassed is how often the saved position is looked at.
@@ -69,7 +71,9 @@ func (s *sweep) pass(ctx context.Context) (more, found bool, err error) {
 	}
 	began := time.Now()
 	keys, behind, err := s.table.Pending(ctx, most)
-	s.read = max(s.read, time.Since(began))
+	if len(keys) < smallest { // it took that long to find out that there is next to nothing
+		s.read = max(s.read, time.Since(began))
+	}
 	if err != nil {
 		return false, false, err
 	}
@@ -158,7 +162,7 @@ func (s *sweep) mark(ctx context.Context, keys []cdc.RowKey) (total int, err err
 		keys []cdc.RowKey
 		dead bool
 	}{{published, false}, {dead, true}} {
-		for some := range slices.Chunk(of.keys, batch) {
+		for some := range slices.Chunk(of.keys, max(smallest, len(of.keys)/batches)) {
 			n, err := s.table.Mark(ctx, some, of.dead)
 			total += n
 			s.metrics.marked.WithLabelValues(name).Add(float64(n))

@@ -97,7 +97,7 @@ func New(opts Options, open Tables, log *slog.Logger, reg prometheus.Registerer)
 }
 
 const (
-	// pause is between two sweeps. It is longer where a sweep's read is slow, as without an index: slowdown times as long as that.
+	// pause is between two sweeps. It is longer where a read is slow that finds nothing, as without an index: slowdown times as long as that.
 	pause    = time.Second
 	slowdown = 10
 	// errorPause follows an error, and longestPause is the longest after several.
