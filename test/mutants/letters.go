@@ -16,7 +16,7 @@ func letterMutants() []mutant {
 		{
 			"take the start of a commit for behind it", "internal/postgres/relayed.go",
 			[]edit{{"err == nil && at > commit ||", "err == nil && at >= commit ||"}},
-			caughtBy{walUnits, "^TestPassed$", ""},
+			caughtBy{"./internal/postgres", "^TestPassed$", ""},
 		},
 		{
 			"take a transaction that is partly published for behind the position", "internal/mysql/relayed.go",
