@@ -17,6 +17,8 @@ const (
 	OnDatabase   Dependency = "database"
 	OnKafka      Dependency = "kafka"
 	OnCheckpoint Dependency = "checkpoint"
+	// OnRows is no server: rows of published events are not marked, which holds up no event.
+	OnRows Dependency = "write_back"
 )
 
 // dependencyError says which dependency an error is about.

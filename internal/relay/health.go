@@ -145,7 +145,7 @@ func (r *Relay) Ready() error {
 	lasting := false
 	for i := range st.Problems {
 		p := &st.Problems[i]
-		lasting = lasting || p.With != cdc.OnCheckpoint && time.Since(p.Since) >= unreadyAfter
+		lasting = lasting || (p.With == cdc.OnDatabase || p.With == cdc.OnKafka) && time.Since(p.Since) >= unreadyAfter
 		reasons = append(reasons, p)
 	}
 	switch {

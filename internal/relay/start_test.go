@@ -163,7 +163,8 @@ func TestSupersededWhileTheSinkOpens(t *testing.T) {
 	}
 }
 
-// A leader is not ready once Kafka or the database has been away for some seconds, and is ready without its checkpoint store. The
+// A leader is not ready once Kafka or the database has been away for some seconds, and is ready without its checkpoint store, or while
+// rows are not marked. The
 // reason is the present problem, never a past error.
 func TestReadinessIsAboutThePresent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -184,7 +185,7 @@ func TestReadinessIsAboutThePresent(t *testing.T) {
 		if st, err := r.Status(), r.Ready(); st.State != StateLeading || err != nil || !st.LastPast || len(st.Problems) != 0 {
 			t.Errorf("after the start: %v, %+v", err, st)
 		}
-		for _, with := range []cdc.Dependency{cdc.OnKafka, cdc.OnDatabase, cdc.OnCheckpoint} {
+		for _, with := range []cdc.Dependency{cdc.OnKafka, cdc.OnDatabase, cdc.OnCheckpoint, cdc.OnRows} {
 			o.Problems.Report("test", cdc.Problem{With: with, Err: errors.New("refused")})
 			if err := r.Ready(); err != nil {
 				t.Errorf("%s: at once: %v", with, err)
@@ -193,8 +194,9 @@ func TestReadinessIsAboutThePresent(t *testing.T) {
 				t.Errorf("%s: %+v", with, st)
 			}
 			<-time.After(unreadyAfter)
-			if err := r.Ready(); with == cdc.OnCheckpoint && err != nil ||
-				with != cdc.OnCheckpoint && (err == nil || !strings.Contains(err.Error(), "refused") || strings.Contains(err.Error(), "start")) {
+			publishes := with == cdc.OnCheckpoint || with == cdc.OnRows
+			if err := r.Ready(); publishes && err != nil ||
+				!publishes && (err == nil || !strings.Contains(err.Error(), "refused") || strings.Contains(err.Error(), "start")) {
 				t.Errorf("%s: %v", with, err)
 			}
 			o.Problems.Report("test")

@@ -127,7 +127,7 @@ func (m *Marker) Run(ctx context.Context, kept Kept) {
 
 func (m *Marker) failed(err error) {
 	m.metrics.errors.Inc()
-	m.opts.Problems.Report(reporter, cdc.Problem{With: cdc.OnDatabase, Err: fmt.Errorf("published rows not marked: %w", err)})
+	m.opts.Problems.Report(reporter, cdc.Problem{With: cdc.OnRows, Err: fmt.Errorf("published rows not marked: %w", err)})
 	m.log.Warn("published rows not marked, trying again later", cdc.Repeats(), slog.Any("error", err))
 }
 
@@ -160,7 +160,7 @@ func (m *Marker) connected(ctx context.Context, kept Kept, known map[string]*pro
 func (m *Marker) report(unproven []error) {
 	var problems []cdc.Problem
 	for _, err := range unproven {
-		problems = append(problems, cdc.Problem{With: cdc.OnDatabase, Err: err})
+		problems = append(problems, cdc.Problem{With: cdc.OnRows, Err: err})
 		m.log.Warn("pending rows are left alone", cdc.Repeats(), slog.Any("error", err))
 	}
 	m.opts.Problems.Report(reporter, problems...)
