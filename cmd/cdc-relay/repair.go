@@ -55,7 +55,8 @@ it can be run again. Nothing is moved before everything is published.`,
 			if err := repairOptions(&o, since); err != nil {
 				return err
 			}
-			return a.repair(cmd.Context(), o, owner)
+			_, err := a.repair(cmd.Context(), o, owner)
+			return err
 		},
 	}
 	owner.add(cmd)
@@ -85,23 +86,23 @@ func repairOptions(o *repair.Options, since string) error {
 	return nil
 }
 
-// repair runs a relay whose source is the table.
-func (a *app) repair(ctx context.Context, o repair.Options, owner ownerFlag) error {
+// repair runs a relay whose source is the table. published is false if there was nothing to repair.
+func (a *app) repair(ctx context.Context, o repair.Options, owner ownerFlag) (published bool, err error) {
 	c, err := a.load()
 	if err != nil {
-		return err
+		return false, err
 	}
 	log := a.plainLog()
 	checkpoint.LogTo(log)
 	tuneGC(a.env, int64(c.Window.Bytes))
 	db, err := source.New(c)
 	if err != nil {
-		return err
+		return false, err
 	}
 	o.Display = db.Display
 	rows, r, closeStore, err := a.newRepair(ctx, c, db, o, owner, log)
 	if err != nil {
-		return err
+		return false, err
 	}
 	defer closeStore()
 	ctx, stop := context.WithCancel(ctx)
@@ -113,12 +114,12 @@ func (a *app) repair(ctx context.Context, o repair.Options, owner ownerFlag) err
 	err = r.Run(ctx)
 	if end, ok := errors.AsType[*cdc.StopError](err); ok && end.Reason == repair.Intact {
 		a.printf("%s\n", cdc.Explain(err))
-		return nil
+		return false, nil
 	}
 	if err != nil {
-		return err
+		return false, err
 	}
-	return a.reportRepair(rows, db, o.Where != "")
+	return true, a.reportRepair(rows, db, o.Where != "")
 }
 
 func (a *app) reportRepair(rows *repair.Source, db source.Database, where bool) error {
@@ -171,5 +172,8 @@ func (a *app) newRepair(ctx context.Context, c *config.Config, db source.Databas
 	s.Source, s.Router = rows, router
 	options := stages.RelayOptions(c, db, dropped)
 	options.Park, options.LeftOut = false, rows.LeftOut
+	if o.Where != "" || !o.Since.IsZero() { // rows that it leaves out may be pending
+		options.Conditions = nil
+	}
 	return rows, relay.New(options, s, log, reg), func() { _ = store.Close() }, nil
 }

@@ -98,13 +98,17 @@ func (a *app) setup(ctx context.Context, db source.Database, o provision.SetupOp
 	if err := provision.NewSetup(db, o).Run(ctx, dsn); err != nil || !o.Backfill {
 		return err
 	}
-	if err := a.repair(ctx, repair.Options{All: o.Where == "", Where: o.Where}, owner); err != nil {
+	ran, err := a.repair(ctx, repair.Options{All: o.Where == "", Where: o.Where}, owner)
+	if err != nil {
 		return err
 	}
 	c, err := a.load()
 	if err != nil {
 		return err
 	}
-	published := cmp.Or(o.Where, "TRUE")
+	published := "" // an earlier backfill has not published what meets the condition only now
+	if ran {
+		published = cmp.Or(o.Where, "TRUE")
+	}
 	return provision.Settle(ctx, c, db, published, a.printf)
 }

@@ -188,12 +188,14 @@ func (k *exactlyOnce) finish(ctx context.Context, cause error) {
 		return
 	}
 	ctx = context.WithoutCancel(ctx)
-	if k.saved.Load() >= k.window.state().sentEvents && k.source.Load().Fingerprint != k.checkpoint.Load().Source.Fingerprint { // see noteAltered
+	last := k.checkpoint.Load()
+	altered, settled := k.source.Load().Fingerprint != last.Source.Fingerprint, k.settled.in(last.Settled) != last.Settled // see noteAltered, and Settle
+	if k.saved.Load() >= k.window.state().sentEvents && (altered || settled) {
 		limited, cancel := context.WithTimeout(ctx, saveTimeout)
 		err := k.commitOnce(limited)
 		cancel()
 		if err != nil {
-			k.log.Warn("position not committed: the next start does not know that the publication was altered", "error", err)
+			k.log.Warn("position not committed: the next start does not know what was found out since the last one", "altered", altered, "settled", settled, "error", err)
 		}
 	}
 	if err := k.copy(ctx); err != nil {

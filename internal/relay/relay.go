@@ -35,6 +35,8 @@ type Options struct {
 	Dropped func(reason string)
 	// LeftOut counts rows that the configuration of their table leaves out.
 	LeftOut func(table string, rows int)
+	// Conditions are those that may be settled; see [cdc.Checkpoint].
+	Conditions []string
 	// Problems are those at present, also of the stages. Nil: of the relay alone.
 	Problems *cdc.Problems
 	// Park keeps the process of a stopped relay running, not ready, because a crash loop would hide the reason.

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -130,7 +131,9 @@ func (a *attempt) claim(ctx context.Context, id cdc.Source, from cdc.Position, r
 	c := resumed
 	if from != c.Progress.Position {
 		c.Progress.Position, c.Progress.Part = from, cdc.Part{}
+		c.Settled = "" // what is between the two may never be published
 	}
+	c.Settled = stillSettled(c.Settled, a.opts.Conditions)
 	if source, ok := a.Source.(Adopting); ok {
 		c.Progress = source.Claimed(c.Progress)
 	}
@@ -152,6 +155,12 @@ func (a *attempt) claim(ctx context.Context, id cdc.Source, from cdc.Position, r
 	}
 	a.log.Info("leading", attrs...)
 	return nil
+}
+
+// stillSettled leaves out conditions that are not configured: until one is again, events may be dropped or left out, or the table not be
+// read.
+func stillSettled(names string, conditions []string) string {
+	return strings.Join(slices.DeleteFunc(strings.Fields(names), func(name string) bool { return !slices.Contains(conditions, name) }), " ")
 }
 
 // fence returns the sink's transactional ID for a WAL or binlog. It must be unique. Where the source is not, a random part

@@ -7,6 +7,7 @@ import (
 	"crypto/tls"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 
@@ -132,7 +133,7 @@ func RelayOptions(c *config.Config, db source.Database, dropped func(reason stri
 		RetryInitial: c.Retry.Initial, RetryMax: c.Retry.Max,
 		StartupTimeout: c.StartupTimeout, ShutdownTimeout: c.ShutdownTimeout, Park: c.Errors.OnStop == config.OnStopPark,
 		TransactionalID: kafka.TransactionalID(c.Kafka.TransactionalID, ""), PositionTopic: PositionTopic(c),
-		UniqueSource: c.Source.MySQL != nil && c.Source.MySQL.ID != "",
+		UniqueSource: c.Source.MySQL != nil && c.Source.MySQL.ID != "", Conditions: slices.Collect(maps.Values(db.Conditions())),
 	}
 }
 
