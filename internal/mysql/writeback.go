@@ -3,9 +3,9 @@ package mysql
 import (
 	"context"
 	"database/sql"
-	"encoding/hex"
 	"fmt"
 	"strings"
+	"unicode/utf8"
 
 	gomysql "github.com/go-mysql-org/go-mysql/mysql"
 
@@ -33,17 +33,10 @@ type Marks struct {
 	o  MarkOptions
 	// sql and key are quoted, pending is in brackets.
 	sql, key, pending string
-	keyIs             keyKind
+	// shown selects the key as records have it, and param is a parameter for it.
+	shown cell
+	param string
 }
-
-// keyKind is how a key is compared and printed.
-type keyKind int
-
-const (
-	keyOther keyKind = iota
-	keyText          // of characters: compared in the collation of the column, so that its index is used
-	keyBytes
-)
 
 // Marks returns the rows of a table. Verify comes first.
 func (d *Database) Marks(o MarkOptions) *Marks {
@@ -56,10 +49,28 @@ func (m *Marks) Name() string { return m.o.Table }
 
 const describeMarks = `SELECT
 	(SELECT COUNT(*) FROM information_schema.partitions WHERE table_schema = ? AND table_name = ? AND partition_name IS NOT NULL),
-	COALESCE((SELECT CASE WHEN character_set_name IS NOT NULL THEN 1 WHEN data_type IN ('binary', 'varbinary', 'tinyblob', 'blob') THEN 2 ELSE 0 END
-		FROM information_schema.columns WHERE table_schema = ? AND table_name = ? AND column_name = ?), 0),
 	(SELECT COUNT(*) FROM (SELECT index_name FROM information_schema.statistics WHERE table_schema = ? AND table_name = ? AND non_unique = 0
-		GROUP BY index_name HAVING COUNT(*) = 1 AND SUM(column_name = ? AND sub_part IS NULL) = 1) AS own)`
+		GROUP BY index_name HAVING COUNT(*) = 1 AND SUM(column_name = ? AND sub_part IS NULL) = 1) AS own),
+	COALESCE(LOWER(data_type), ''), COALESCE(character_octet_length, 0), COALESCE(character_set_name, ''), COALESCE(numeric_precision, 0), COALESCE(numeric_scale, 0)
+	FROM (SELECT 1) AS one LEFT JOIN information_schema.columns ON table_schema = ? AND table_name = ? AND column_name = ?`
+
+// describe reads what Verify needs to know of the table.
+func (m *Marks) describe(ctx context.Context) (partitioned, unique int, err error) {
+	schema, table, _ := strings.Cut(m.o.Table, ".")
+	var kind, set string
+	var length uint64
+	var precision, scale int
+	err = m.db.rows.QueryRowContext(ctx, describeMarks, schema, table, schema, table, m.o.Key, schema, table, m.o.Key).
+		Scan(&partitioned, &unique, &kind, &length, &set, &precision, &scale)
+	if err != nil {
+		return 0, 0, fmt.Errorf("read table %s: %w", m.o.Table, err)
+	}
+	m.shown, m.param = cellOf(kind, columnOf(m.o.Key, kind, length, set)), "?"
+	if kind == "decimal" { // with a text it is compared as a rounded number
+		m.param = fmt.Sprintf("CAST(? AS DECIMAL(%d, %d))", precision, scale)
+	}
+	return partitioned, unique, nil
+}
 
 // Verify returns an error if rows cannot be marked, and takes a connection.
 func (m *Marks) Verify(ctx context.Context) error {
@@ -72,12 +83,10 @@ func (m *Marks) Verify(ctx context.Context) error {
 	if err := m.connect(ctx); err != nil {
 		return err
 	}
-	schema, table, _ := strings.Cut(m.o.Table, ".")
-	var partitioned, unique int
-	err := m.db.rows.QueryRowContext(ctx, describeMarks, schema, table, schema, table, m.o.Key, schema, table, m.o.Key).Scan(&partitioned, &m.keyIs, &unique)
+	partitioned, unique, err := m.describe(ctx)
 	switch {
 	case err != nil:
-		return fmt.Errorf("read table %s: %w", m.o.Table, err)
+		return err
 	case partitioned > 0:
 		return cdc.Fixable("remove write_back: old partitions are dropped as a whole, and need no marks", "rows of %s are not marked: it has partitions, so no index finds a row by its ID alone", m.o.Table)
 	}
@@ -166,7 +175,7 @@ const nonDefaultGenerated = 3105
 // Pending returns the keys of committed rows that are pending, at most limit, and a position behind the transactions that wrote them: it
 // is read after the rows.
 func (m *Marks) Pending(ctx context.Context, limit int) ([]cdc.RowKey, cdc.Position, error) {
-	keys, err := m.keys(ctx, m.db.rows, fmt.Sprintf("SELECT %s FROM %s WHERE %s AND %[1]s IS NOT NULL LIMIT %[4]d", m.key, m.sql, m.pending, limit))
+	keys, err := m.keys(ctx, m.db.rows, fmt.Sprintf("SELECT %s, %s FROM %s WHERE %s AND %[1]s IS NOT NULL LIMIT %[5]d", m.key, m.shown.sql, m.sql, m.pending, limit))
 	if err != nil {
 		return nil, "", m.failed(ctx, "read pending rows", err)
 	}
@@ -177,7 +186,8 @@ func (m *Marks) Pending(ctx context.Context, limit int) ([]cdc.RowKey, cdc.Posit
 	return keys, cdc.Position(behind.String()), nil
 }
 
-// keys reads the first column. A number stays one: compared as text it would be rounded.
+// keys reads keys. A number stays one: compared as text it would be rounded. Text is compared in the collation of the column, so that its
+// index is used.
 func (m *Marks) keys(ctx context.Context, db querier, query string, args ...any) (keys []cdc.RowKey, err error) {
 	rows, err := db.QueryContext(ctx, query, args...)
 	if err != nil {
@@ -186,29 +196,28 @@ func (m *Marks) keys(ctx context.Context, db querier, query string, args ...any)
 	defer func() { _ = rows.Close() }()
 	for rows.Next() {
 		var key any
-		if err := rows.Scan(&key); err != nil {
+		var shown sql.RawBytes
+		if err := rows.Scan(&key, &shown); err != nil {
 			return nil, err
 		}
-		row := m.rowKey(key)
-		row.ID = m.o.IDPrefix + row.ID
-		keys = append(keys, row)
+		if b, ok := key.([]byte); ok && !m.shown.hex {
+			key = string(b)
+		}
+		keys = append(keys, cdc.RowKey{ID: m.o.IDPrefix + m.id(shown), Value: key})
 	}
 	return keys, rows.Err()
 }
 
-func (m *Marks) rowKey(value any) cdc.RowKey {
-	b, ok := value.([]byte)
-	switch {
-	case !ok:
-		return cdc.RowKey{ID: fmt.Sprint(value), Value: value}
-	case m.keyIs == keyText:
-		return cdc.RowKey{ID: string(b), Value: string(b)}
-	case m.keyIs == keyBytes && len(b) == 16:
-		return cdc.RowKey{ID: fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:]), Value: b}
-	case m.keyIs == keyBytes:
-		return cdc.RowKey{ID: hex.EncodeToString(b), Value: b}
+// id is the ID as events and dead letters have it: "" where it cannot be read.
+func (m *Marks) id(shown []byte) string {
+	value, err := m.shown.append(nil, shown)
+	if err == nil {
+		value, err = m.shown.form.AppendText(nil, value)
 	}
-	return cdc.RowKey{ID: string(b), Value: b}
+	if err != nil || !utf8.Valid(value) {
+		return ""
+	}
+	return string(value)
 }
 
 // Passed reports whether the checkpoint has passed a position.
@@ -222,7 +231,11 @@ func (m *Marks) Passed(ctx context.Context, behind cdc.Position) (bool, error) {
 }
 
 // these is the condition for the rows of n keys that are still pending.
-func (m *Marks) these(n int) string { return m.key + " IN " + placeholders(n) + " AND " + m.pending }
+func (m *Marks) these(n int) string { return m.among(n) + " AND " + m.pending }
+
+func (m *Marks) among(n int) string {
+	return m.key + " IN (" + m.param + strings.Repeat(", "+m.param, n-1) + ")"
+}
 
 // update is the statement that marks rows.
 func (m *Marks) update(set []cdc.Assignment, where string) (text string, values []any) {
@@ -261,12 +274,12 @@ func (m *Marks) Mark(ctx context.Context, keys []cdc.RowKey, dead bool) (n int, 
 }
 
 func (m *Marks) markIn(ctx context.Context, tx *sql.Tx, keys []any, set []cdc.Assignment) (int, error) {
-	locked, err := m.keys(ctx, tx, fmt.Sprintf("SELECT %s FROM %s WHERE %s ORDER BY %[1]s FOR UPDATE SKIP LOCKED", m.key, m.sql, m.these(len(keys))), keys...)
+	locked, err := m.keys(ctx, tx, fmt.Sprintf("SELECT %s, %s FROM %s WHERE %s ORDER BY %[1]s FOR UPDATE SKIP LOCKED", m.key, m.shown.sql, m.sql, m.these(len(keys))), keys...)
 	if err != nil || len(locked) == 0 {
 		return 0, err
 	}
 	keys = values(locked)
-	text, args := m.update(set, m.key+" IN "+placeholders(len(keys)))
+	text, args := m.update(set, m.among(len(keys)))
 	if _, err := tx.ExecContext(ctx, text, append(args, keys...)...); err != nil {
 		return 0, err
 	}

@@ -207,6 +207,64 @@ func TestWriteBackOfDeadLetters(t *testing.T) {
 	})
 }
 
+// A row is told from others by its ID, whatever the type: the row of a dead letter stays as it is, and the one whose ID is next is marked.
+func TestWriteBackByID(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ on, kind, letter, next string }{
+		{"postgres", "uuid", "'ABCDEF00-0000-7000-8000-000000000001'", "'abcdef00-0000-7000-8000-000000000002'"},
+		{"postgres", "char(9)", "'Ab'", "'ab'"},
+		{"postgres", "numeric(30)", "100000000000000000000001", "100000000000000000000002"},
+		{"mysql", "varbinary(20)", "'Ab'", "'ab'"},
+		{"mysql", "varbinary(20)", "X'ff00'", "'ff00'"}, // this one's letter has no ID
+		{"mysql", "binary(16)", "X'ab000000000000000000000000000100'", "X'ab000000000000000000000000000200'"},
+		{"mysql", "decimal(30)", "100000000000000000000001", "100000000000000000000002"},
+		{"mysql", "bigint(20) unsigned zerofill", "18446744073709551615", "7"},
+		{"mysql", "char(9) CHARACTER SET latin1", "'é'", "'f'"},
+		{"mariadb", "decimal(30)", "100000000000000000000001", "100000000000000000000002"},
+		{"mariadb", "varbinary(20)", "'Ab'", "'ab'"},
+		{"mariadb", "uuid", "'abcdef00-0000-7000-8000-000000000001'", "'abcdef00-0000-7000-8000-000000000002'"},
+	} {
+		t.Run(c.on+" "+c.kind+" "+c.letter, func(t *testing.T) {
+			t.Parallel()
+			if c.on == "postgres" {
+				newSite(t).markedByID(c.kind, c.letter, c.next)
+			} else {
+				newMySQLSite(t, c.on).markedByID(c.kind, c.letter, c.next)
+			}
+		})
+	}
+}
+
+func (s *site) markedByID(kind, letter, next string) {
+	s.t.Helper()
+	s.markedTable(kind)
+	s.config += "errors: {malformed: dead_letter}\n"
+	if s.mysql != nil {
+		s.replace("mysql: {", "mysql: {id: "+s.name+", ")
+	}
+	s.setup()
+	relay := s.start()
+	relay.leading()
+	s.sql("INSERT INTO jobs (id, about, payload) VALUES ("+letter+", 'letter', '{}')", "INSERT INTO jobs (id, type, about, payload) VALUES ("+next+", 'placed', 'next', '{}')")
+	db := s.open()
+	eventually(s.t, func() error {
+		var letter, next string
+		if err := db.QueryRowContext(s.t.Context(), "SELECT MIN(CASE about WHEN 'letter' THEN status END), MIN(CASE about WHEN 'next' THEN status END) FROM jobs").Scan(&letter, &next); err != nil {
+			return err
+		}
+		if letter != "NEW" {
+			s.t.Fatalf("the row of a dead letter is marked %s", letter)
+		}
+		if next != "SENT" {
+			return fmt.Errorf("the next row is %s", next)
+		}
+		return nil
+	})
+	if code := relay.signal(syscall.SIGTERM); code != 0 {
+		s.t.Errorf("the relay ended with %d: %q", code, relay.lines)
+	}
+}
+
 // What cannot be marked is named with the way out by check, which a user reads before the relay runs.
 func TestWriteBackBadInput(t *testing.T) {
 	t.Parallel()
