@@ -258,6 +258,11 @@ func (m *Marks) Mark(ctx context.Context, keys []cdc.RowKey, dead bool) (n int, 
 	if dead {
 		set = m.o.OnDeadLetter
 	}
+	// A relay that is frozen holds no rows for long.
+	if _, err := m.db.rows.ExecContext(ctx, "SET SESSION wait_timeout = ?", int(lockTimeout.Seconds())); err != nil {
+		return 0, m.failed(ctx, "mark rows", err)
+	}
+	defer func() { _, _ = m.db.rows.ExecContext(ctx, "SET SESSION wait_timeout = DEFAULT") }()
 	tx, err := m.db.rows.BeginTx(ctx, nil)
 	if err != nil {
 		return 0, m.failed(ctx, "mark rows", err)

@@ -79,7 +79,9 @@ func (m *Marks) Verify(ctx context.Context) error {
 		return cdc.Fixable(fmt.Sprintf("run `cdc-relay setup` with the owner's connection string, or GRANT SELECT, UPDATE ON %s TO %s", m.o.SQL, pgx.Identifier{m.db.Server.Role}.Sanitize()),
 			"role %q may not mark rows of %s", m.db.Server.Role, m.o.Table)
 	}
-	for _, setting := range []string{releaseEarly, "SET row_security = off", "SET lock_timeout = '1s'", "SET TIME ZONE 'UTC'"} {
+	// Shorter than deadlock_timeout: a trigger that waits for a transaction which waits for a row is given up before that one is. A relay
+	// that is frozen holds no rows for long.
+	for _, setting := range []string{releaseEarly, "SET row_security = off", "SET lock_timeout = '500ms'", "SET idle_in_transaction_session_timeout = '10s'", "SET TIME ZONE 'UTC'"} {
 		if err := m.db.Exec(ctx, "prepare the connection", setting); err != nil {
 			return err
 		}

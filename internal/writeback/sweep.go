@@ -1,7 +1,10 @@
 package writeback
 
 import (
+	"cmp"
 	"context"
+	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -20,8 +23,11 @@ const (
 	step              = 5 * time.Millisecond
 	// maxUnproven is how many rows can be told from others.
 	maxUnproven = 100_000
-	// pollPassed is how often the saved position is looked at.
-	pollPassed = 100 * time.Millisecond
+	// pollPassed is how often the saved position is looked at, and longestAwait how long, before rows are read again.
+	pollPassed   = 100 * time.Millisecond
+	longestAwait = time.Minute
+	// maxFailures is how many errors of marks may be met in one pass.
+	maxFailures = 100
 )
 
 // proof is what is known of the rows of a table that are pending. It begins anew with each attempt to lead: a position may have been moved
@@ -42,6 +48,8 @@ type sweep struct {
 	proof *proof
 	kept  Kept
 	read  time.Duration // of pending rows
+
+	failures int // of marks
 }
 
 // run marks pending rows until there are none but those that are to stay.
@@ -81,8 +89,8 @@ func (s *sweep) pass(ctx context.Context) (more, found bool, err error) {
 	if keys = s.proven(keys); len(keys) == 0 {
 		return false, false, nil
 	}
-	if err := s.await(ctx, behind); err != nil {
-		return false, false, err
+	if passed, err := s.await(ctx, behind); err != nil || !passed {
+		return err == nil, false, err
 	}
 	marked, err := s.mark(ctx, keys)
 	return err == nil && len(keys) >= limit && marked > 0, true, err
@@ -127,18 +135,18 @@ func (s *sweep) proven(keys []cdc.RowKey) []cdc.RowKey {
 	})
 }
 
-// await waits until the relay has saved a position behind the rows that were read: as long as it takes, since what they wait for may be
-// a broker that is away.
-func (s *sweep) await(ctx context.Context, behind cdc.Position) error {
-	for {
-		passed, err := s.table.Passed(ctx, behind)
-		if err != nil || passed {
-			return err
+// await waits until the relay has saved a position behind the rows that were read, but not for ever: that position may have a transaction
+// that was rolled back.
+func (s *sweep) await(ctx context.Context, behind cdc.Position) (passed bool, err error) {
+	for began := time.Now(); time.Since(began) < longestAwait; {
+		if passed, err := s.table.Passed(ctx, behind); err != nil || passed {
+			return passed, err
 		}
 		if err := sleep(ctx, pollPassed); err != nil {
-			return err
+			return false, err
 		}
 	}
+	return false, nil
 }
 
 // mark marks rows whose events are published or dead letters. The letters are asked for now: each event became one before a position
@@ -158,23 +166,39 @@ func (s *sweep) mark(ctx context.Context, keys []cdc.RowKey) (total int, err err
 	if !s.opts.OnDeadLetter[name] {
 		dead = nil
 	}
+	s.failures = 0
 	for _, of := range []struct {
 		keys []cdc.RowKey
 		dead bool
 	}{{published, false}, {dead, true}} {
 		for some := range slices.Chunk(of.keys, max(smallest, len(of.keys)/batches)) {
-			n, err := s.table.Mark(ctx, some, of.dead)
-			total += n
-			s.metrics.marked.WithLabelValues(name).Add(float64(n))
-			if err != nil {
-				return total, err
-			}
-			if err := sleep(ctx, step); err != nil {
-				return total, err
+			n, failed := s.markBatch(ctx, some, of.dead)
+			total, err = total+n, cmp.Or(err, failed)
+			if sleep(ctx, step) != nil || s.failures >= maxFailures {
+				return total, cmp.Or(err, ctx.Err())
 			}
 		}
 	}
-	return total, nil
+	return total, err
+}
+
+// markBatch marks rows together. If one of them cannot be marked, as because of a constraint, it looks for that one, and marks the others.
+func (s *sweep) markBatch(ctx context.Context, keys []cdc.RowKey, dead bool) (int, error) {
+	n, err := s.table.Mark(ctx, keys, dead)
+	s.metrics.marked.WithLabelValues(s.table.Name()).Add(float64(n))
+	if err == nil {
+		return n, nil
+	}
+	s.failures++
+	switch {
+	case errors.Is(err, cdc.ErrBusy) || s.failures >= maxFailures || ctx.Err() != nil:
+		return n, err
+	case len(keys) == 1:
+		return n, fmt.Errorf("row of event %s: %w", keys[0].ID, err)
+	}
+	left, err := s.markBatch(ctx, keys[:len(keys)/2], dead)
+	right, failed := s.markBatch(ctx, keys[len(keys)/2:], dead)
+	return left + right, cmp.Or(err, failed)
 }
 
 // unproven is the error that says which rows are left alone; nil: none.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -131,7 +132,7 @@ func (m *Marker) failed(err error) {
 	m.log.Warn("published rows not marked, trying again later", cdc.Repeats(), slog.Any("error", err))
 }
 
-// connected sweeps until an error.
+// connected sweeps until an error. That of one table does not keep it from the others.
 func (m *Marker) connected(ctx context.Context, kept Kept, known map[string]*proof) error {
 	load := func(context.Context) (cdc.Checkpoint, bool, error) { return kept.Saved(), true, nil }
 	tables, closeAll, err := m.open(ctx, load)
@@ -139,14 +140,15 @@ func (m *Marker) connected(ctx context.Context, kept Kept, known map[string]*pro
 		return err
 	}
 	defer closeAll()
-	for _, t := range tables {
-		if err := t.Verify(ctx); err != nil {
-			return err
-		}
-	}
+	var unfit error
+	tables = slices.DeleteFunc(tables, func(t Table) bool {
+		err := t.Verify(ctx)
+		unfit = errors.Join(unfit, err)
+		return err != nil
+	})
 	for {
 		next, unproven, err := m.sweep(ctx, kept, tables, known)
-		if err != nil {
+		if err := errors.Join(unfit, err); err != nil {
 			return err
 		}
 		m.report(unproven)
@@ -174,20 +176,22 @@ func (m *Marker) sweep(ctx context.Context, kept Kept, tables []Table, known map
 			known[t.Name()] = &proof{condition: m.opts.Conditions[t.Name()]}
 		}
 		s := &sweep{Marker: m, table: t, proof: known[t.Name()], kept: kept}
-		err := s.run(ctx)
-		if err != nil && !errors.Is(err, cdc.ErrBusy) {
-			return 0, nil, err
+		one := s.run(ctx)
+		busy := errors.Is(one, cdc.ErrBusy)
+		if one != nil && !busy {
+			err = errors.Join(err, one)
+			continue
 		}
 		if why := s.unproven(); why != nil {
 			unproven = append(unproven, why)
 		}
-		if err != nil { // a lock: the next sweep comes soon
+		if busy { // the next sweep comes soon
 			m.metrics.errors.Inc()
-			m.log.Warn("published rows not marked, trying again", cdc.Repeats(), slog.Any("error", err))
+			m.log.Warn("published rows not marked, trying again", cdc.Repeats(), slog.Any("error", one))
 		}
 		next = max(next, slowdown*s.read)
 	}
-	return next, unproven, nil
+	return next, unproven, err
 }
 
 func sleep(ctx context.Context, d time.Duration) error {

@@ -27,6 +27,8 @@ type outbox struct {
 	written int            // rows, and the position behind them
 	at      map[string]int // where a row is
 	locked  map[string]bool
+	refused map[string]bool // no row can be marked together with such a one
+	undone  bool            // the next position is never reached
 	saved   cdc.Checkpoint
 	done    int // the saved position
 	err     error
@@ -51,18 +53,27 @@ func (o *outbox) Pending(_ context.Context, limit int) (keys []cdc.RowKey, _ cdc
 			keys = append(keys, cdc.RowKey{ID: id, Value: id})
 		}
 	}
+	if o.undone {
+		o.undone = false
+		return keys, "undone", nil
+	}
 	return keys, cdc.Position(fmt.Sprint(o.written)), nil
 }
 
 func (o *outbox) Passed(_ context.Context, behind cdc.Position) (bool, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return fmt.Sprint(o.done) >= string(behind), nil
+	return behind != "undone" && fmt.Sprint(o.done) >= string(behind), nil
 }
 
 func (o *outbox) Mark(_ context.Context, keys []cdc.RowKey, dead bool) (n int, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	for _, k := range keys {
+		if o.refused[k.ID] {
+			return 0, fmt.Errorf("row %s breaks a constraint", k.ID)
+		}
+	}
 	for _, k := range keys {
 		if o.locked[k.ID] || o.rows[k.ID] != "new" {
 			continue
@@ -89,17 +100,17 @@ func (o *outbox) later(d time.Duration, change func()) {
 }
 
 func newOutbox() *outbox {
-	return &outbox{rows: map[string]string{}, at: map[string]int{}, locked: map[string]bool{}}
+	return &outbox{rows: map[string]string{}, at: map[string]int{}, locked: map[string]bool{}, refused: map[string]bool{}}
 }
 
 // runs has a Marker run for a time, and returns what it reports.
-func (o *outbox) runs(t *testing.T, d time.Duration, onDeadLetter bool) string {
+func (o *outbox) runs(t *testing.T, d time.Duration, onDeadLetter bool, others ...Table) string {
 	t.Helper()
 	problems := new(cdc.Problems)
 	m := New(Options{
 		Conditions: map[string]string{o.Name(): "c"}, OnDeadLetter: map[string]bool{o.Name(): onDeadLetter},
 		Letters: func(string) deadletter.Events { return o.events }, Problems: problems,
-	}, func(context.Context, cdc.Loader) ([]Table, func(), error) { return []Table{o}, func() {}, nil }, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
+	}, func(context.Context, cdc.Loader) ([]Table, func(), error) { return append(others, o), func() {}, nil }, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
 	ctx, cancel := context.WithTimeout(t.Context(), d)
 	defer cancel()
 	m.Run(ctx, o)
@@ -164,6 +175,17 @@ func TestRowsAreMarked(t *testing.T) {
 			after:  func(o *outbox) { o.insert("1", "2"); o.done = 2 },
 			want:   "1 sent, 2 new",
 		},
+		"but for the one that cannot be": {
+			before: func(o *outbox) { o.refused["2"] = true },
+			after:  func(o *outbox) { o.insert("1", "2", "3", "4"); o.done = 4 },
+			want:   "1 sent, 2 new, 3 sent, 4 sent",
+			says:   "published rows not marked: row of event 2: row 2 breaks a constraint",
+		},
+		"although a transaction that was waited for was rolled back": {
+			before: func(o *outbox) { o.saved.Settled = "c"; o.insert("1"); o.undone = true },
+			after:  func(o *outbox) { o.done = 1 },
+			want:   "1 sent",
+		},
 		"not where they cannot be": {
 			before: func(o *outbox) { o.err = errors.New("no index") },
 			after:  func(o *outbox) { o.insert("1"); o.done = 1 },
@@ -177,10 +199,46 @@ func TestRowsAreMarked(t *testing.T) {
 				o := newOutbox()
 				c.before(o)
 				o.later(10*time.Second, func() { c.after(o) })
-				if says := o.runs(t, time.Minute, c.onDeadLetter); says != c.says {
+				if says := o.runs(t, 2*time.Minute, c.onDeadLetter); says != c.says {
 					t.Errorf("it says %q, want %q", says, c.says)
 				}
 				o.want(t, c.want)
+			})
+		})
+	}
+}
+
+// other is another table.
+type other struct{ *outbox }
+
+func (other) Name() string { return "public.other" }
+
+// What is wrong with one table does not keep the rows of another from being marked.
+func TestTablesDoNotHoldUpEachOther(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		verify, mark bool
+		says         string
+	}{
+		"one cannot be marked": {verify: true, says: "published rows not marked: no index"},
+		"one's rows cannot be": {mark: true, says: "published rows not marked: row of event 1: row 1 breaks a constraint"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				o, broken := newOutbox(), newOutbox()
+				if c.verify {
+					broken.err = errors.New("no index")
+				}
+				broken.refused["1"] = c.mark
+				for _, o := range []*outbox{o, broken} {
+					o.later(10*time.Second, func() { o.insert("1"); o.done = 1 })
+				}
+				if says := o.runs(t, time.Minute, false, other{broken}); says != c.says {
+					t.Errorf("it says %q, want %q", says, c.says)
+				}
+				o.want(t, "1 sent")
+				broken.want(t, "1 new")
 			})
 		})
 	}
