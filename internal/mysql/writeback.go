@@ -1,6 +1,7 @@
 package mysql
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"fmt"
@@ -36,6 +37,10 @@ type Marks struct {
 	// shown selects the key as records have it, and param is a parameter for it.
 	shown cell
 	param string
+	// unique is the key's index, and read the one by which pending rows are found; "": none. Rows are locked by the latter: a poller, which
+	// finds them in the same way, locks first their entries in it and then the rows, and in another order the two would wait for each
+	// other. By the former they are updated: by another one the update would wait for rows beside them.
+	unique, read string
 }
 
 // Marks returns the rows of a table. Verify comes first.
@@ -49,27 +54,27 @@ func (m *Marks) Name() string { return m.o.Table }
 
 const describeMarks = `SELECT
 	(SELECT COUNT(*) FROM information_schema.partitions WHERE table_schema = ? AND table_name = ? AND partition_name IS NOT NULL),
-	(SELECT COUNT(*) FROM (SELECT index_name FROM information_schema.statistics WHERE table_schema = ? AND table_name = ? AND non_unique = 0
+	(SELECT COALESCE(MIN(index_name), '') FROM (SELECT index_name FROM information_schema.statistics WHERE table_schema = ? AND table_name = ? AND non_unique = 0
 		GROUP BY index_name HAVING COUNT(*) = 1 AND SUM(column_name = ? AND sub_part IS NULL) = 1) AS own),
 	COALESCE(LOWER(data_type), ''), COALESCE(character_octet_length, 0), COALESCE(character_set_name, ''), COALESCE(numeric_precision, 0), COALESCE(numeric_scale, 0)
 	FROM (SELECT 1) AS one LEFT JOIN information_schema.columns ON table_schema = ? AND table_name = ? AND column_name = ?`
 
 // describe reads what Verify needs to know of the table.
-func (m *Marks) describe(ctx context.Context) (partitioned, unique int, err error) {
+func (m *Marks) describe(ctx context.Context) (partitioned int, err error) {
 	schema, table, _ := strings.Cut(m.o.Table, ".")
 	var kind, set string
 	var length uint64
 	var precision, scale int
 	err = m.db.rows.QueryRowContext(ctx, describeMarks, schema, table, schema, table, m.o.Key, schema, table, m.o.Key).
-		Scan(&partitioned, &unique, &kind, &length, &set, &precision, &scale)
+		Scan(&partitioned, &m.unique, &kind, &length, &set, &precision, &scale)
 	if err != nil {
-		return 0, 0, fmt.Errorf("read table %s: %w", m.o.Table, err)
+		return 0, fmt.Errorf("read table %s: %w", m.o.Table, err)
 	}
 	m.shown, m.param = cellOf(kind, columnOf(m.o.Key, kind, length, set)), "?"
 	if kind == "decimal" { // with a text it is compared as a rounded number
 		m.param = fmt.Sprintf("CAST(? AS DECIMAL(%d, %d))", precision, scale)
 	}
-	return partitioned, unique, nil
+	return partitioned, nil
 }
 
 // Verify returns an error if rows cannot be marked, and takes a connection.
@@ -83,7 +88,7 @@ func (m *Marks) Verify(ctx context.Context) error {
 	if err := m.connect(ctx); err != nil {
 		return err
 	}
-	partitioned, unique, err := m.describe(ctx)
+	partitioned, err := m.describe(ctx)
 	switch {
 	case err != nil:
 		return err
@@ -103,7 +108,7 @@ func (m *Marks) Verify(ctx context.Context) error {
 			return m.unfit(ctx, err)
 		}
 	}
-	if unique == 0 {
+	if m.unique == "" {
 		return cdc.Fixable("create a unique index on it", "column %s of table %s has no unique index of its own, by which rows could be marked", m.o.Key, m.o.Table)
 	}
 	return nil
@@ -117,6 +122,30 @@ func explain(ctx context.Context, db querier, statement string, args ...any) err
 	}
 	defer func() { _ = plan.Close() }()
 	return plan.Err()
+}
+
+// indexOf returns the index that the server uses for a query of one table; "": none.
+func indexOf(ctx context.Context, db querier, query string) (string, error) {
+	plan, err := db.QueryContext(ctx, "EXPLAIN FORMAT=TRADITIONAL "+query)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = plan.Close() }()
+	columns, err := plan.Columns()
+	if err != nil || !plan.Next() {
+		return "", cmp.Or(err, plan.Err())
+	}
+	values := make([]any, len(columns))
+	var key sql.NullString
+	for i, name := range columns {
+		if values[i] = new(any); name == "key" {
+			values[i] = &key
+		}
+	}
+	if err := plan.Scan(values...); err != nil || strings.Contains(key.String, ",") { // several are merged
+		return "", err
+	}
+	return key.String, nil
 }
 
 // MayUpdate reports whether the user may read a table, whose name is in SQL, and update columns of it.
@@ -175,7 +204,11 @@ const nonDefaultGenerated = 3105
 // Pending returns the keys of committed rows that are pending, at most limit, and a position behind the transactions that wrote them: it
 // is read after the rows.
 func (m *Marks) Pending(ctx context.Context, limit int) ([]cdc.RowKey, cdc.Position, error) {
-	keys, err := m.keys(ctx, m.db.rows, fmt.Sprintf("SELECT %s, %s FROM %s WHERE %s AND %[1]s IS NOT NULL LIMIT %[5]d", m.key, m.shown.sql, m.sql, m.pending, limit))
+	query := fmt.Sprintf("SELECT %s, %s FROM %s WHERE %s AND %[1]s IS NOT NULL LIMIT %[5]d", m.key, m.shown.sql, m.sql, m.pending, limit)
+	keys, err := m.keys(ctx, m.db.rows, query)
+	if err == nil && len(keys) > 0 {
+		m.read, err = indexOf(ctx, m.db.rows, query)
+	}
 	if err != nil {
 		return nil, "", m.failed(ctx, "read pending rows", err)
 	}
@@ -233,6 +266,14 @@ func (m *Marks) Passed(ctx context.Context, behind cdc.Position) (bool, error) {
 // these is the condition for the rows of n keys that are still pending.
 func (m *Marks) these(n int) string { return m.among(n) + " AND " + m.pending }
 
+// force has a statement use an index; "": any.
+func force(index string) string {
+	if index == "" {
+		return ""
+	}
+	return " FORCE INDEX (" + QuoteName(index) + ")"
+}
+
 func (m *Marks) among(n int) string {
 	return m.key + " IN (" + m.param + strings.Repeat(", "+m.param, n-1) + ")"
 }
@@ -248,7 +289,7 @@ func (m *Marks) update(set []cdc.Assignment, where string) (text string, values 
 		}
 		list = append(list, QuoteName(a.Column)+" = "+to)
 	}
-	return "UPDATE " + m.sql + " SET " + strings.Join(list, ", ") + " WHERE " + where + " AND " + m.pending, values
+	return "UPDATE " + m.sql + force(m.unique) + " SET " + strings.Join(list, ", ") + " WHERE " + where + " AND " + m.pending, values
 }
 
 // Mark marks the rows of these keys that are still pending, in one transaction, and returns how many. Rows that another transaction has
@@ -279,7 +320,7 @@ func (m *Marks) Mark(ctx context.Context, keys []cdc.RowKey, dead bool) (n int, 
 }
 
 func (m *Marks) markIn(ctx context.Context, tx *sql.Tx, keys []any, set []cdc.Assignment) (int, error) {
-	locked, err := m.keys(ctx, tx, fmt.Sprintf("SELECT %s, %s FROM %s WHERE %s ORDER BY %[1]s FOR UPDATE SKIP LOCKED", m.key, m.shown.sql, m.sql, m.these(len(keys))), keys...)
+	locked, err := m.keys(ctx, tx, fmt.Sprintf("SELECT %s, %s FROM %s WHERE %s FOR UPDATE SKIP LOCKED", m.key, m.shown.sql, m.sql+force(m.read), m.these(len(keys))), keys...)
 	if err != nil || len(locked) == 0 {
 		return 0, err
 	}

@@ -38,7 +38,7 @@ func (s *site) markedTable(id string) *site {
 	return s
 }
 
-func (s *site) job(id any, more string) {
+func (s *site) newJob(id any, more string) {
 	s.t.Helper()
 	s.sql(fmt.Sprintf("INSERT INTO jobs (id, type, about, payload) VALUES ('%v', 'placed', 'a', '{}')%s", id, more))
 }
@@ -79,22 +79,22 @@ func TestWriteBack(t *testing.T) {
 	t.Parallel()
 	onAll(t, func(s *site) {
 		s.markedTable("bigint")
-		s.job(1, "")
+		s.newJob(1, "")
 		s.says(0, "table "+s.qualified("jobs")+": has rows that are pending, that of event 1 among them", "setup")
 		s.says(0, "rows of "+s.qualified("jobs")+" can be marked", "check")
-		s.job(2, "")
+		s.newJob(2, "")
 		relay := s.start()
 		url := relay.leading()
 		s.knowsProblem(url, "2 rows left as found, that of event 1 among them")
-		s.job(3, ", ('4', 'placed', 'b', '{}')")
+		s.newJob(3, ", ('4', 'placed', 'b', '{}')")
 		s.jobs("1 NEW", "2 NEW", "3 SENT", "4 SENT")
 		s.sql("UPDATE jobs SET status = 'DONE' WHERE id < 3")
 		s.knowsProblem(url, "")
-		s.job(5, "")
+		s.newJob(5, "")
 		s.jobs("1 DONE", "2 DONE", "3 SENT", "4 SENT", "5 SENT")
 		relay.signal(syscall.SIGKILL)
 
-		s.job(6, "")
+		s.newJob(6, "")
 		relay = s.start() // the condition is settled now
 		url = relay.leading()
 		s.jobs("1 DONE", "2 DONE", "3 SENT", "4 SENT", "5 SENT", "6 SENT")
@@ -103,7 +103,7 @@ func TestWriteBack(t *testing.T) {
 			s.t.Errorf("the relay ended with %d: %q", code, relay.lines)
 		}
 		s.says(0, "position is", "position", "set", "--yes", s.checkpointText())
-		s.job(7, "")
+		s.newJob(7, "")
 		relay = s.start() // a position that was set by hand says nothing of rows
 		s.knowsProblem(relay.leading(), "1 row left as found")
 		if code := relay.signal(syscall.SIGTERM); code != 0 {
@@ -118,7 +118,7 @@ func TestSetupSettlesWriteBack(t *testing.T) {
 	t.Parallel()
 	onAll(t, func(s *site) {
 		s.markedTable("varchar(36)").setup()
-		s.job("a", "")
+		s.newJob("a", "")
 		relay := s.start()
 		relay.leading()
 		s.jobs("a SENT")
@@ -126,10 +126,10 @@ func TestSetupSettlesWriteBack(t *testing.T) {
 			s.t.Errorf("the relay ended with %d: %q", code, relay.lines)
 		}
 		s.says(0, "dropped", "teardown")
-		s.job("b", "")
+		s.newJob("b", "")
 		s.replace("partitions: 3", "partitions: 1")
 		s.says(0, "published 1 row", "setup", "--backfill", "--where", "status = 'NEW'")
-		s.job("c", "")
+		s.newJob("c", "")
 		relay = s.start()
 		relay.leading()
 		s.jobs("a SENT", "b SENT", "c SENT")
@@ -182,9 +182,9 @@ func TestWriteBackOfDeadLetters(t *testing.T) {
 		s.setup()
 		relay := s.start()
 		relay.leading()
-		s.job("bad", "")
+		s.newJob("bad", "")
 		s.sql("INSERT INTO jobs (id, about, payload) VALUES ('1', 'a', '{}')") // without a type, and behind it two of its key
-		s.job("2", ", ('3', 'placed', 'a', '{}')")
+		s.newJob("2", ", ('3', 'placed', 'a', '{}')")
 		s.sql("INSERT INTO jobs (id, type, about, payload) VALUES ('4', 'placed', 'b', '{}')")
 		s.jobs("1 NEW", "2 NEW", "3 NEW", "4 SENT", "bad SENT")
 		if code := relay.signal(syscall.SIGTERM); code != 0 {
@@ -265,6 +265,62 @@ func (s *site) markedByID(kind, letter, next string) {
 	}
 }
 
+// A poller that waits for locks, in place of leaving out what is locked, meets no deadlock with marks.
+func TestWriteBackBesideAPoller(t *testing.T) {
+	t.Parallel()
+	onAll(t, func(s *site) {
+		s.markedTable("bigint").replace("status = 'NEW'", "status IN ('NEW', 'FAILED')")
+		s.sql(map[bool]string{true: "DROP INDEX by_status", false: "DROP INDEX by_status ON jobs"}[s.pg != nil], "CREATE INDEX by_status ON jobs (status, at)").setup()
+		relay := s.start()
+		relay.leading()
+		var rows strings.Builder
+		for i := range 3000 {
+			fmt.Fprintf(&rows, ", (%d, 'placed', 'a', '{}')", i+2)
+		}
+		s.newJob(1, rows.String())
+		for db := s.open(); ; {
+			left, err := poll(s.t.Context(), db)
+			if err != nil {
+				s.t.Errorf("the poller met %v", err)
+			}
+			if s.t.Failed() || !left {
+				break
+			}
+		}
+		if code := relay.signal(syscall.SIGTERM); code != 0 {
+			s.t.Errorf("the relay ended with %d: %q", code, relay.lines)
+		}
+	})
+}
+
+// poll takes one of the oldest rows, and reports false if there is none.
+func poll(ctx context.Context, db *sql.DB) (left bool, err error) {
+	tx, err := db.BeginTx(ctx, nil)
+	if err != nil {
+		return false, err
+	}
+	defer func() { _ = tx.Rollback() }()
+	rows, err := tx.QueryContext(ctx, "SELECT id FROM jobs WHERE status = 'NEW' ORDER BY at LIMIT 5 FOR UPDATE")
+	if err != nil {
+		return false, err
+	}
+	defer func() { _ = rows.Close() }()
+	var id int
+	for rows.Next() {
+		left = true
+		if err := rows.Scan(&id); err != nil {
+			return false, err
+		}
+	}
+	if err := rows.Err(); err != nil || !left {
+		return false, err
+	}
+	if _, err = tx.ExecContext(ctx, fmt.Sprintf("UPDATE jobs SET status = 'DONE' WHERE id = %d", id)); err != nil {
+		return false, err
+	}
+	return true, tx.Commit()
+}
+
 // A row that a constraint keeps from being marked keeps no other from it, and is named.
 func TestWriteBackOfARefusedRow(t *testing.T) {
 	t.Parallel()
@@ -272,7 +328,7 @@ func TestWriteBackOfARefusedRow(t *testing.T) {
 		s.markedTable("bigint").sql("ALTER TABLE jobs ADD CONSTRAINT never CHECK (NOT (id = 3 AND status = 'SENT'))").setup()
 		relay := s.start()
 		url := relay.leading()
-		s.job(1, ", (2, 'placed', 'a', '{}'), (3, 'placed', 'a', '{}'), (4, 'placed', 'a', '{}')")
+		s.newJob(1, ", (2, 'placed', 'a', '{}'), (3, 'placed', 'a', '{}'), (4, 'placed', 'a', '{}')")
 		s.jobs("1 SENT", "2 SENT", "3 NEW", "4 SENT")
 		s.knowsProblem(url, "row of event 3: table ")
 		if code := relay.signal(syscall.SIGTERM); code != 0 {
@@ -309,7 +365,7 @@ func TestWriteBackBadInput(t *testing.T) {
 		// What leaves the row pending is found out when the first row is marked, and undone.
 		s.replace("set: {status: SENT, ", "set: {")
 		relay := s.start()
-		s.job("a", "")
+		s.newJob("a", "")
 		s.knowsProblem(relay.leading(), "would be pending after they are marked: 1 of a batch")
 		s.jobs("a NEW")
 		if code := relay.signal(syscall.SIGTERM); code != 0 {
@@ -362,7 +418,7 @@ func (s *site) marksAs(user, old, with, owner, fix string) {
 	s.says(0, "rows of "+s.qualified("jobs")+" can be marked", "check")
 	relay := s.start()
 	relay.leading()
-	s.job("a", "")
+	s.newJob("a", "")
 	s.jobs("a SENT")
 	if code := relay.signal(syscall.SIGTERM); code != 0 {
 		s.t.Errorf("the relay ended with %d: %q", code, relay.lines)
