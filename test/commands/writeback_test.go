@@ -109,7 +109,7 @@ func TestWriteBack(t *testing.T) {
 		if code := relay.signal(syscall.SIGTERM); code != 0 {
 			s.t.Errorf("the relay ended with %d: %q", code, relay.lines)
 		}
-		s.consume(s.name, 6)
+		s.consume(s.name, 5)
 	})
 }
 
