@@ -1,7 +1,6 @@
 package writeback
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,18 +14,23 @@ import (
 )
 
 const (
-	// limit is how many rows are read at once.
-	limit = 20_000
+	// pause is between two reads of pending rows. It is longer where a read is slow that finds nothing, as without an index: slowdown times as
+	// long as that. tick is how often the saved position is looked at meanwhile.
+	pause    = 500 * time.Millisecond
+	slowdown = 10
+	tick     = 100 * time.Millisecond
+	// limit is how many rows are read at once, and maxWaiting how many may wait for the position.
+	limit      = 20_000
+	maxWaiting = 100_000
 	// A batch is marked in one transaction: a part of what was read, since a larger one holds writers and the relay's reader up for longer,
 	// and smaller ones take longer in all. step is the pause between two, in which they go on.
 	batches, smallest = 16, 100
 	step              = 5 * time.Millisecond
 	// maxUnproven is how many rows can be told from others.
 	maxUnproven = 100_000
-	// pollPassed is how often the saved position is looked at, and longestAwait how long, before rows are read again.
-	pollPassed   = 100 * time.Millisecond
+	// longestAwait is how long rows wait for the position before they are read again.
 	longestAwait = time.Minute
-	// maxFailures is how many errors of marks may be met in one pass.
+	// maxFailures is how many errors of marks may be met in one group.
 	maxFailures = 100
 )
 
@@ -40,60 +44,107 @@ type proof struct {
 	letters  int                 // dead letters at the last look
 }
 
-// sweep is one pass over a table.
+// sweep marks the rows of a table while the connection lasts. Rows that were read wait for the position; others are read meanwhile:
+//
+//	pending ──read──► found, with a position behind them ──saved──► marked, or left for the next read
 type sweep struct {
 	*Marker
 
-	table Table
-	proof *proof
-	kept  Kept
-	read  time.Duration // of pending rows
-
-	failures int // of marks
+	table   Table
+	proof   *proof
+	kept    Kept
+	next    time.Time           // of the next read
+	found   []group             // in the order of their positions
+	waiting map[string]struct{} // IDs of what is found
+	refused map[string]refusal  // rows that cannot be marked, by ID
+	busy    error               // a lock, at the last marks
+	errors  int                 // of marks in a group
 }
 
-// run marks pending rows until there are none but those that are to stay.
-func (s *sweep) run(ctx context.Context) error {
-	began, found := time.Now(), false
-	for {
-		more, some, err := s.pass(ctx)
-		found = found || some
+// group is rows that were read at once.
+type group struct {
+	keys   []cdc.RowKey
+	behind cdc.Position
+	at     time.Time
+}
+
+// refusal is why a row was not marked, and when.
+type refusal struct {
+	why error
+	at  time.Time
+}
+
+func (m *Marker) newSweep(t Table, p *proof, kept Kept) *sweep {
+	return &sweep{Marker: m, table: t, proof: p, kept: kept, waiting: map[string]struct{}{}, refused: map[string]refusal{}}
+}
+
+// step does what is due: it marks what the position has passed, and reads what is pending. looked is whether it did the latter. An error is one
+// of the connection.
+func (s *sweep) step(ctx context.Context) (looked bool, err error) {
+	for len(s.found) > 0 {
+		g := s.found[0]
+		passed, err := s.table.Passed(ctx, g.behind)
 		if err != nil {
-			return err
+			return false, err
 		}
-		if !more {
+		if !passed && time.Since(g.at) < longestAwait { // for ever: it may have a transaction that was rolled back
 			break
 		}
+		if passed {
+			s.mark(ctx, g.keys)
+			s.metrics.duration.WithLabelValues(s.table.Name()).Set(time.Since(g.at).Seconds())
+		}
+		s.found = s.found[1:]
+		for _, k := range g.keys {
+			delete(s.waiting, k.ID)
+		}
+		if ctx.Err() != nil {
+			return false, ctx.Err()
+		}
 	}
-	if found {
-		s.metrics.duration.WithLabelValues(s.table.Name()).Set(time.Since(began).Seconds())
+	if time.Now().Before(s.next) || len(s.waiting) >= maxWaiting {
+		return false, nil
 	}
-	return nil
+	return true, s.look(ctx)
 }
 
-// pass reads pending rows once and marks them. It reads so many that there are others beside those that are to stay.
-func (s *sweep) pass(ctx context.Context) (more, found bool, err error) {
-	most := limit + len(s.proof.unproven) + s.proof.letters
+// look reads pending rows. It reads so many that there are others beside those that wait or are to stay.
+func (s *sweep) look(ctx context.Context) error {
+	for id, r := range s.refused {
+		if time.Since(r.at) >= longestPause {
+			delete(s.refused, id)
+		}
+	}
+	most := limit + len(s.waiting) + len(s.refused) + len(s.proof.unproven) + s.proof.letters
 	if s.proof.unproven == nil {
 		most = maxUnproven + 1
 	}
 	began := time.Now()
 	keys, behind, err := s.table.Pending(ctx, most)
-	if len(keys) < smallest { // it took that long to find out that there is next to nothing
-		s.read = max(s.read, time.Since(began))
-	}
 	if err != nil {
-		return false, false, err
+		return err
 	}
+	took := time.Since(began)
 	s.prove(keys, len(keys) < most)
-	if keys = s.proven(keys); len(keys) == 0 {
-		return false, false, nil
+	few := len(keys) < smallest
+	keys = s.ready(keys)
+	switch {
+	case len(keys) >= limit: // there are more
+		s.next = time.Time{}
+	case few: // it took that long to find out that there is next to nothing
+		s.next = time.Now().Add(max(pause, slowdown*took))
+	default:
+		s.next = time.Now().Add(pause)
 	}
-	if passed, err := s.await(ctx, behind); err != nil || !passed {
-		return err == nil, false, err
+	if len(keys) == 0 {
+		s.busy = nil
+		return nil
 	}
-	marked, err := s.mark(ctx, keys)
-	return err == nil && len(keys) >= limit && marked > 0, true, err
+	s.found = append(s.found, group{keys, behind, began})
+	for _, k := range keys {
+		s.waiting[k.ID] = struct{}{}
+	}
+	return nil
 }
 
 // prove finds out whether the condition is settled. all is whether no other rows are pending.
@@ -124,34 +175,22 @@ func (s *sweep) prove(keys []cdc.RowKey, all bool) {
 	}
 }
 
-// proven leaves out what is unproven.
-func (s *sweep) proven(keys []cdc.RowKey) []cdc.RowKey {
+// ready leaves out what is unproven, waits or was refused.
+func (s *sweep) ready(keys []cdc.RowKey) []cdc.RowKey {
 	if s.proof.unproven == nil {
 		return nil
 	}
 	return slices.DeleteFunc(keys, func(k cdc.RowKey) bool {
-		_, ok := s.proof.unproven[k.ID]
-		return ok
+		_, unproven := s.proof.unproven[k.ID]
+		_, waits := s.waiting[k.ID]
+		_, refused := s.refused[k.ID]
+		return unproven || waits || refused
 	})
 }
 
-// await waits until the relay has saved a position behind the rows that were read, but not for ever: that position may have a transaction
-// that was rolled back.
-func (s *sweep) await(ctx context.Context, behind cdc.Position) (passed bool, err error) {
-	for began := time.Now(); time.Since(began) < longestAwait; {
-		if passed, err := s.table.Passed(ctx, behind); err != nil || passed {
-			return passed, err
-		}
-		if err := sleep(ctx, pollPassed); err != nil {
-			return false, err
-		}
-	}
-	return false, nil
-}
-
 // mark marks rows whose events are published or dead letters. The letters are asked for now: each event became one before a position
-// behind it was saved.
-func (s *sweep) mark(ctx context.Context, keys []cdc.RowKey) (total int, err error) {
+// behind it was saved. What is not marked is read again.
+func (s *sweep) mark(ctx context.Context, keys []cdc.RowKey) {
 	name := s.table.Name()
 	letters := s.opts.Letters(name)
 	s.proof.letters = len(letters)
@@ -166,39 +205,52 @@ func (s *sweep) mark(ctx context.Context, keys []cdc.RowKey) (total int, err err
 	if !s.opts.OnDeadLetter[name] {
 		dead = nil
 	}
-	s.failures = 0
+	s.errors, s.busy = 0, nil
 	for _, of := range []struct {
 		keys []cdc.RowKey
 		dead bool
 	}{{published, false}, {dead, true}} {
 		for some := range slices.Chunk(of.keys, max(smallest, len(of.keys)/batches)) {
-			n, failed := s.markBatch(ctx, some, of.dead)
-			total, err = total+n, cmp.Or(err, failed)
-			if sleep(ctx, step) != nil || s.failures >= maxFailures {
-				return total, cmp.Or(err, ctx.Err())
+			s.markBatch(ctx, some, of.dead)
+			if sleep(ctx, step) != nil || s.errors >= maxFailures {
+				return
 			}
 		}
 	}
-	return total, err
 }
 
 // markBatch marks rows together. If one of them cannot be marked, as because of a constraint, it looks for that one, and marks the others.
-func (s *sweep) markBatch(ctx context.Context, keys []cdc.RowKey, dead bool) (int, error) {
+func (s *sweep) markBatch(ctx context.Context, keys []cdc.RowKey, dead bool) {
 	n, err := s.table.Mark(ctx, keys, dead)
 	s.metrics.marked.WithLabelValues(s.table.Name()).Add(float64(n))
-	if err == nil {
-		return n, nil
+	if err == nil || ctx.Err() != nil {
+		return
 	}
-	s.failures++
+	s.errors++
+	s.metrics.errors.Inc()
 	switch {
-	case errors.Is(err, cdc.ErrBusy) || s.failures >= maxFailures || ctx.Err() != nil:
-		return n, err
+	case errors.Is(err, cdc.ErrBusy): // the next read finds these rows again
+		s.busy = err
 	case len(keys) == 1:
-		return n, fmt.Errorf("row of event %s: %w", keys[0].ID, err)
+		s.refused[keys[0].ID] = refusal{fmt.Errorf("published rows not marked: row of event %s: %w", keys[0].ID, err), time.Now()}
+	case s.errors < maxFailures:
+		s.markBatch(ctx, keys[:len(keys)/2], dead)
+		s.markBatch(ctx, keys[len(keys)/2:], dead)
 	}
-	left, err := s.markBatch(ctx, keys[:len(keys)/2], dead)
-	right, failed := s.markBatch(ctx, keys[len(keys)/2:], dead)
-	return left + right, cmp.Or(err, failed)
+}
+
+// problems are what keeps rows from being marked, at present.
+func (s *sweep) problems() (all []error) {
+	if len(s.refused) > 0 {
+		all = append(all, s.refused[slices.Min(slices.Collect(maps.Keys(s.refused)))].why)
+	}
+	if s.busy != nil {
+		all = append(all, fmt.Errorf("published rows not marked: %w", s.busy))
+	}
+	if why := s.unproven(); why != nil {
+		all = append(all, why)
+	}
+	return all
 }
 
 // unproven is the error that says which rows are left alone; nil: none.

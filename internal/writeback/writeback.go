@@ -2,7 +2,6 @@ package writeback
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"hash/fnv"
 	"log/slog"
@@ -98,10 +97,8 @@ func New(opts Options, open Tables, log *slog.Logger, reg prometheus.Registerer)
 }
 
 const (
-	// pause is between two sweeps. It is longer where a read is slow that finds nothing, as without an index: slowdown times as long as that.
-	pause    = time.Second
-	slowdown = 10
-	// errorPause follows an error, and longestPause is the longest after several.
+	// errorPause follows an error of the connection, and longestPause is the longest after several. Tables and rows that cannot be marked are
+	// tried again after longestPause.
 	errorPause   = 5 * time.Second
 	longestPause = time.Minute
 	reporter     = "write-back"
@@ -119,20 +116,17 @@ func (m *Marker) Run(ctx context.Context, kept Kept) {
 		if time.Since(began) > longestPause {
 			wait = errorPause
 		}
-		m.failed(err)
+		if err != nil {
+			m.report([]error{fmt.Errorf("published rows not marked: %w", err)})
+			m.metrics.errors.Inc()
+		}
 		if sleep(ctx, wait) != nil {
 			return
 		}
 	}
 }
 
-func (m *Marker) failed(err error) {
-	m.metrics.errors.Inc()
-	m.opts.Problems.Report(reporter, cdc.Problem{With: cdc.OnRows, Err: fmt.Errorf("published rows not marked: %w", err)})
-	m.log.Warn("published rows not marked, trying again later", cdc.Repeats(), slog.Any("error", err))
-}
-
-// connected sweeps until an error. That of one table does not keep it from the others.
+// connected sweeps until an error of the connection, or until it is time to look again at tables that cannot be marked.
 func (m *Marker) connected(ctx context.Context, kept Kept, known map[string]*proof) error {
 	load := func(context.Context) (cdc.Checkpoint, bool, error) { return kept.Saved(), true, nil }
 	tables, closeAll, err := m.open(ctx, load)
@@ -140,58 +134,50 @@ func (m *Marker) connected(ctx context.Context, kept Kept, known map[string]*pro
 		return err
 	}
 	defer closeAll()
-	var unfit error
-	tables = slices.DeleteFunc(tables, func(t Table) bool {
-		err := t.Verify(ctx)
-		unfit = errors.Join(unfit, err)
-		return err != nil
-	})
-	for {
-		next, unproven, err := m.sweep(ctx, kept, tables, known)
-		if err := errors.Join(unfit, err); err != nil {
-			return err
-		}
-		m.report(unproven)
-		if err := sleep(ctx, next); err != nil {
-			return err
-		}
-	}
-}
-
-// report says which tables have rows that are left alone.
-func (m *Marker) report(unproven []error) {
-	var problems []cdc.Problem
-	for _, err := range unproven {
-		problems = append(problems, cdc.Problem{With: cdc.OnRows, Err: err})
-		m.log.Warn("pending rows are left alone", cdc.Repeats(), slog.Any("error", err))
-	}
-	m.opts.Problems.Report(reporter, problems...)
-}
-
-// sweep goes over each table once, and returns the pause until the next sweep.
-func (m *Marker) sweep(ctx context.Context, kept Kept, tables []Table, known map[string]*proof) (next time.Duration, unproven []error, err error) {
-	next = pause
+	var unfit []error
+	var sweeps []*sweep
 	for _, t := range tables {
+		if err := t.Verify(ctx); err != nil {
+			m.metrics.errors.Inc()
+			unfit = append(unfit, fmt.Errorf("published rows not marked: %w", err))
+			continue
+		}
 		if known[t.Name()] == nil {
 			known[t.Name()] = &proof{condition: m.opts.Conditions[t.Name()]}
 		}
-		s := &sweep{Marker: m, table: t, proof: known[t.Name()], kept: kept}
-		one := s.run(ctx)
-		busy := errors.Is(one, cdc.ErrBusy)
-		if one != nil && !busy {
-			err = errors.Join(err, one)
-			continue
-		}
-		if why := s.unproven(); why != nil {
-			unproven = append(unproven, why)
-		}
-		if busy { // the next sweep comes soon
-			m.metrics.errors.Inc()
-			m.log.Warn("published rows not marked, trying again", cdc.Repeats(), slog.Any("error", one))
-		}
-		next = max(next, slowdown*s.read)
+		sweeps = append(sweeps, m.newSweep(t, known[t.Name()], kept))
 	}
-	return next, unproven, err
+	for began := time.Now(); len(unfit) == 0 || time.Since(began) < longestPause; {
+		looked := len(sweeps) == 0
+		for _, s := range sweeps {
+			some, err := s.step(ctx)
+			if err != nil {
+				return err
+			}
+			looked = looked || some
+		}
+		if looked {
+			problems := slices.Clone(unfit)
+			for _, s := range sweeps {
+				problems = append(problems, s.problems()...)
+			}
+			m.report(problems)
+		}
+		if err := sleep(ctx, tick); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// report says what is not marked, until the next report.
+func (m *Marker) report(found []error) {
+	var problems []cdc.Problem
+	for _, err := range found {
+		problems = append(problems, cdc.Problem{With: cdc.OnRows, Err: err})
+		m.log.Warn("rows are not marked", cdc.Repeats(), slog.Any("error", err))
+	}
+	m.opts.Problems.Report(reporter, problems...)
 }
 
 func sleep(ctx context.Context, d time.Duration) error {

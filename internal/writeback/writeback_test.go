@@ -24,6 +24,7 @@ type outbox struct {
 	mu sync.Mutex // of all
 
 	rows    map[string]string
+	order   []string // of the rows, as they were inserted
 	written int            // rows, and the position behind them
 	at      map[string]int // where a row is
 	locked  map[string]bool
@@ -39,6 +40,7 @@ func (o *outbox) insert(ids ...string) {
 	for _, id := range ids {
 		o.written++
 		o.rows[id], o.at[id] = "new", o.written
+		o.order = append(o.order, id)
 	}
 }
 
@@ -48,7 +50,7 @@ func (o *outbox) Verify(context.Context) error { return o.err }
 func (o *outbox) Pending(_ context.Context, limit int) (keys []cdc.RowKey, _ cdc.Position, _ error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	for _, id := range slices.Sorted(maps.Keys(o.rows)) {
+	for _, id := range o.order {
 		if o.rows[id] == "new" && len(keys) < limit {
 			keys = append(keys, cdc.RowKey{ID: id, Value: id})
 		}

@@ -48,12 +48,12 @@ func writeBackMutants() []mutant {
 	return []mutant{
 		{
 			"mark rows before the saved position has passed them", "internal/writeback/sweep.go",
-			[]edit{{"if err != nil || passed {", "if err != nil || passed || behind != \"\" {"}},
+			[]edit{{"if !passed && time.Since(g.at) < longestAwait {", "if passed = true; !passed {"}},
 			caughtBy{marking, "^TestRowsAreMarked$", ""},
 		},
 		{
 			"mark rows from before the first position", "internal/writeback/sweep.go",
-			[]edit{{"_, ok := s.proof.unproven[k.ID]\n		return ok", "return false"}},
+			[]edit{{"return unproven || waits || refused", "return unproven && false || waits || refused"}},
 			caughtBy{marking, "^TestRowsAreMarked$", ""},
 		},
 		{
