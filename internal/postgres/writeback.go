@@ -178,7 +178,7 @@ func (m *Marks) Passed(ctx context.Context, behind cdc.Position) (bool, error) {
 
 // these is the condition for the rows of the keys $1 that are still pending.
 func (m *Marks) these() string {
-	return fmt.Sprintf("ONLY %s WHERE %s = ANY($1::text[]::%s[]) AND %s", m.o.SQL, m.key, m.keyType, m.pending)
+	return fmt.Sprintf(" WHERE %s = ANY($1::text[]::%s[]) AND %s", m.key, m.keyType, m.pending)
 }
 
 // update is the statement that marks the rows of the keys $1.
@@ -192,8 +192,7 @@ func (m *Marks) update(set []cdc.Assignment) (text string, values []any) {
 		}
 		list = append(list, pgx.Identifier{a.Column}.Sanitize()+" = "+to)
 	}
-	table, where, _ := strings.Cut(m.these(), " WHERE ")
-	return "UPDATE " + table + " SET " + strings.Join(list, ", ") + " WHERE " + where, values
+	return "UPDATE ONLY " + m.o.SQL + " SET " + strings.Join(list, ", ") + m.these(), values
 }
 
 // Mark marks the rows of these keys that are still pending, in one transaction, and returns how many. Rows that another transaction has
@@ -208,7 +207,7 @@ func (m *Marks) Mark(ctx context.Context, keys []cdc.RowKey, dead bool) (n int, 
 		texts[i], _ = keys[i].Value.(string)
 	}
 	err = pgx.BeginTxFunc(ctx, m.db.Conn, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) error {
-		locked, err := m.keys(ctx, tx, fmt.Sprintf("SELECT %s::text AS locked_id FROM %s ORDER BY %[1]s FOR UPDATE SKIP LOCKED", m.key, m.these()), texts)
+		locked, err := m.keys(ctx, tx, fmt.Sprintf("SELECT %s::text AS locked_id FROM ONLY %s%s ORDER BY %[1]s FOR UPDATE SKIP LOCKED", m.key, m.o.SQL, m.these()), texts)
 		if err != nil || len(locked) == 0 {
 			return err
 		}
@@ -217,7 +216,7 @@ func (m *Marks) Mark(ctx context.Context, keys []cdc.RowKey, dead bool) (n int, 
 			return err
 		}
 		var left int
-		if err := tx.QueryRow(ctx, "SELECT count(*) FROM "+m.these(), locked).Scan(&left); err != nil {
+		if err := tx.QueryRow(ctx, "SELECT count(*) FROM ONLY "+m.o.SQL+m.these(), locked).Scan(&left); err != nil {
 			return err
 		}
 		n = len(locked)
