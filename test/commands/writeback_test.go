@@ -105,7 +105,9 @@ func TestWriteBack(t *testing.T) {
 		s.says(0, "position is", "position", "set", "--yes", s.checkpointText())
 		s.newJob(7, "")
 		relay = s.start() // a position that was set by hand says nothing of rows
-		s.knowsProblem(relay.leading(), "1 row left as found")
+		url = relay.leading()
+		s.knowsProblem(url, "1 row left as found")
+		s.saves(url, "7")
 		if code := relay.signal(syscall.SIGTERM); code != 0 {
 			s.t.Errorf("the relay ended with %d: %q", code, relay.lines)
 		}
@@ -137,6 +139,51 @@ func TestSetupSettlesWriteBack(t *testing.T) {
 			s.t.Errorf("the relay ended with %d: %q", code, relay.lines)
 		}
 		s.consume(s.name, 3)
+	})
+}
+
+// While write_back is not configured a relay may drop events. Once it is again, their rows are left as they are.
+func TestWriteBackThatWasOff(t *testing.T) {
+	t.Parallel()
+	onAll(t, func(s *site) {
+		s.markedTable("varchar(36)").setup()
+		marks := s.config[strings.Index(s.config, "    write_back:"):strings.Index(s.config, "source:")]
+		s.job("a", "")
+		relay := s.start()
+		relay.leading()
+		s.jobs("a SENT")
+		if code := relay.signal(syscall.SIGTERM); code != 0 {
+			s.t.Errorf("the relay ended with %d: %q", code, relay.lines)
+		}
+		const drop = "errors: {malformed: drop}\n"
+		s.replace(marks, drop)
+		relay = s.start()
+		url := relay.leading()
+		s.sql("INSERT INTO jobs (id, about, payload) VALUES ('dropped', 'a', '{}')")
+		s.job("published", "")
+		s.saves(url, "published")
+		if code := relay.signal(syscall.SIGTERM); code != 0 {
+			s.t.Errorf("the relay ended with %d: %q", code, relay.lines)
+		}
+		s.replace(drop, marks)
+		relay = s.start()
+		s.knowsProblem(relay.leading(), "2 rows left as found, that of event dropped among them")
+		s.job("z", "")
+		s.jobs("a SENT", "dropped NEW", "published NEW", "z SENT")
+		if code := relay.signal(syscall.SIGTERM); code != 0 {
+			s.t.Errorf("the relay ended with %d: %q", code, relay.lines)
+		}
+	})
+}
+
+// saves waits until the event is the last one that the relay has published and saved.
+func (s *site) saves(url, id string) {
+	s.t.Helper()
+	eventually(s.t, func() error {
+		if last := s.status(url).Checkpoint.LastEventID; last != id {
+			return fmt.Errorf("last event is %q", last)
+		}
+		return nil
 	})
 }
 
