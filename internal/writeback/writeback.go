@@ -83,10 +83,10 @@ func New(opts Options, open Tables, log *slog.Logger, reg prometheus.Registerer)
 			Namespace: "cdc_relay", Name: "rows_unproven", Help: "Pending rows that write_back leaves alone, because nothing tells whether they were published before the first position.",
 		}, []string{"table"}),
 		duration: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Namespace: "cdc_relay", Name: "write_back_seconds", Help: "How long the last sweep took that found pending rows, until the last of them was marked.",
+			Namespace: "cdc_relay", Name: "write_back_seconds", Help: "How long the rows that write_back marked last had waited since they were read.",
 		}, []string{"table"}),
 		errors: prometheus.NewCounter(prometheus.CounterOpts{
-			Namespace: "cdc_relay", Name: "write_back_errors_total", Help: "Sweeps of write_back that left something undone.",
+			Namespace: "cdc_relay", Name: "write_back_errors_total", Help: "Errors of write_back: of a connection, a table, or a transaction that was to mark rows.",
 		}),
 	}}
 	reg.MustRegister(m.metrics.marked, m.metrics.unproven, m.metrics.duration, m.metrics.errors)
