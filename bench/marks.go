@@ -91,7 +91,8 @@ func (s *stand) postgresJobs(ctx context.Context) (*jobs, error) {
 			return end, err
 		},
 	}
-	return j, j.exec(ctx, j.table()...)
+	err = j.exec(ctx, j.table()...)
+	return j, err
 }
 
 func (s *stand) mysqlJobs(ctx context.Context, flavor string) (*jobs, error) {
@@ -107,7 +108,8 @@ func (s *stand) mysqlJobs(ctx context.Context, flavor string) (*jobs, error) {
 		bytes: "varbinary(1000)", bind: func(int) string { return "?" },
 		ended: m.binlogEnd,
 	}
-	return j, j.exec(ctx, j.table()...)
+	err = j.exec(ctx, j.table()...)
+	return j, err
 }
 
 // binlogEnd is the size of all binlogs.
@@ -165,7 +167,7 @@ func (j *jobs) insert(ctx context.Context, clock *stopwatch, first, n int) error
 	if clock != nil {
 		clock.start(first, n)
 	}
-	_, err := j.db.ExecContext(ctx, "INSERT INTO jobs (id, type, about, payload) VALUES "+strings.Join(values, ", "), args...)
+	_, err := j.db.ExecContext(ctx, fmt.Sprintf("INSERT INTO jobs (id, type, about, payload) VALUES %s", strings.Join(values, ", ")), args...)
 	return err
 }
 
@@ -193,7 +195,8 @@ checkpoint: {file: %q}
 	if p, err = j.stand.start(path); err != nil {
 		return nil, "", "", err
 	}
-	return p, topic, addr, p.until(ctx, 10*time.Millisecond, func() (bool, error) { return ready(ctx, addr), nil })
+	err = p.until(ctx, 10*time.Millisecond, func() (bool, error) { return ready(ctx, addr), nil })
+	return p, topic, addr, err
 }
 
 // checkpoint is the path of the stored position, beside the configuration.
@@ -298,7 +301,7 @@ func (j *jobs) claims(ctx context.Context) error {
 	if err := rows.Err(); err != nil || len(ids) == 0 {
 		return err
 	}
-	if _, err := tx.ExecContext(ctx, "UPDATE jobs SET claimed = claimed + 1 WHERE id IN ("+strings.Join(ids, ", ")+")"); err != nil {
+	if _, err := tx.ExecContext(ctx, fmt.Sprintf("UPDATE jobs SET claimed = claimed + 1 WHERE id IN (%s)", strings.Join(ids, ", "))); err != nil {
 		return err
 	}
 	return tx.Commit()

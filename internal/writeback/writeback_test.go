@@ -24,7 +24,7 @@ type outbox struct {
 	mu sync.Mutex // of all
 
 	rows    map[string]string
-	order   []string // of the rows, as they were inserted
+	order   []string       // of the rows, as they were inserted
 	written int            // rows, and the position behind them
 	at      map[string]int // where a row is
 	locked  map[string]bool

@@ -470,7 +470,8 @@ func (s *site) marksAs(user, old, with, owner, fix string) {
 	if s.mysql != nil {
 		s.says(0, "done: ", "setup")
 	} else {
-		s.follows(0, "done: ", r.stdout[strings.Index(r.stdout, "may not mark"):], "setup")
+		_, said, _ := strings.Cut(r.stdout, "may not mark")
+		s.follows(0, "done: ", said, "setup")
 	}
 	s.says(0, "rows of "+s.qualified("jobs")+" can be marked", "check")
 	relay := s.start()
@@ -522,7 +523,10 @@ func (s *site) killedWhileMarking(random *rand.Rand) {
 			}
 			return nil
 		})
-		time.Sleep(time.Duration(random.IntN(1000)) * time.Millisecond) // another moment of a sweep each time
+		select { // another moment of a sweep each time
+		case <-time.After(time.Duration(random.IntN(1000)) * time.Millisecond):
+		case <-s.t.Context().Done():
+		}
 		relay.signal(syscall.SIGKILL)
 		s.wantPublished(s.sent(db))
 	}
@@ -567,7 +571,10 @@ func writeJob(ctx context.Context, db *sql.DB, n int) error {
 		if _, err := tx.ExecContext(ctx, fmt.Sprintf("INSERT INTO jobs (id, type, about, payload) VALUES (%d, 'placed', '%d', '{}')", n+2*i, n%5)); err != nil {
 			return err
 		}
-		time.Sleep(time.Millisecond)
+		select {
+		case <-time.After(time.Millisecond):
+		case <-ctx.Done():
+		}
 	}
 	if n%7 == 0 {
 		return nil

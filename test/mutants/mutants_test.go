@@ -46,7 +46,7 @@ func hasTest(t *testing.T, m *mutant) bool {
 	if err != nil {
 		t.Fatal(err)
 	}
-	files, err := filepath.Glob(filepath.Join("../..", m.pkg, "*_test.go"))
+	files, err := filepath.Glob(filepath.Join("..", "..", m.pkg, "*_test.go"))
 	if err != nil {
 		t.Fatal(err)
 	}
