@@ -127,6 +127,9 @@ type Events map[string]struct{}
 
 // Has reports whether the event is one of them, or one whose ID begins in the same way: of a long ID letters have the first [maxID] bytes.
 func (e Events) Has(id string) bool {
+	if len(e) == 0 {
+		return false
+	}
 	_, ok := e[Short([]byte(id))]
 	return ok
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/deadletter"
 	"github.com/cdc-relay/cdc-relay/internal/display"
 )
 
@@ -87,7 +88,7 @@ func (s *sweep) step(ctx context.Context) (looked bool, err error) {
 		if err != nil {
 			return false, err
 		}
-		if !passed && time.Since(g.at) < longestAwait { // for ever: it may have a transaction that was rolled back
+		if !passed && time.Since(g.at) < longestAwait { // longer: it may have a transaction that was rolled back
 			break
 		}
 		if passed {
@@ -127,7 +128,9 @@ func (s *sweep) look(ctx context.Context) error {
 	took := time.Since(began)
 	s.prove(keys, len(keys) < most)
 	few := len(keys) < smallest
-	keys = s.ready(keys)
+	letters := s.opts.Letters(s.table.Name())
+	s.proof.letters = len(letters)
+	keys = s.ready(keys, letters)
 	switch {
 	case len(keys) >= limit: // there are more
 		s.next = time.Time{}
@@ -175,16 +178,19 @@ func (s *sweep) prove(keys []cdc.RowKey, all bool) {
 	}
 }
 
-// ready leaves out what is unproven, waits or was refused.
-func (s *sweep) ready(keys []cdc.RowKey) []cdc.RowKey {
+// ready leaves out what is unproven, waits or was refused, and dead letters that are to stay as they are.
+func (s *sweep) ready(keys []cdc.RowKey, letters deadletter.Events) []cdc.RowKey {
 	if s.proof.unproven == nil {
 		return nil
+	}
+	if s.opts.OnDeadLetter[s.table.Name()] {
+		letters = nil
 	}
 	return slices.DeleteFunc(keys, func(k cdc.RowKey) bool {
 		_, unproven := s.proof.unproven[k.ID]
 		_, waits := s.waiting[k.ID]
 		_, refused := s.refused[k.ID]
-		return unproven || waits || refused
+		return unproven || waits || refused || letters.Has(k.ID)
 	})
 }
 
@@ -193,7 +199,6 @@ func (s *sweep) ready(keys []cdc.RowKey) []cdc.RowKey {
 func (s *sweep) mark(ctx context.Context, keys []cdc.RowKey) {
 	name := s.table.Name()
 	letters := s.opts.Letters(name)
-	s.proof.letters = len(letters)
 	var published, dead []cdc.RowKey
 	for _, k := range keys {
 		if letters.Has(k.ID) {

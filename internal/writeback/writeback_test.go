@@ -34,6 +34,7 @@ type outbox struct {
 	done    int // the saved position
 	err     error
 	events  deadletter.Events
+	reads   int
 }
 
 func (o *outbox) insert(ids ...string) {
@@ -50,6 +51,7 @@ func (o *outbox) Verify(context.Context) error { return o.err }
 func (o *outbox) Pending(_ context.Context, limit int) (keys []cdc.RowKey, _ cdc.Position, _ error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	o.reads++
 	for _, id := range o.order {
 		if o.rows[id] == "new" && len(keys) < limit {
 			keys = append(keys, cdc.RowKey{ID: id, Value: id})
@@ -291,6 +293,9 @@ func TestManyRows(t *testing.T) {
 		counts := map[string]int{}
 		for id, state := range o.rows {
 			counts[id[:1]+" "+state]++
+		}
+		if o.reads > 50 {
+			t.Errorf("%d reads in 20 s", o.reads)
 		}
 		if want := map[string]int{"a new": limit, "b new": limit + 5, "b sent": 2*limit - 5}; !maps.Equal(counts, want) {
 			t.Errorf("rows are %v, want %v", counts, want)
