@@ -237,10 +237,10 @@ func newLeftOut(reg prometheus.Registerer, tables []source.Table) func(table str
 }
 
 // maintainers run side by side.
-type maintainers []func(ctx context.Context, kept relay.Kept)
+type maintainers []func(ctx context.Context, kept cdc.Kept)
 
 // Run ends when all have ended.
-func (m maintainers) Run(ctx context.Context, kept relay.Kept) {
+func (m maintainers) Run(ctx context.Context, kept cdc.Kept) {
 	var running sync.WaitGroup
 	for _, run := range m {
 		running.Go(func() { run(ctx, kept) })
@@ -257,11 +257,11 @@ func newMaintainer(c *config.Config, db source.Database, load cdc.Loader, letter
 	guard := stubs.Guard(c, db, dsn, nil)
 	if c.Partitions != nil {
 		m := retention.New(retentionOptions(c.Partitions), db.Partitions(dsn, false, load), guard, log, retention.NewMetrics(reg))
-		all = append(all, func(ctx context.Context, _ relay.Kept) { m.Run(ctx) })
+		all = append(all, func(ctx context.Context, _ cdc.Kept) { m.Run(ctx) })
 	}
 	if c.Retention != nil {
 		p := retention.NewPurger(purgeOptions(c.Retention.Delete), db.Rows(dsn, load), guard, log, reg)
-		all = append(all, func(ctx context.Context, _ relay.Kept) { p.Run(ctx) })
+		all = append(all, func(ctx context.Context, _ cdc.Kept) { p.Run(ctx) })
 	}
 	if conditions := db.Conditions(); len(conditions) > 0 {
 		o := writeback.Options{Conditions: conditions, OnDeadLetter: map[string]bool{}, Problems: problems, Letters: func(string) deadletter.Events { return nil }}
@@ -272,7 +272,7 @@ func newMaintainer(c *config.Config, db source.Database, load cdc.Loader, letter
 			o.OnDeadLetter[t.Name.String()] = t.WriteBack != nil && len(t.WriteBack.OnDeadLetter) > 0
 		}
 		m := writeback.New(o, db.Marks(dsn, ""), log, reg)
-		all = append(all, func(ctx context.Context, kept relay.Kept) { m.Run(ctx, kept) })
+		all = append(all, func(ctx context.Context, kept cdc.Kept) { m.Run(ctx, kept) })
 	}
 	return all, nil
 }

@@ -31,8 +31,10 @@ publication. As soon as the slot exists, PostgreSQL keeps WAL until the relay ha
 or remove the slot with cdc-relay teardown.
 
 On MySQL and MariaDB it stores the server's current GTID position in the checkpoint, unless one is stored:
-events committed from then on are published. Server settings and grants are not changed: missing settings and
-grants are printed for an administrator.
+events committed from then on are published. Server settings are not changed, and of grants only those on rows that
+the relay deletes or marks are given, if the owner may: what is missing is printed for an administrator.
+
+With write_back it also verifies that no row is pending from before the position, so that all later ones can be marked.
 
 With --backfill it then publishes every row of the tables, also those that were there before, as cdc-relay repair --all does.
 Interrupted, it can be run again.

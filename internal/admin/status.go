@@ -116,7 +116,7 @@ type Slot struct {
 
 // Problem is what is wrong with a server at present.
 type Problem struct {
-	// With is database, kafka or checkpoint.
+	// With is database, kafka or checkpoint, or write_back for rows that are not marked.
 	With string `json:"with"`
 	// Server is the broker's address; absent if the text names the server.
 	Server string    `json:"server,omitempty"`

@@ -10,7 +10,7 @@ import (
 type WriteBack struct {
 	// Which rows are still to be published, in the database's SQL: what follows WHERE. Rows that meet it are marked once their event is published and its position saved.
 	Pending string `yaml:"pending" jsonschema:"required,minLength=1,example=status = 'NEW'"`
-	// The columns of such a row that are set, so that it does not meet the condition any more.
+	// The columns of such a row that are set, so that it does not meet the condition any more: each to a text, which the database converts, or to {sql: an expression}, such as {sql: "now()"} or {sql: "NULL"}. Expressions run with the time zone UTC.
 	Set map[string]Assigned `yaml:"set" jsonschema:"required"`
 	// The same for rows that are dead letters, or wait behind one. Default: they stay as they are until the letter is resolved.
 	OnDeadLetter map[string]Assigned `yaml:"on_dead_letter,omitempty"`
@@ -55,7 +55,7 @@ func (d *document) writeBack(c *Config) {
 			d.report(path, "remove it, or only", "is set beside only: a row that only leaves out is not published, and would be marked as soon as it is pending")
 		}
 		if c.Checkpoint.Redis == nil && c.Checkpoint.File == "" && c.Delivery != ExactlyOnce {
-			d.report(path, "set checkpoint.redis, or checkpoint.file", "needs a checkpoint, which tells that no row is pending from before the first position")
+			d.report(path, "set checkpoint.redis, checkpoint.file or delivery: exactly-once", "needs a checkpoint, which tells that no row is pending from before the first position")
 		}
 		d.noneDropped(&c.Errors, path)
 	}

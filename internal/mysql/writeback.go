@@ -236,7 +236,7 @@ func (m *Marks) keys(ctx context.Context, db querier, query string, args ...any)
 		if b, ok := key.([]byte); ok && !m.shown.hex {
 			key = string(b)
 		}
-		keys = append(keys, cdc.RowKey{ID: m.o.IDPrefix + m.id(shown), Value: key})
+		keys = append(keys, cdc.NewRowKey(m.o.IDPrefix, m.id(shown), key))
 	}
 	return keys, rows.Err()
 }

@@ -125,7 +125,7 @@ func (m *Marks) columns() (names []string) {
 // unfit says that PostgreSQL refuses the condition, or what is set.
 func (m *Marks) unfit(ctx context.Context, err error) error {
 	var pg *pgconn.PgError
-	if !errors.As(err, &pg) || !slices.Contains([]string{"22", "42", "0A"}, pg.Code[:2]) {
+	if !errors.As(err, &pg) || pg.Code == stateInsufficientPrivilege || !slices.Contains([]string{"22", "42", "0A"}, pg.Code[:2]) {
 		return m.failed(ctx, "prepare the marks", err)
 	}
 	return cdc.Fixable("correct write_back: pending is what follows WHERE, and set has a text or {sql: an expression} for each column, in PostgreSQL's SQL",
@@ -145,7 +145,7 @@ func (m *Marks) Pending(ctx context.Context, limit int) ([]cdc.RowKey, cdc.Posit
 	}
 	list := make([]cdc.RowKey, len(keys))
 	for i, key := range keys {
-		list[i] = cdc.RowKey{ID: m.o.IDPrefix + key, Value: key}
+		list[i] = cdc.NewRowKey(m.o.IDPrefix, key, key)
 	}
 	return list, cdc.Position(behind), nil
 }

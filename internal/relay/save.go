@@ -122,10 +122,10 @@ type settled struct {
 	names []string
 }
 
-// Saved implements [Kept].
+// Saved implements [cdc.Kept].
 func (a *attempt) Saved() cdc.Checkpoint { return *a.checkpointOrNone() }
 
-// Settle implements [Kept].
+// Settle implements [cdc.Kept].
 func (a *attempt) Settle(condition string) {
 	a.settled.mu.Lock()
 	defer a.settled.mu.Unlock()

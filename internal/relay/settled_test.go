@@ -42,7 +42,7 @@ func TestClaimUnsettles(t *testing.T) {
 // settler is a Maintainer that settles a condition.
 type settler string
 
-func (s settler) Run(ctx context.Context, kept Kept) {
+func (s settler) Run(ctx context.Context, kept cdc.Kept) {
 	kept.Settle(string(s))
 	<-ctx.Done()
 }

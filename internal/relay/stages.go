@@ -114,13 +114,5 @@ type Letters interface {
 // Maintainer looks after the outbox tables while the relay leads.
 type Maintainer interface {
 	// Run ends when ctx does. What it cannot do it logs: it never ends the relay.
-	Run(ctx context.Context, kept Kept)
-}
-
-// Kept is what a leading relay keeps. Its methods may be called from any goroutine.
-type Kept interface {
-	// Saved returns the last checkpoint that was claimed or saved.
-	Saved() cdc.Checkpoint
-	// Settle has the next checkpoint that is saved say that a condition is settled; see [cdc.Checkpoint].
-	Settle(condition string)
+	Run(ctx context.Context, kept cdc.Kept)
 }

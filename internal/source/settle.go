@@ -61,15 +61,16 @@ func (p *positions) settle(ctx context.Context, c cdc.Checkpoint, conditions map
 		if slices.Contains(settled, condition) {
 			continue
 		}
-		if err := t.Verify(ctx); err != nil {
-			return err
+		if err := t.Verify(ctx); err != nil { // check reports it, too
+			p.printf("write_back: %s\n", cdc.Explain(err))
+			continue
 		}
 		pending, _, err := t.Pending(ctx, 1)
 		if err != nil {
 			return err
 		}
 		if len(pending) > 0 {
-			p.printf("table %s: has rows that are pending, that of event %s among them: nothing tells whether they were published, so write_back leaves them as they are\n", t.Name(), pending[0].ID)
+			p.printf("table %s: has rows that are pending, that of event %s among them: nothing tells whether they were published, so write_back leaves them as they are until somebody sets their status; before the first run setup --backfill --where publishes them\n", t.Name(), pending[0].ID)
 			continue
 		}
 		settled = append(settled, condition)

@@ -25,12 +25,13 @@ const (
 	maxWaiting = 100_000
 	// A batch is marked in one transaction: a part of what was read, since a larger one holds writers and the relay's reader up for longer,
 	// and smaller ones take longer in all. step is the pause between two, in which they go on.
-	batches, smallest = 16, 100
-	step              = 5 * time.Millisecond
-	// maxUnproven is how many rows can be told from others.
+	batches, smallest, largest = 16, 100, 1000
+	step                       = 5 * time.Millisecond
+	// maxUnproven limits the unproven IDs that are kept: with more, no row is marked.
 	maxUnproven = 100_000
-	// longestAwait is how long rows wait for the position before they are read again.
-	longestAwait = time.Minute
+	// firstAwait is how long rows wait for the position before they are read again, twice as long each time until one has passed: the relay may
+	// lag, and on MySQL the position may have a GTID that was rolled back and is never passed.
+	firstAwait = time.Minute
 	// maxFailures is how many errors of marks may be met in one group.
 	maxFailures = 100
 )
@@ -53,13 +54,14 @@ type sweep struct {
 
 	table   Table
 	proof   *proof
-	kept    Kept
+	kept    cdc.Kept
 	next    time.Time           // of the next read
 	found   []group             // in the order of their positions
 	waiting map[string]struct{} // IDs of what is found
 	refused map[string]refusal  // rows that cannot be marked, by ID
-	busy    error               // a lock, at the last marks
+	busy    error               // a lock, at the last read or marks
 	errors  int                 // of marks in a group
+	await   time.Duration       // see firstAwait
 }
 
 // group is rows that were read at once.
@@ -75,12 +77,12 @@ type refusal struct {
 	at  time.Time
 }
 
-func (m *Marker) newSweep(t Table, p *proof, kept Kept) *sweep {
-	return &sweep{Marker: m, table: t, proof: p, kept: kept, waiting: map[string]struct{}{}, refused: map[string]refusal{}}
+func (m *Marker) newSweep(t Table, p *proof, kept cdc.Kept) *sweep {
+	return &sweep{Marker: m, table: t, proof: p, kept: kept, waiting: map[string]struct{}{}, refused: map[string]refusal{}, await: firstAwait}
 }
 
-// step does what is due: it marks what the position has passed, and reads what is pending. looked is whether it did the latter. An error is one
-// of the connection.
+// step does what is due: it marks what the position has passed, and reads what is pending. looked is whether it did the latter. An error says that
+// the table cannot be marked at present.
 func (s *sweep) step(ctx context.Context) (looked bool, err error) {
 	for len(s.found) > 0 {
 		g := s.found[0]
@@ -88,34 +90,44 @@ func (s *sweep) step(ctx context.Context) (looked bool, err error) {
 		if err != nil {
 			return false, err
 		}
-		if !passed && time.Since(g.at) < longestAwait { // longer: it may have a transaction that was rolled back
-			break
-		}
-		if passed {
-			s.mark(ctx, g.keys)
-			s.metrics.duration.WithLabelValues(s.table.Name()).Set(time.Since(g.at).Seconds())
+		switch {
+		case passed:
+			s.await = firstAwait
+			if err := s.mark(ctx, &g); err != nil {
+				return false, err
+			}
+		case time.Since(g.at) < s.await:
+			return s.lookIfDue(ctx)
+		default:
+			s.await *= 2
 		}
 		s.found = s.found[1:]
 		for _, k := range g.keys {
 			delete(s.waiting, k.ID)
 		}
-		if ctx.Err() != nil {
-			return false, ctx.Err()
-		}
 	}
+	return s.lookIfDue(ctx)
+}
+
+func (s *sweep) lookIfDue(ctx context.Context) (looked bool, err error) {
 	if time.Now().Before(s.next) || len(s.waiting) >= maxWaiting {
 		return false, nil
 	}
-	return true, s.look(ctx)
+	err = s.look(ctx)
+	if errors.Is(err, cdc.ErrBusy) {
+		s.busy, s.next, err = err, time.Now().Add(pause), nil
+	}
+	return true, err
 }
 
-// look reads pending rows. It reads so many that there are others beside those that wait or are to stay.
+// look reads pending rows. The limit allows for those that are skipped, so that others are found.
 func (s *sweep) look(ctx context.Context) error {
 	for id, r := range s.refused {
 		if time.Since(r.at) >= longestPause {
 			delete(s.refused, id)
 		}
 	}
+	s.proof.load(s.kept)
 	most := limit + len(s.waiting) + len(s.refused) + len(s.proof.unproven) + s.proof.letters
 	if s.proof.unproven == nil {
 		most = maxUnproven + 1
@@ -127,14 +139,13 @@ func (s *sweep) look(ctx context.Context) error {
 	}
 	took := time.Since(began)
 	s.prove(keys, len(keys) < most)
-	few := len(keys) < smallest
 	letters := s.opts.Letters(s.table.Name())
 	s.proof.letters = len(letters)
 	keys = s.ready(keys, letters)
 	switch {
 	case len(keys) >= limit: // there are more
 		s.next = time.Time{}
-	case few: // it took that long to find out that there is next to nothing
+	case len(keys) < smallest: // it took that long to find out that there is next to nothing
 		s.next = time.Now().Add(max(pause, slowdown*took))
 	default:
 		s.next = time.Now().Add(pause)
@@ -150,21 +161,23 @@ func (s *sweep) look(ctx context.Context) error {
 	return nil
 }
 
+// load finds out whether the checkpoint says that the condition is settled.
+func (p *proof) load(kept cdc.Kept) {
+	if p.unproven == nil && slices.Contains(strings.Fields(kept.Saved().Settled), p.condition) {
+		p.settled, p.unproven = true, map[string]struct{}{}
+	}
+}
+
 // prove finds out whether the condition is settled. all is whether no other rows are pending.
 func (s *sweep) prove(keys []cdc.RowKey, all bool) {
 	p := s.proof
 	if p.settled {
 		return
 	}
-	before := p.unproven
-	switch {
-	case before == nil && slices.Contains(strings.Fields(s.kept.Saved().Settled), p.condition):
-		p.settled = true
-		p.unproven = map[string]struct{}{}
-		return
-	case !all: // too many at first, or not read whole
+	if !all { // too many at first, or not read whole
 		return
 	}
+	before := p.unproven
 	still := map[string]struct{}{}
 	for _, k := range keys {
 		if _, ok := before[k.ID]; ok || before == nil {
@@ -195,12 +208,12 @@ func (s *sweep) ready(keys []cdc.RowKey, letters deadletter.Events) []cdc.RowKey
 }
 
 // mark marks rows whose events are published or dead letters. The letters are asked for now: each event became one before a position
-// behind it was saved. What is not marked is read again.
-func (s *sweep) mark(ctx context.Context, keys []cdc.RowKey) {
+// behind it was saved. What is not marked is read again. An error is one of the connection.
+func (s *sweep) mark(ctx context.Context, g *group) error {
 	name := s.table.Name()
 	letters := s.opts.Letters(name)
 	var published, dead []cdc.RowKey
-	for _, k := range keys {
+	for _, k := range g.keys {
 		if letters.Has(k.ID) {
 			dead = append(dead, k)
 		} else {
@@ -215,21 +228,37 @@ func (s *sweep) mark(ctx context.Context, keys []cdc.RowKey) {
 		keys []cdc.RowKey
 		dead bool
 	}{{published, false}, {dead, true}} {
-		for some := range slices.Chunk(of.keys, max(smallest, len(of.keys)/batches)) {
-			s.markBatch(ctx, some, of.dead)
-			if sleep(ctx, step) != nil || s.errors >= maxFailures {
-				return
+		for some := range slices.Chunk(of.keys, min(max(smallest, len(of.keys)/batches), largest)) {
+			if err := s.markBatch(ctx, g, some, of.dead); err != nil {
+				return err
+			}
+			if s.busy != nil { // the next batches would wait for the same lock
+				return nil
+			}
+			if s.errors >= maxFailures {
+				s.next = time.Now().Add(longestPause)
+				return nil
+			}
+			if err := sleep(ctx, step); err != nil {
+				return err
 			}
 		}
 	}
+	return nil
 }
 
 // markBatch marks rows together. If one of them cannot be marked, as because of a constraint, it looks for that one, and marks the others.
-func (s *sweep) markBatch(ctx context.Context, keys []cdc.RowKey, dead bool) {
+func (s *sweep) markBatch(ctx context.Context, g *group, keys []cdc.RowKey, dead bool) error {
 	n, err := s.table.Mark(ctx, keys, dead)
 	s.metrics.marked.WithLabelValues(s.table.Name()).Add(float64(n))
-	if err == nil || ctx.Err() != nil {
-		return
+	if err == nil {
+		if n > 0 {
+			s.metrics.duration.WithLabelValues(s.table.Name()).Set(time.Since(g.at).Seconds())
+		}
+		return nil
+	}
+	if _, broken := s.table.Passed(ctx, g.behind); broken != nil { // it is not the rows
+		return err
 	}
 	s.errors++
 	s.metrics.errors.Inc()
@@ -239,9 +268,13 @@ func (s *sweep) markBatch(ctx context.Context, keys []cdc.RowKey, dead bool) {
 	case len(keys) == 1:
 		s.refused[keys[0].ID] = refusal{fmt.Errorf("published rows not marked: row of event %s: %w", keys[0].ID, err), time.Now()}
 	case s.errors < maxFailures:
-		s.markBatch(ctx, keys[:len(keys)/2], dead)
-		s.markBatch(ctx, keys[len(keys)/2:], dead)
+		err := s.markBatch(ctx, g, keys[:len(keys)/2], dead)
+		if err == nil && s.busy == nil {
+			err = s.markBatch(ctx, g, keys[len(keys)/2:], dead)
+		}
+		return err
 	}
+	return nil
 }
 
 // problems are what keeps rows from being marked, at present.

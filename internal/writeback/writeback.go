@@ -2,6 +2,7 @@ package writeback
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"hash/fnv"
 	"log/slog"
@@ -33,19 +34,12 @@ type Table interface {
 // connection.
 type Tables func(ctx context.Context, load cdc.Loader) (tables []Table, closeAll func(), err error)
 
-// Condition names a table's condition in a checkpoint.
-func Condition(table, pending string) string {
+// Condition names a table's condition in a checkpoint. letters is the topic of dead letters, "" for none: without it nothing tells which rows
+// have one.
+func Condition(table, pending, letters string) string {
 	h := fnv.New64a()
-	_, _ = h.Write([]byte(table + "\x00" + pending))
+	_, _ = h.Write([]byte(table + "\x00" + pending + "\x00" + letters))
 	return fmt.Sprintf("%016x", h.Sum64())
-}
-
-// Kept is what the leading relay keeps.
-type Kept interface {
-	// Saved returns the last checkpoint that was claimed or saved.
-	Saved() cdc.Checkpoint
-	// Settle has the next one say that a condition is settled.
-	Settle(condition string)
 }
 
 // Options are those of a [Marker].
@@ -80,10 +74,10 @@ func New(opts Options, open Tables, log *slog.Logger, reg prometheus.Registerer)
 			Namespace: "cdc_relay", Name: "rows_marked_total", Help: "Rows marked in outbox tables because of write_back.",
 		}, []string{"table"}),
 		unproven: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Namespace: "cdc_relay", Name: "rows_unproven", Help: "Pending rows that write_back leaves alone, because nothing tells whether they were published before the first position.",
+			Namespace: "cdc_relay", Name: "rows_unproven", Help: "Pending rows that write_back does not mark, because they may be older than the first position; 100001: too many to tell apart, no row of the table is marked.",
 		}, []string{"table"}),
 		duration: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Namespace: "cdc_relay", Name: "write_back_seconds", Help: "How long the rows that write_back marked last had waited since they were read.",
+			Namespace: "cdc_relay", Name: "write_back_seconds", Help: "Seconds from reading pending rows until they were marked, of the last ones.",
 		}, []string{"table"}),
 		errors: prometheus.NewCounter(prometheus.CounterOpts{
 			Namespace: "cdc_relay", Name: "write_back_errors_total", Help: "Errors of write_back: of a connection, a table, or a transaction that was to mark rows.",
@@ -97,7 +91,7 @@ func New(opts Options, open Tables, log *slog.Logger, reg prometheus.Registerer)
 }
 
 const (
-	// errorPause follows an error of the connection, and longestPause is the longest after several. Tables and rows that cannot be marked are
+	// errorPause follows an error of the connection, and longestPause is the longest after several. A table or a row that cannot be marked is
 	// tried again after longestPause.
 	errorPause   = 5 * time.Second
 	longestPause = time.Minute
@@ -105,7 +99,7 @@ const (
 )
 
 // Run marks rows until ctx ends. What cannot be done is logged, and done later: it never ends the relay.
-func (m *Marker) Run(ctx context.Context, kept Kept) {
+func (m *Marker) Run(ctx context.Context, kept cdc.Kept) {
 	known := map[string]*proof{}
 	for wait := errorPause; ; wait = min(2*wait, longestPause) {
 		began := time.Now()
@@ -126,48 +120,81 @@ func (m *Marker) Run(ctx context.Context, kept Kept) {
 	}
 }
 
-// connected sweeps until an error of the connection, or until it is time to look again at tables that cannot be marked.
-func (m *Marker) connected(ctx context.Context, kept Kept, known map[string]*proof) error {
+// member is a table while a connection lasts.
+type member struct {
+	table Table
+	sweep *sweep    // nil: it cannot be marked
+	why   error     // it cannot
+	next  time.Time // when that is looked at again
+}
+
+// connected sweeps until no table can be marked, as after an error of the connection.
+func (m *Marker) connected(ctx context.Context, kept cdc.Kept, known map[string]*proof) error {
 	load := func(context.Context) (cdc.Checkpoint, bool, error) { return kept.Saved(), true, nil }
 	tables, closeAll, err := m.open(ctx, load)
 	if err != nil {
 		return err
 	}
 	defer closeAll()
-	var unfit []error
-	var sweeps []*sweep
-	for _, t := range tables {
-		if err := t.Verify(ctx); err != nil {
-			m.metrics.errors.Inc()
-			unfit = append(unfit, fmt.Errorf("published rows not marked: %w", err))
-			continue
-		}
+	all := make([]*member, len(tables))
+	for i, t := range tables {
 		if known[t.Name()] == nil {
 			known[t.Name()] = &proof{condition: m.opts.Conditions[t.Name()]}
 		}
-		sweeps = append(sweeps, m.newSweep(t, known[t.Name()], kept))
+		all[i] = &member{table: t}
 	}
-	for began := time.Now(); len(unfit) == 0 || time.Since(began) < longestPause; {
-		looked := len(sweeps) == 0
-		for _, s := range sweeps {
-			some, err := s.step(ctx)
-			if err != nil {
-				return err
-			}
-			looked = looked || some
+	for {
+		looked, unfit := false, []error(nil)
+		for _, one := range all {
+			looked = m.step(ctx, one, known[one.table.Name()], kept) || looked
+			unfit = append(unfit, one.why)
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if !slices.Contains(unfit, nil) {
+			return errors.Join(unfit...)
 		}
 		if looked {
-			problems := slices.Clone(unfit)
-			for _, s := range sweeps {
-				problems = append(problems, s.problems()...)
-			}
-			m.report(problems)
+			m.report(problemsOf(all))
 		}
 		if err := sleep(ctx, tick); err != nil {
 			return err
 		}
 	}
-	return nil
+}
+
+// step does what is due for a table, and reports whether it has looked at the table.
+func (m *Marker) step(ctx context.Context, one *member, p *proof, kept cdc.Kept) (looked bool) {
+	if one.sweep == nil {
+		if time.Now().Before(one.next) {
+			return false
+		}
+		if one.why = one.table.Verify(ctx); one.why == nil {
+			one.sweep = m.newSweep(one.table, p, kept)
+		}
+		looked = true
+	}
+	if one.why == nil {
+		looked, one.why = one.sweep.step(ctx)
+	}
+	if one.why != nil {
+		m.metrics.errors.Inc()
+		one.sweep, one.next = nil, time.Now().Add(longestPause)
+		looked = true
+	}
+	return looked
+}
+
+func problemsOf(all []*member) (problems []error) {
+	for _, one := range all {
+		if one.sweep != nil {
+			problems = append(problems, one.sweep.problems()...)
+		} else {
+			problems = append(problems, fmt.Errorf("published rows not marked: %w", one.why))
+		}
+	}
+	return problems
 }
 
 // report says what is not marked, until the next report.

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -33,8 +34,10 @@ type outbox struct {
 	saved   cdc.Checkpoint
 	done    int // the saved position
 	err     error
+	unread  error // the next read fails
 	events  deadletter.Events
 	reads   int
+	marks   int
 }
 
 func (o *outbox) insert(ids ...string) {
@@ -52,6 +55,9 @@ func (o *outbox) Pending(_ context.Context, limit int) (keys []cdc.RowKey, _ cdc
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.reads++
+	if o.unread != nil {
+		return nil, "", o.unread
+	}
 	for _, id := range o.order {
 		if o.rows[id] == "new" && len(keys) < limit {
 			keys = append(keys, cdc.RowKey{ID: id, Value: id})
@@ -67,12 +73,14 @@ func (o *outbox) Pending(_ context.Context, limit int) (keys []cdc.RowKey, _ cdc
 func (o *outbox) Passed(_ context.Context, behind cdc.Position) (bool, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return behind != "undone" && fmt.Sprint(o.done) >= string(behind), nil
+	at, err := strconv.Atoi(string(behind))
+	return err == nil && o.done >= at, nil // it is never behind "undone"
 }
 
 func (o *outbox) Mark(_ context.Context, keys []cdc.RowKey, dead bool) (n int, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	o.marks++
 	for _, k := range keys {
 		if o.refused[k.ID] {
 			return 0, fmt.Errorf("row %s breaks a constraint", k.ID)
@@ -221,10 +229,11 @@ func (other) Name() string { return "public.other" }
 func TestTablesDoNotHoldUpEachOther(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		verify, mark bool
-		says         string
+		verify, read, mark bool
+		says               string
 	}{
 		"one cannot be marked": {verify: true, says: "published rows not marked: no index"},
+		"one cannot be read":   {read: true, says: "published rows not marked: bad cast"},
 		"one's rows cannot be": {mark: true, says: "published rows not marked: row of event 1: row 1 breaks a constraint"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -233,6 +242,9 @@ func TestTablesDoNotHoldUpEachOther(t *testing.T) {
 				o, broken := newOutbox(), newOutbox()
 				if c.verify {
 					broken.err = errors.New("no index")
+				}
+				if c.read {
+					broken.unread = errors.New("bad cast")
 				}
 				broken.refused["1"] = c.mark
 				for _, o := range []*outbox{o, broken} {
@@ -299,6 +311,44 @@ func TestManyRows(t *testing.T) {
 		}
 		if want := map[string]int{"a new": limit, "b new": limit + 5, "b sent": 2*limit - 5}; !maps.Equal(counts, want) {
 			t.Errorf("rows are %v, want %v", counts, want)
+		}
+	})
+}
+
+// A relay that lags behind its writers by minutes has its rows marked all the same, that much later.
+func TestRowsOfALaggingRelayAreMarked(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		o := newOutbox()
+		o.saved.Settled = "c"
+		const rows, lag = 20, 5 * time.Minute
+		var want []string
+		for i := range rows {
+			id := fmt.Sprintf("%02d", i)
+			want = append(want, id+" sent")
+			o.later(time.Duration(i)*30*time.Second, func() { o.insert(id) })
+			o.later(time.Duration(i)*30*time.Second+lag, func() { o.done = i + 1 })
+		}
+		o.runs(t, rows*30*time.Second+2*lag, false)
+		o.want(t, strings.Join(want, ", "))
+	})
+}
+
+// Where the database refuses every row, it is not asked again and again.
+func TestRefusedRowsAreLeftForAMinute(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		o := newOutbox()
+		o.saved.Settled = "c"
+		for i := range 1000 {
+			id := fmt.Sprint(i)
+			o.insert(id)
+			o.refused[id] = true
+		}
+		o.done = o.written
+		o.runs(t, 50*time.Second, false)
+		if o.marks > 2*maxFailures {
+			t.Errorf("%d transactions in 50 s", o.marks)
 		}
 	})
 }

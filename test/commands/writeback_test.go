@@ -486,7 +486,7 @@ func (s *site) marksAs(user, old, with, owner, fix string) {
 // writeBackKills is how often the relay is killed, each time while it marks rows.
 const writeBackKills = 4
 
-// Killed again and again, the relay marks no row whose event is not in Kafka, and in the end each row.
+// Killed again and again, with and without a standby that takes over, the relay marks no row whose event is not in Kafka, and in the end each row.
 func TestWriteBackAfterKills(t *testing.T) {
 	t.Parallel()
 	for _, delivery := range []string{"at-least-once", "exactly-once"} {
@@ -513,9 +513,14 @@ func (s *site) killedWhileMarking(random *rand.Rand) {
 	for w := range 2 {
 		writers.Go(func() error { return writeJobs(ctx, db, w) })
 	}
-	for range writeBackKills {
-		relay := s.start()
+	next := s.start()
+	for kill := range writeBackKills {
+		relay := next
 		relay.leading()
+		if kill%2 == 0 { // a standby takes over, otherwise another relay starts later
+			next = s.start()
+			next.await("standing by")
+		}
 		before := s.sent(db)
 		eventually(s.t, func() error {
 			if n := s.sent(db); len(n) <= len(before) {
@@ -529,13 +534,15 @@ func (s *site) killedWhileMarking(random *rand.Rand) {
 		}
 		relay.signal(syscall.SIGKILL)
 		s.wantPublished(s.sent(db))
+		if kill%2 == 1 {
+			next = s.start()
+		}
 	}
 	cancel()
 	if err := writers.Wait(); err != nil {
 		s.t.Error(err)
 	}
-	relay := s.start()
-	relay.leading()
+	next.leading()
 	eventually(s.t, func() error {
 		var pending int
 		if err := db.QueryRowContext(s.t.Context(), "SELECT COUNT(*) FROM jobs WHERE status <> 'SENT'").Scan(&pending); err != nil || pending > 0 {
@@ -543,8 +550,8 @@ func (s *site) killedWhileMarking(random *rand.Rand) {
 		}
 		return nil
 	})
-	if code := relay.signal(syscall.SIGTERM); code != 0 {
-		s.t.Errorf("the relay ended with %d: %q", code, relay.lines)
+	if code := next.signal(syscall.SIGTERM); code != 0 {
+		s.t.Errorf("the relay ended with %d: %q", code, next.lines)
 	}
 	s.wantPublished(s.sent(db))
 }
