@@ -421,8 +421,7 @@ func TestPositionTopicIsLost(t *testing.T) {
 			overwrite(t, r.Topic+"-positions")
 			setBack(5, "position reset")
 			sigterm(r)
-			_, err := kadm.NewClient(kafkaClient(t)).UpdatePartitions(t.Context(), 2, r.Topic+"-positions")
-			r.Must(err)
+			secondPartition(r, kadm.NewClient(kafkaClient(t)), r.Topic+"-positions")
 			r.Append("while it has two partitions", 10)
 			said := refuses(t, r, 2)
 			position, _, err := r.Saved(t.Context())
@@ -460,6 +459,18 @@ func deleteTopic(t *testing.T, topic string) {
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+// secondPartition adds one, and waits until the broker says so: it hears of it from the controller.
+func secondPartition(r *cdctest.Rig, admin *kadm.Client, topic string) {
+	r.Await("the broker to have a second partition of topic "+topic, func(ctx context.Context) (bool, error) {
+		topics, err := admin.ListTopics(ctx, topic)
+		if err != nil || len(topics[topic].Partitions) == 2 {
+			return err == nil, err
+		}
+		_, err = admin.UpdatePartitions(ctx, 2, topic) // refused if the controller has it
+		return false, err
+	})
 }
 
 // overwrite writes a record that is not a position.
