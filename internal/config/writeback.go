@@ -55,7 +55,7 @@ func (d *document) writeBack(c *Config) {
 			d.report(path, "remove it, or only", "is set beside only: a row that only leaves out is not published, and would be marked as soon as it is pending")
 		}
 		if c.Checkpoint.Redis == nil && c.Checkpoint.File == "" && c.Delivery != ExactlyOnce {
-			d.report(path, "set checkpoint.redis, checkpoint.file or delivery: exactly-once", "needs a checkpoint, which tells that no row is pending from before the first position")
+			d.report(path, "set checkpoint.redis, or checkpoint.file", "needs a checkpoint, which tells that no row is pending from before the first position")
 		}
 		d.noneDropped(&c.Errors, path)
 	}

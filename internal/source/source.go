@@ -203,12 +203,12 @@ func (c *configured) Marked() []Table {
 
 // Conditions names the conditions of these tables; see [writeback.Condition].
 func (c *configured) Conditions() map[string]string {
-	letters := ""
-	if c.Config.DeadLetter.On() {
-		letters = c.Config.DeadLetter.Topic
-	}
 	all := map[string]string{}
 	for _, t := range c.Marked() {
+		letters := ""
+		if c.Config.DeadLetter.On() {
+			letters = c.Config.DeadLetter.Topic
+		}
 		all[t.Name.String()] = writeback.Condition(t.Name.String(), t.WriteBack.Pending, letters)
 	}
 	return all
