@@ -5,7 +5,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 )
 
@@ -62,9 +61,7 @@ func (s *site) relays(rows []string) (events int) {
 		}
 		return nil
 	})
-	if code := relay.signal(syscall.SIGTERM); code != 0 {
-		s.t.Errorf("the relay ended with %d: %q", code, relay.lines)
-	}
+	relay.stops()
 	return events
 }
 

@@ -162,7 +162,7 @@ func (s *site) job(id, typ, shard, payload string) {
 	s.sql(fmt.Sprintf("INSERT INTO jobs (id, type, job, shard, payload) VALUES ('%s', '%s', 'j-1', %s, '%s')", id, typ, shard, payload))
 }
 
-// grow adds partitions to a topic.
+// grow adds partitions to a topic, and waits until the broker, which hears of them from the controller, says so.
 func (s *site) grow(topic string, partitions int) {
 	s.t.Helper()
 	client, err := kgo.NewClient(kgo.SeedBrokers(kafka.Bootstrap()...))
@@ -170,8 +170,16 @@ func (s *site) grow(topic string, partitions int) {
 		s.t.Fatal(err)
 	}
 	defer client.Close()
-	grown, err := kadm.NewClient(client).UpdatePartitions(s.t.Context(), partitions, topic)
+	admin := kadm.NewClient(client)
+	grown, err := admin.UpdatePartitions(s.t.Context(), partitions, topic)
 	if err = errors.Join(err, grown.Error()); err != nil {
 		s.t.Fatal(err)
 	}
+	eventually(s.t, func() error {
+		topics, err := admin.ListTopics(s.t.Context(), topic)
+		if n := len(topics[topic].Partitions); err == nil && n != partitions {
+			err = fmt.Errorf("%d partitions, want %d", n, partitions)
+		}
+		return err
+	})
 }

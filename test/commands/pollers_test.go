@@ -11,7 +11,6 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
@@ -44,9 +43,7 @@ func TestPollersBesideTheRelay(t *testing.T) {
 			}
 			return nil
 		})
-		if code := relay.signal(syscall.SIGTERM); code != 0 {
-			s.t.Errorf("the relay ended with %d: %q", code, relay.lines)
-		}
+		relay.stops()
 		compareEvents(s.t, s.consume(s.name, s.records(s.name)), want)
 	})
 }

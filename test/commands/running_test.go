@@ -145,6 +145,14 @@ func (r *running) signal(sig syscall.Signal) int {
 	return r.wait()
 }
 
+// stops has the relay drain and end, which it must do without an error.
+func (r *running) stops() {
+	r.t.Helper()
+	if code := r.signal(syscall.SIGTERM); code != 0 {
+		r.t.Errorf("the relay ended with %d: %q", code, r.lines)
+	}
+}
+
 func (r *running) wait() int {
 	r.t.Helper()
 	select {

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdctest"
@@ -98,9 +97,7 @@ func TestTypesOfIDAndPayload(t *testing.T) {
 			}
 			return nil
 		})
-		if code := relay.signal(syscall.SIGTERM); code != 0 {
-			s.t.Errorf("the relay ended with %d: %q", code, relay.lines)
-		}
+		relay.stops()
 		for _, e := range want {
 			s.says(0, "1 event published", "replay", "--table", e.kind, "--id", e.id)
 		}

@@ -109,18 +109,14 @@ func TestWriteBack(t *testing.T) {
 		url = relay.leading()
 		s.jobs("1 DONE", "2 DONE", "3 SENT", "4 SENT", "5 SENT", "6 SENT")
 		s.counts(url, 1)
-		if code := relay.signal(syscall.SIGTERM); code != 0 {
-			s.t.Errorf("the relay ended with %d: %q", code, relay.lines)
-		}
+		relay.stops()
 		s.says(0, "position is", "position", "set", "--yes", s.checkpointText())
 		s.newJob(7, "")
 		relay = s.start() // a position that was set by hand says nothing of rows
 		url = relay.leading()
 		s.knowsProblem(url, "1 row left as found")
 		s.saves(url, "7")
-		if code := relay.signal(syscall.SIGTERM); code != 0 {
-			s.t.Errorf("the relay ended with %d: %q", code, relay.lines)
-		}
+		relay.stops()
 		s.consume(s.name, 5)
 	})
 }
@@ -134,9 +130,7 @@ func TestSetupSettlesWriteBack(t *testing.T) {
 		relay := s.start()
 		relay.leading()
 		s.jobs("a SENT")
-		if code := relay.signal(syscall.SIGTERM); code != 0 {
-			s.t.Errorf("the relay ended with %d: %q", code, relay.lines)
-		}
+		relay.stops()
 		s.says(0, "dropped", "teardown")
 		s.newJob("b", "")
 		s.replace("partitions: 3", "partitions: 1")
@@ -145,9 +139,7 @@ func TestSetupSettlesWriteBack(t *testing.T) {
 		relay = s.start()
 		relay.leading()
 		s.jobs("a SENT", "b SENT", "c SENT")
-		if code := relay.signal(syscall.SIGTERM); code != 0 {
-			s.t.Errorf("the relay ended with %d: %q", code, relay.lines)
-		}
+		relay.stops()
 		s.consume(s.name, 3)
 	})
 }
@@ -162,9 +154,7 @@ func TestWriteBackThatWasOff(t *testing.T) {
 		relay := s.start()
 		relay.leading()
 		s.jobs("a SENT")
-		if code := relay.signal(syscall.SIGTERM); code != 0 {
-			s.t.Errorf("the relay ended with %d: %q", code, relay.lines)
-		}
+		relay.stops()
 		const drop = "errors: {malformed: drop}\n"
 		s.replace(marks, drop)
 		relay = s.start()
@@ -172,17 +162,13 @@ func TestWriteBackThatWasOff(t *testing.T) {
 		s.sql("INSERT INTO jobs (id, about, payload) VALUES ('dropped', 'a', '{}')")
 		s.newJob("published", "")
 		s.saves(url, "published")
-		if code := relay.signal(syscall.SIGTERM); code != 0 {
-			s.t.Errorf("the relay ended with %d: %q", code, relay.lines)
-		}
+		relay.stops()
 		s.replace(drop, marks)
 		relay = s.start()
 		s.knowsProblem(relay.leading(), "2 rows left as found, that of event dropped among them")
 		s.newJob("z", "")
 		s.jobs("a SENT", "dropped NEW", "published NEW", "z SENT")
-		if code := relay.signal(syscall.SIGTERM); code != 0 {
-			s.t.Errorf("the relay ended with %d: %q", code, relay.lines)
-		}
+		relay.stops()
 	})
 }
 
@@ -244,9 +230,7 @@ func TestWriteBackOfDeadLetters(t *testing.T) {
 		s.newJob("2", ", ('3', 'placed', 'a', '{}')")
 		s.sql("INSERT INTO jobs (id, type, about, payload) VALUES ('4', 'placed', 'b', '{}')")
 		s.jobs("1 NEW", "2 NEW", "3 NEW", "4 SENT", "bad SENT")
-		if code := relay.signal(syscall.SIGTERM); code != 0 {
-			s.t.Errorf("the relay ended with %d: %q", code, relay.lines)
-		}
+		relay.stops()
 		s.replace("    write_back:\n", "    write_back:\n      on_dead_letter: {status: DEAD}\n")
 		relay = s.start()
 		relay.leading()
@@ -258,9 +242,7 @@ func TestWriteBackOfDeadLetters(t *testing.T) {
 		}
 		s.sql("UPDATE jobs SET status = 'NEW' WHERE id <> '4'")
 		s.jobs("1 SENT", "2 SENT", "3 SENT", "4 SENT", "bad SENT")
-		if code := relay.signal(syscall.SIGTERM); code != 0 {
-			s.t.Errorf("the relay ended with %d: %q", code, relay.lines)
-		}
+		relay.stops()
 	})
 }
 
@@ -317,9 +299,7 @@ func (s *site) markedByID(kind, letter, next string) {
 		}
 		return nil
 	})
-	if code := relay.signal(syscall.SIGTERM); code != 0 {
-		s.t.Errorf("the relay ended with %d: %q", code, relay.lines)
-	}
+	relay.stops()
 }
 
 // A poller that waits for locks, in place of leaving out what is locked, meets no deadlock with marks.
@@ -344,9 +324,7 @@ func TestWriteBackBesideAPoller(t *testing.T) {
 				break
 			}
 		}
-		if code := relay.signal(syscall.SIGTERM); code != 0 {
-			s.t.Errorf("the relay ended with %d: %q", code, relay.lines)
-		}
+		relay.stops()
 	})
 }
 
@@ -388,9 +366,7 @@ func TestWriteBackOfARefusedRow(t *testing.T) {
 		s.newJob(1, ", (2, 'placed', 'a', '{}'), (3, 'placed', 'a', '{}'), (4, 'placed', 'a', '{}')")
 		s.jobs("1 SENT", "2 SENT", "3 NEW", "4 SENT")
 		s.knowsProblem(url, "row of event 3: table ")
-		if code := relay.signal(syscall.SIGTERM); code != 0 {
-			s.t.Errorf("the relay ended with %d: %q", code, relay.lines)
-		}
+		relay.stops()
 	})
 }
 
@@ -425,9 +401,7 @@ func TestWriteBackBadInput(t *testing.T) {
 		s.newJob("a", "")
 		s.knowsProblem(relay.leading(), "would be pending after they are marked: 1 of a batch")
 		s.jobs("a NEW")
-		if code := relay.signal(syscall.SIGTERM); code != 0 {
-			s.t.Errorf("the relay ended with %d: %q", code, relay.lines)
-		}
+		relay.stops()
 	})
 }
 
@@ -478,9 +452,7 @@ func (s *site) marksAs(user, old, with, owner, fix string) {
 	relay.leading()
 	s.newJob("a", "")
 	s.jobs("a SENT")
-	if code := relay.signal(syscall.SIGTERM); code != 0 {
-		s.t.Errorf("the relay ended with %d: %q", code, relay.lines)
-	}
+	relay.stops()
 }
 
 // writeBackKills is how often the relay is killed, each time while it marks rows.
@@ -550,9 +522,7 @@ func (s *site) killedWhileMarking(random *rand.Rand) {
 		}
 		return nil
 	})
-	if code := next.signal(syscall.SIGTERM); code != 0 {
-		s.t.Errorf("the relay ended with %d: %q", code, next.lines)
-	}
+	next.stops()
 	s.wantPublished(s.sent(db))
 }
 
