@@ -102,6 +102,12 @@ func (o *outbox) Mark(_ context.Context, keys []cdc.RowKey, dead bool) (n int, e
 func (o *outbox) Saved() cdc.Checkpoint { return o.saved }
 func (o *outbox) Settle(name string)    { o.saved.Settled = name }
 
+func (o *outbox) letters(string) deadletter.Events {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return maps.Clone(o.events)
+}
+
 // later changes it once the Marker has begun.
 func (o *outbox) later(d time.Duration, change func()) {
 	time.AfterFunc(d, func() {
@@ -121,7 +127,7 @@ func (o *outbox) runs(t *testing.T, d time.Duration, onDeadLetter bool, others .
 	problems := new(cdc.Problems)
 	m := New(Options{
 		Conditions: map[string]string{o.Name(): "c"}, OnDeadLetter: map[string]bool{o.Name(): onDeadLetter},
-		Letters: func(string) deadletter.Events { return o.events }, Problems: problems,
+		Letters: o.letters, Problems: problems,
 	}, func(context.Context, cdc.Loader) ([]Table, func(), error) { return append(others, o), func() {}, nil }, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
 	ctx, cancel := context.WithTimeout(t.Context(), d)
 	defer cancel()
