@@ -9,6 +9,9 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"time"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdctest"
 )
 
 func main() {
@@ -56,7 +59,8 @@ func run(o options, out io.Writer) error {
 // everything is all tests. The first part needs no built relay. More packages than cores run at a time: they wait for their
 // servers more than they compute. The package that takes longest begins first.
 func everything(o options) ([]part, error) {
-	limits := []string{"-timeout=10m", "-timeout=25m"}
+	stretched := func(d time.Duration) string { return "-timeout=" + cdctest.Patience(d).String() }
+	limits := []string{stretched(10 * time.Minute), stretched(25 * time.Minute)}
 	if o.runs > 0 { // all cores are busy
 		limits = []string{"-timeout=30m", "-timeout=75m"}
 	}

@@ -59,6 +59,7 @@ type event struct {
 func (r *results) read(from io.Reader) error {
 	failures := map[string]int{} // of tests, by package
 	output := map[string]string{}
+	running := map[string][]string{} // tests that have begun and not ended, by package
 	decoder := json.NewDecoder(bufio.NewReader(from))
 	for {
 		var e event
@@ -70,6 +71,12 @@ func (r *results) read(from io.Reader) error {
 		r.note(&e)
 		switch {
 		case e.Test != "":
+			switch e.Action {
+			case "run":
+				running[e.Package] = append(running[e.Package], e.Test)
+			case "pass", "fail", "skip":
+				running[e.Package] = slices.DeleteFunc(running[e.Package], func(name string) bool { return name == e.Test })
+			}
 			if r.test(&e) {
 				failures[e.Package]++
 			}
@@ -78,12 +85,15 @@ func (r *results) read(from io.Reader) error {
 		case e.Action == "build-output":
 			output[e.ImportPath] += e.Output
 		case e.Action == "fail":
-			if failures[e.Package] == 0 {
+			if left := running[e.Package]; len(left) > 0 { // its limit, or a panic
+				r.outside = append(r.outside, e.Package+" ended before "+strings.Join(left, ", ")+"\n"+output[e.Package])
+			} else if failures[e.Package] == 0 {
 				r.outside = append(r.outside, e.Package+"\n"+output[e.Package])
 			}
 			fallthrough
 		case e.Action == "pass":
 			failures[e.Package], output[e.Package] = 0, ""
+			delete(running, e.Package)
 		case e.Action == "build-fail":
 			r.outside = append(r.outside, e.ImportPath+" does not build\n"+output[e.ImportPath])
 		}

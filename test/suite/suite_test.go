@@ -26,6 +26,7 @@ func TestReruns(t *testing.T) {
 		{"property", "1", "failed", []string{"a rerun does not count"}},
 		{"race", "1", "failed", []string{"a rerun does not count", "DATA RACE"}},
 		{"panic", "1", "failed", []string{"at the disco"}},
+		{"limit", "1", "failed", []string{"FAILED outside a test: github.com/cdc-relay/cdc-relay/test/suite/testdata/fails ended before TestThat, TestThat/sub"}},
 	} {
 		t.Run(tt.how+tt.fails, func(t *testing.T) {
 			out, err := runFixture(t, tt.how, tt.fails, 2)
@@ -47,8 +48,11 @@ func runFixture(t *testing.T, how, fails string, reruns int) (string, error) {
 	t.Setenv("SUITE_HOW", how)
 	t.Setenv("SUITE_FAILS", fails)
 	p := part{packages: []string{"github.com/cdc-relay/cdc-relay/test/suite/testdata/fails"}}
-	if how == "race" {
+	switch how {
+	case "race":
 		p.flags = []string{"-race"}
+	case "limit":
+		p.flags = []string{"-timeout=5s"}
 	}
 	var out bytes.Buffer
 	err := (&suite{dir: t.TempDir(), out: &out, reruns: reruns}).run(t.Context(), []part{p})

@@ -57,6 +57,8 @@ func TestThat(t *testing.T) {
 			<-done
 		case "panic":
 			panic("at the disco")
+		case "limit":
+			select {}
 		}
 	})
 }
