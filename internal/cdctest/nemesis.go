@@ -49,7 +49,7 @@ func (n *Nemesis) Step(ctx context.Context) error {
 	n.mu.Lock()
 	n.steps = append(n.steps, Step{time.Now(), action.Name})
 	n.mu.Unlock()
-	ctx, cancel := context.WithTimeout(ctx, actionTimeout)
+	ctx, cancel := context.WithTimeout(ctx, Patience(actionTimeout))
 	defer cancel()
 	if err := action.Do(ctx, n.random); err != nil {
 		return fmt.Errorf("nemesis: %s: %w", action.Name, err)

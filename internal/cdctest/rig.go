@@ -188,9 +188,9 @@ func Seed(tb testing.TB) uint64 {
 	return seed
 }
 
-// Within returns a context that ends after d or with the test.
+// Within returns a context that ends with the test, or after d: see [Patience].
 func (r *Rig) Within(d time.Duration) context.Context {
-	ctx, cancel := context.WithTimeout(r.tb.Context(), d)
+	ctx, cancel := context.WithTimeout(r.tb.Context(), Patience(d))
 	r.tb.Cleanup(cancel)
 	return ctx
 }

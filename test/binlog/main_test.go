@@ -228,7 +228,7 @@ func (q *queue) Offer(b *cdc.Batch) bool {
 func (q *queue) Space() <-chan struct{} { return q.space }
 
 // patience is the time limit of each wait, long enough for a busy machine.
-const patience = 2 * time.Minute
+var patience = cdctest.Patience(2 * time.Minute)
 
 // await returns the rows once there are n.
 func (r *running) await(n int) []map[string]string {

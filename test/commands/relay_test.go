@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cdc-relay/cdc-relay/internal/cdctest"
 	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
 
@@ -174,7 +175,7 @@ func (r result) String() string {
 }
 
 // commandTimeout only ends a test that hangs.
-const commandTimeout = 5 * time.Minute
+var commandTimeout = cdctest.Patience(5 * time.Minute)
 
 // run runs cdc-relay with the site's configuration to completion. In the output, what differs between runs is replaced.
 func (s *site) run(args ...string) result {

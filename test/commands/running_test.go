@@ -14,6 +14,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdctest"
 )
 
 // running is a relay in the background.
@@ -70,7 +72,7 @@ func (r *running) read(stderr io.Reader) {
 }
 
 // patience is the time limit of each wait, long enough for a busy machine.
-const patience = 2 * time.Minute
+var patience = cdctest.Patience(2 * time.Minute)
 
 // await waits for a line that matches and returns its first group, or the match.
 func (r *running) await(pattern string) string {

@@ -61,7 +61,7 @@ type Outbox interface {
 }
 
 // patience is the time limit of each wait, long enough for a busy machine.
-const patience = 2 * time.Minute
+func patience() time.Duration { return cdctest.Patience(2 * time.Minute) }
 
 // running is a source that runs, and the queue that it hands its batches to.
 type running struct {
@@ -107,7 +107,7 @@ func (r *running) stop() {
 		if open && err != nil {
 			r.t.Error(err)
 		}
-	case <-time.After(patience):
+	case <-time.After(patience()):
 		r.t.Fatal("the source is still running")
 	}
 	r.ended()
@@ -121,7 +121,7 @@ func (r *running) fails() {
 		if err == nil {
 			r.t.Fatal("it ended without an error")
 		}
-	case <-time.After(patience):
+	case <-time.After(patience()):
 		r.t.Fatal("the source is still running")
 	}
 	r.ended()
@@ -169,7 +169,7 @@ func (r *running) expect(from, to int) {
 	for n := from; n <= to; n++ {
 		want = append(want, n)
 	}
-	for deadline := time.After(patience); ; {
+	for deadline := time.After(patience()); ; {
 		r.mu.Lock()
 		got := slices.Clone(r.numbers)
 		r.mu.Unlock()
@@ -185,7 +185,7 @@ func (r *running) expect(from, to int) {
 		case err := <-r.done:
 			r.t.Fatalf("the source ended behind %.200s, want %d..%d: %v", fmt.Sprint(got), from, to, err)
 		case <-deadline:
-			r.t.Fatalf("have %.200s after %s, want %d..%d", fmt.Sprint(got), patience, from, to)
+			r.t.Fatalf("have %.200s after %s, want %d..%d", fmt.Sprint(got), patience(), from, to)
 		}
 	}
 }

@@ -109,7 +109,7 @@ func TestUnitRunsUnderSystemd(t *testing.T) {
 	defer func() { _, _ = boot.Process.Kill(), boot.Wait() }()
 
 	url := "http://127.0.0.1:" + port + "/readyz"
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), cdctest.Patience(time.Minute))
 	defer cancel()
 	const want = `host "orders.db.internal" of source.postgres.dsn does not resolve` // it has read the configuration, the secret and the environment
 	if err := cdctest.Await(ctx, want, func(ctx context.Context) (bool, error) {

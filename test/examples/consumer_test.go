@@ -228,7 +228,7 @@ func (c *consumer) exec(t *testing.T, statement string) {
 // await waits until at least n orders are counted, and fails if there are more than most.
 func (c *consumer) await(t *testing.T, n, most int64) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), cdctest.Patience(time.Minute))
 	defer cancel()
 	err := cdctest.Await(ctx, fmt.Sprintf("%d orders", n), func(ctx context.Context) (bool, error) {
 		count, _ := c.revenue(ctx, t)

@@ -101,7 +101,7 @@ func newInvoices(t *testing.T, brokers []string) *invoices {
 // await waits for at least n invoices.
 func (i *invoices) await(n int) {
 	i.t.Helper()
-	ctx, cancel := context.WithTimeout(i.t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(i.t.Context(), cdctest.Patience(time.Minute))
 	defer cancel()
 	for i.total < n {
 		i.client.PollFetches(ctx).EachRecord(func(r *kgo.Record) {

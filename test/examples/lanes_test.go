@@ -115,7 +115,7 @@ func orderHeaders() []kgo.RecordHeader {
 // await waits until a query returns true.
 func (l *lanesTest) await(t *testing.T, what, query string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), cdctest.Patience(time.Minute))
 	defer cancel()
 	if err := cdctest.Await(ctx, what, func(ctx context.Context) (reached bool, err error) {
 		err = l.db.QueryRow(ctx, query).Scan(&reached)
@@ -128,7 +128,7 @@ func (l *lanesTest) await(t *testing.T, what, query string) {
 // awaitCommitted waits for the group's offset. A higher one would lose records.
 func (l *lanesTest) awaitCommitted(t *testing.T, partition int32, offset int64) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), cdctest.Patience(time.Minute))
 	defer cancel()
 	err := cdctest.Await(ctx, fmt.Sprintf("offset %d of partition %d", offset, partition), func(ctx context.Context) (bool, error) {
 		all, err := kadm.NewClient(l.kafka).FetchOffsets(ctx, l.topic)
@@ -191,7 +191,7 @@ func (l *lines) text() string {
 // await waits until a text was logged n times.
 func (l *lines) await(t *testing.T, text string, n int) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), cdctest.Patience(time.Minute))
 	defer cancel()
 	if err := cdctest.Await(ctx, text, func(context.Context) (bool, error) { return strings.Count(l.text(), text) >= n, nil }); err != nil {
 		t.Fatal(err)

@@ -154,7 +154,7 @@ func publishedOnce(t *testing.T, db *sql.DB, brokers []string) {
 		t.Fatal(err)
 	}
 	defer client.Close()
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), cdctest.Patience(2*time.Minute))
 	defer cancel()
 	got := map[string]int{}
 	for len(got) < len(want) && ctx.Err() == nil {

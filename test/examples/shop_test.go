@@ -195,7 +195,7 @@ func startRelay(t *testing.T, path string) *cdctest.Relay {
 	if err := r.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), cdctest.Patience(4*time.Minute))
 	defer cancel()
 	if err := r.AwaitReady(ctx); err != nil {
 		t.Fatalf("%v: %s", err, r.LogTail(5))
@@ -295,7 +295,7 @@ func (s *shop) exec(t *testing.T, statement string) {
 // await waits until a number is at least n.
 func (s *shop) await(t *testing.T, n int, query string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), cdctest.Patience(4*time.Minute))
 	defer cancel()
 	if err := cdctest.Await(ctx, fmt.Sprintf("%d by %s", n, query), func(ctx context.Context) (bool, error) {
 		var got int

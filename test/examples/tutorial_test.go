@@ -127,7 +127,7 @@ const endOfOutput = "end of output"
 // run runs a command and returns what it has printed.
 func (s *shell) run(t *testing.T, command string) (output string) {
 	t.Helper()
-	limit := time.AfterFunc(4*time.Minute, s.end) // the first builds
+	limit := time.AfterFunc(cdctest.Patience(4*time.Minute), s.end) // the first builds
 	defer limit.Stop()
 	if _, err := fmt.Fprintf(s.in, "{ %s\n} < /dev/null; printf '%s\\n'\n", strings.TrimSpace(command), endOfOutput); err != nil {
 		t.Fatal(err)
@@ -150,7 +150,7 @@ var reads = regexp.MustCompile(`^(psql .* "SELECT |shop parked|cdc-relay (status
 // follow runs a command and compares what it prints.
 func (s *shell) follow(t *testing.T, here *strings.Replacer, step step) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), cdctest.Patience(4*time.Minute))
 	defer cancel()
 	want, got := pattern(step.shown), ""
 	err := cdctest.Await(ctx, "what the page shows", func(context.Context) (bool, error) {

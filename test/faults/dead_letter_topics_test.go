@@ -54,7 +54,7 @@ func forbid(t *testing.T, topic string) (permit func()) {
 func awaitRefusal(t *testing.T, topic string, refusal error) {
 	t.Helper()
 	client := kafkaClient(t)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), cdctest.Patience(time.Minute))
 	defer cancel()
 	err := cdctest.Await(ctx, "the broker to refuse records: "+refusal.Error(), func(ctx context.Context) (bool, error) {
 		probe := &kgo.Record{Topic: topic, Value: make([]byte, 1000)}

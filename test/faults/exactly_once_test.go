@@ -450,7 +450,7 @@ func deleteTopic(t *testing.T, topic string) {
 	if _, err := admin.DeleteTopic(t.Context(), topic); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), cdctest.Patience(time.Minute))
 	defer cancel()
 	err := cdctest.Await(ctx, "the broker to have deleted topic "+topic, func(ctx context.Context) (bool, error) {
 		topics, err := admin.ListTopics(ctx, topic)

@@ -121,7 +121,7 @@ func onStandby(t *testing.T, primary, standby *testenv.PostgresServer, change fu
 	}
 	there := *db
 	there.Server = standby
-	waiting, cancel := context.WithTimeout(t.Context(), time.Minute)
+	waiting, cancel := context.WithTimeout(t.Context(), cdctest.Patience(time.Minute))
 	defer cancel()
 	err = cdctest.Await(waiting, "the database on the standby", func(ctx context.Context) (bool, error) {
 		return standby.Exec(ctx, db.Name(), "SELECT 1 FROM outbox") == nil, nil

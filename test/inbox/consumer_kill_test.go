@@ -10,6 +10,8 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdctest"
 )
 
 // Consumers are killed, stopped by the system until others have their partitions, and replaced.
@@ -46,7 +48,7 @@ func TestConsumersThatAreKilled(t *testing.T) {
 // awaitMembers waits until Kafka has removed all members of the group but n.
 func awaitMembers(t *testing.T, client *kgo.Client, group string, n int) {
 	t.Helper()
-	deadline := time.Now().Add(2 * time.Minute)
+	deadline := time.Now().Add(cdctest.Patience(2 * time.Minute))
 	for tick := time.NewTicker(50 * time.Millisecond); ; <-tick.C {
 		groups, err := kadm.NewClient(client).DescribeGroups(t.Context(), group)
 		g := groups[group]

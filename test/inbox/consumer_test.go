@@ -193,7 +193,7 @@ func newChains(t *testing.T, db *database, topic string) *kgo.Client {
 // settle retries what is parked until all messages of the rounds have had their effects and none is parked.
 func settle(t *testing.T, p parked[*sql.Tx], db *database, rounds int) bool {
 	t.Helper()
-	deadline := time.Now().Add(2 * time.Minute)
+	deadline := time.Now().Add(cdctest.Patience(2 * time.Minute))
 	done := func() bool {
 		return db.count(t, fmt.Sprintf("chains WHERE n < %d", rounds*perLink)) == 0 && db.count(t, "inbox_parked") == 0
 	}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/cdc-relay/cdc-relay/inbox"
 	"github.com/cdc-relay/cdc-relay/inbox/kgoinbox"
+	"github.com/cdc-relay/cdc-relay/internal/cdctest"
 )
 
 // consumption is a topic and its consumers in this process.
@@ -113,10 +114,10 @@ func (c *consumption) committed(partition int32) int64 {
 // await waits until a condition holds.
 func (c *consumption) await(what string, holds func() bool) {
 	c.t.Helper()
-	deadline := time.Now().Add(time.Minute)
+	deadline := time.Now().Add(cdctest.Patience(time.Minute))
 	for tick := time.NewTicker(5 * time.Millisecond); !holds(); <-tick.C {
 		if time.Now().After(deadline) {
-			c.t.Fatalf("not within a minute: %s\n%s", what, c.log.String())
+			c.t.Fatalf("not in time: %s\n%s", what, c.log.String())
 		}
 	}
 }

@@ -40,7 +40,7 @@ func concurrentCalls(t *testing.T, db *database, open func(sql.IsolationLevel) o
 		call := open(level)
 		for end, first := range map[string]error{"the first commits": nil, "the first rolls back": errors.New("refused")} {
 			id := level.String() + ", " + end
-			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+			ctx, cancel := context.WithTimeout(t.Context(), cdctest.Patience(2*time.Minute))
 			started, answers, release := make(chan struct{}, callers), make(chan answer, callers), make(chan struct{})
 			ask := func(work func(context.Context, execer) error) {
 				repeat, err := call(ctx, id, work)

@@ -126,7 +126,7 @@ func (p parked[Tx]) whileRetried(db *database, row *inbox.Parked, ends error, ot
 		yes, err := other()
 		second <- answer{yes, err}
 	}()
-	deadline := time.Now().Add(time.Minute)
+	deadline := time.Now().Add(cdctest.Patience(time.Minute))
 	for tick := time.NewTicker(5 * time.Millisecond); !db.waits(p.t); <-tick.C {
 		if len(second) > 0 || time.Now().After(deadline) {
 			p.t.Error("the other owner does not wait")

@@ -21,7 +21,7 @@ import (
 )
 
 // soon is the time limit of each wait, long enough for a busy machine.
-const soon = 2 * time.Minute
+var soon = cdctest.Patience(2 * time.Minute)
 
 func TestEveryCodec(t *testing.T) {
 	for _, codec := range []string{"none", "gzip", "snappy", "lz4", "zstd"} {

@@ -193,7 +193,7 @@ func (q *queue) last() uint64 {
 }
 
 // patience is the time limit of each wait, long enough for a busy machine.
-const patience = 2 * time.Minute
+var patience = cdctest.Patience(2 * time.Minute)
 
 // waitFor waits until ok returns true for the payloads.
 func (q *queue) waitFor(t *testing.T, what string, ok func(payloads []string) bool) {
