@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -30,8 +31,8 @@ is needed, no row is read, and nothing is changed.
 Known are the table that setup creates, that of Debezium's outbox event router, and the names that polling publishers use. What no
 name tells is chosen by its type, and a comment says what to correct. Columns with a publisher's own state are left alone.
 
-The connection is that of --owner-dsn or ` + source.EnvOwner + `, which is written without its password, or else that of ` + envDatabase + `,
-which the configuration then names. Its form says which database it leads to.`,
+The connection is that of --owner-dsn or ` + source.EnvOwner + `, or else that of ` + envDatabase + `. Its form says which database it leads to. The
+configuration names ` + envDatabase + ` if that is set and leads to the same database, and otherwise has the connection without its password.`,
 		Example: `  DATABASE_URL="$(cat dsn)" cdc-relay init --from public.outbox
   cdc-relay init --from orders_outbox --from billing_outbox -o cdc-relay.yaml`,
 		Args: noArgs,
@@ -59,12 +60,9 @@ which the configuration then names. Its form says which database it leads to.`,
 
 // connection returns the connection for init.
 func (a *app) connection(owner *ownerFlag) (o provision.InitOptions, err error) {
-	if o.DSN = owner.given(a); o.DSN != "" {
-		return o, nil
-	}
-	o.DSN, _ = a.env(envDatabase)
 	o.Variable = envDatabase
-	if o.DSN == "" {
+	o.Relay, _ = a.env(envDatabase)
+	if o.DSN = cmp.Or(owner.given(a), o.Relay); o.DSN == "" {
 		err = cdc.Usage("set "+envDatabase+" or "+source.EnvOwner+" to a connection string such as postgres://app@localhost:5432/orders or mysql://app@localhost:3306/orders",
 			"no database is given")
 	}

@@ -256,7 +256,7 @@ type Route struct {
 	Topic string `yaml:"topic" jsonschema:"required,minLength=1,example=orders.${tenant_id}"`
 	// Replace each byte that Kafka refuses in a topic's name by `_` in what stands for ${name}. Two names may become one.
 	Sanitize bool `yaml:"sanitize,omitempty"`
-	// The record key of the route's rows, in place of partition_key and aggregate_id. A name in it is a column's. NULL or empty is no key.
+	// The record key of the route's rows, in place of partition_key and aggregate_id. A name in it is a column's. NULL is no key, and neither is an empty text unless the format is plain.
 	Key *Part `yaml:"key,omitempty" jsonschema_extras:"x-optional=true,x-example=customer_id"`
 	// The number of the partition of the route's rows, from 0. NULL or empty leaves it to the key. A row with a number that the topic does not have, or with another text, is malformed. A name in it is a column's.
 	Partition *Part `yaml:"partition,omitempty" jsonschema_extras:"x-optional=true,x-example=shard"`

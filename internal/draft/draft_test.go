@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -14,22 +15,36 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/router"
 )
 
-// table makes a table of columns such as "id:uuid".
-func table(columns string) *cdc.Table {
+// table makes a table of columns such as "id:uuid!". With ! a unique index has the column alone, with ? it can be NULL, with #9 it has at most 9
+// characters, with = a default follows, and unique(a,b) is a unique index.
+func table(columns string) (*cdc.Table, *cdc.Facts) {
 	types := map[string]cdc.Type{
 		"text": cdc.TypeText, "char": cdc.TypeChar, "bytes": cdc.TypeBytes, "uuid": cdc.TypeUUID, "int": cdc.TypeInteger, "bool": cdc.TypeBool,
-		"json": cdc.TypeJSON, "time": cdc.TypeTime, "local": cdc.TypeLocalTime, "foreign": cdc.TypeText,
+		"json": cdc.TypeJSON, "time": cdc.TypeTime, "local": cdc.TypeLocalTime, "foreign": cdc.TypeText, "checked": cdc.TypeText, "serial": cdc.TypeInteger,
 	}
-	t := &cdc.Table{Schema: "shop", Name: "events"}
+	t, f := &cdc.Table{Schema: "shop", Name: "events"}, &cdc.Facts{Columns: map[string]cdc.ColumnFacts{}}
 	for column := range strings.FieldsSeq(columns) {
+		if list, is := strings.CutPrefix(column, "unique("); is {
+			f.Unique = append(f.Unique, strings.Split(strings.TrimSuffix(list, ")"), ","))
+			continue
+		}
+		column, byDefault, _ := strings.Cut(column, "=")
+		column, length, _ := strings.Cut(column, "#")
+		n, _ := strconv.ParseInt(length, 10, 64)
+		column, unique := strings.CutSuffix(column, "!")
+		column, null := strings.CutSuffix(column, "?")
 		name, kind, _ := strings.Cut(column, ":")
 		c := cdc.Column{Name: name, Type: types[kind]}
 		if kind == "foreign" {
 			c.Form = cdc.FormForeign
 		}
+		if unique {
+			f.Unique = append(f.Unique, []string{name})
+		}
 		t.Columns = append(t.Columns, c)
+		f.Columns[name] = cdc.ColumnFacts{NotNull: !null, Length: n, Default: byDefault, JSON: kind == "checked", Counter: kind == "serial"}
 	}
-	return t
+	return t, f
 }
 
 // brief is what a table became: "event_id=id type={const: x} | status".
@@ -44,6 +59,18 @@ func brief(t *draft.Table) string {
 			what = p.Role.String() + "=" + what
 		}
 		words = append(words, what)
+	}
+	for _, p := range t.Value {
+		words = append(words, "value."+p.Column+p.JSON)
+	}
+	if t.Destination != "" {
+		words = append(words, "topic?"+t.Destination)
+	}
+	if t.Null {
+		words = append(words, "null")
+	}
+	if t.Debezium {
+		words = append(words, "debezium")
 	}
 	return strings.Join(words, " ") + " | " + strings.Join(t.State, " ") + " | " + strings.Join(t.Unused, " ")
 }
@@ -77,7 +104,7 @@ func TestPartsOfTablesInUse(t *testing.T) {
 		},
 		{
 			"Debezium", "id:uuid aggregatetype:text aggregateid:text type:text payload:json",
-			"event_id=id aggregate_type=aggregatetype aggregate_id=aggregateid event_type=type payload |  | ",
+			"event_id=id aggregate_type=aggregatetype aggregate_id=aggregateid event_type=type payload debezium |  | ",
 		},
 		{
 			"Axon",
@@ -86,7 +113,7 @@ func TestPartsOfTablesInUse(t *testing.T) {
 		},
 		{
 			"Eventuate", "id:text destination:text headers:text payload:text published:int creation_time:int",
-			"event_id=id event_type=events topic=destination headers payload | published | creation_time",
+			"event_id=id event_type=events headers payload topic?destination | published | creation_time",
 		},
 		{
 			"Spring Modulith", "id:uuid listener_id:text event_type:text serialized_event:text publication_date:time completion_date:time",
@@ -105,11 +132,54 @@ func TestPartsOfTablesInUse(t *testing.T) {
 			"event_id=no event_type=events payload=what occurred_at=raised | status | a",
 		},
 		{"an unknown character set", "id:int body:foreign data:text", "event_id=shop.events-${id} event_type=events payload=data |  | body"},
-		{"an ID that is no name of a template", "id}:int data:text", "event_id=id} event_type=events payload=data |  | "},
-		{"no payload", "id:int type:text", "event_id=shop.events-${id} event_type=type payload={} |  | "},
+		{"an ID that is no name of a template", "id}:int! data:text", "event_id=id} event_type=events payload=data |  | "},
+		{"no payload", "id:int type:text", "event_id=shop.events-${id} event_type=type value.id value.type |  | "},
+		{
+			"MassTransit",
+			"SequenceNumber:serial! EnqueueTime:time? SentTime:time Headers:text? Properties:text? OutboxId:uuid? MessageId:uuid ContentType:text#256 MessageType:text Body:text DestinationAddress:text?#256 ExpirationTime:time? unique(OutboxId,SequenceNumber)",
+			"event_id=MessageId event_type=MessageType content_type=ContentType headers=Headers payload=Body occurred_at=SentTime |  | SequenceNumber EnqueueTime Properties OutboxId DestinationAddress ExpirationTime",
+		},
+		{
+			"Wolverine", "id:uuid! owner_id:int destination:text deliver_by:time? body:bytes attempts:int? message_type:text",
+			"event_id=id event_type=message_type payload=body topic?destination | attempts | owner_id deliver_by",
+		},
+		{
+			"NServiceBus on MariaDB", "MessageId:text!#768 Dispatched:int DispatchedAt:local? PersistenceVersion:text#23 Operations:checked#4294967295",
+			"event_id=MessageId event_type=events payload=Operations | Dispatched DispatchedAt | PersistenceVersion",
+		},
+		{
+			"outboxer", "id:serial! status:text#255 messageable_id:text#255 messageable_type:text#255 queued_at:local buffered_at:local? publishing_at:local? updated_at:local publisher_id:int?",
+			"event_id=shop.events-${id} event_type=events occurred_at=queued_at value.id value.messageable_id value.messageable_type value.queued_at value.buffered_at value.publisher_id | status publishing_at updated_at | messageable_id messageable_type buffered_at publisher_id",
+		},
+		{
+			"Symfony", "id:serial! body:text headers:text queue_name:text#190 created_at:local available_at:local delivered_at:local?",
+			"event_id=shop.events-${id} event_type=events headers payload=body occurred_at=created_at | available_at delivered_at | queue_name",
+		},
+		{
+			"gruelbox", "id:char!#36 invocation:text? lastAttemptTime:time? nextAttemptTime:time? attempts:int? blocked:text?#250 version:int? uniqueRequestId:text?!#250 processed:bool? topic:text#250='*' seq:int?",
+			"event_id=id event_type=events payload=invocation topic?topic null | lastAttemptTime nextAttemptTime attempts blocked processed | version uniqueRequestId seq",
+		},
+		{"a default topic", "id:uuid! topic:text='orders'::text destination:text payload:json?", "event_id=id event_type=events topic payload null |  | destination"},
+		{"another column is unique", "tenant_id:int id:int code:text! payload:json unique(tenant_id,id)", "event_id=code event_type=events tenant_id partition_key=tenant_id payload |  | id"},
+		{"a uuid beside the tenant", "tenant_id:int id:uuid payload:json unique(tenant_id,id)", "event_id=id event_type=events tenant_id partition_key=tenant_id payload |  | "},
+		{"an event comes several times", "id:serial! event_id:uuid listener:text payload:json unique(event_id,listener)", "event_id=shop.events-${id} event_type=events payload |  | event_id listener"},
+		{"partitioned by time", "id:int created_at:time payload:json unique(id,created_at)", "event_id=shop.events-${id} event_type=events payload occurred_at=created_at |  | "},
+		{"a short name", "id:uuid! message:text#100 document:json", "event_id=id event_type=events payload=document |  | message"},
+		{"a short payload", "id:uuid! payload:text#100 document:json", "event_id=id event_type=events payload |  | document"},
+		{"only short texts", "id:uuid! message:text#100 note:text#100", "event_id=id event_type=events payload=message |  | note"},
+		{"plans", "id:uuid! payload:json a:time? due_at:time scheduled:time expire_time:time publish_at:time", "event_id=id event_type=events payload |  | a due_at scheduled expire_time publish_at"},
+		{"folded plans", "id:uuid! payload:json deliverby:time nextattempttime:time enqueuetime:time senttime:time", "event_id=id event_type=events payload occurred_at=senttime |  | deliverby nextattempttime enqueuetime"},
+		{"a deed", "id:uuid! payload:json published_at:time", "event_id=id event_type=events payload occurred_at=published_at |  | "},
+		{"a time by default", "id:uuid! payload:json raised:time?=now()", "event_id=id event_type=events payload occurred_at=raised |  | "},
+		{"names that can be NULL", "id:uuid! payload:json occurred_at:time? timestamp:time", "event_id=id event_type=events payload occurred_at=timestamp |  | occurred_at"},
+		{
+			"Debezium and more", "id:int! event_id:uuid! aggregatetype:text aggregateid:text type:text payload:text?#200 topic:text headers:json timestamp:time",
+			"event_id=id aggregate_type=aggregatetype aggregate_id=aggregateid event_type=type payload occurred_at=timestamp null debezium |  | event_id topic headers",
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			got, err := draft.Of("events", table(c.columns))
+			of, facts := table(c.columns)
+			got, err := draft.Of("events", of, facts)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -123,20 +193,22 @@ func TestPartsOfTablesInUse(t *testing.T) {
 // The reason names what else a part could be, and what is open.
 func TestReasons(t *testing.T) {
 	for _, c := range []struct{ columns, role, want string }{
-		{"id:uuid event_id:uuid data:json payload:json", "event_id", "it could be id too"},
+		{"id:uuid! event_id:uuid! data:json payload:json", "event_id", "it could be id too"},
 		{"id:uuid event_id:uuid data:json payload:json", "payload", "it could be data too"},
-		{"id:int payload:json", "event_id", "with the table's name before it, because other tables have the same numbers"},
+		{"id:uuid! event_id:uuid payload:json", "event_id", "it could be event_id too"},
+		{"id:int! payload:json", "event_id", "with the table's name before it, because other tables have the same numbers"},
 		{"id:uuid payload:json", "event_type", "say what it is, or where, as in {json: payload, path: \"$.type\"}"},
 		{"id:uuid payload:text", "event_type", "say what it is"},
-		{"id:uuid", "payload", "say which it is"},
+		{"id:uuid payload:json", "event_id", "verify that no two rows share it"},
 		{"no:uuid what:json", "payload", "as no name tells"},
 		{"id:uuid headers:text", "headers", "it has to hold JSON objects"},
 		{"id:uuid created_at:local", "occurred_at", "read as UTC unless time_zone is set"},
-		{"id:uuid version:int", "schema_version", "then remove the line"},
+		{"id:uuid type:text version:int", "schema_version", "then remove the line"},
 		{"id:uuid routing_key:text aggregate_id:text", "aggregate_id", "the key where routing_key is NULL"},
 		{"id:uuid tenant:text", "partition_key", "events of a tenant stay in order"},
 	} {
-		d, err := draft.Of("events", table(c.columns))
+		of, facts := table(c.columns)
+		d, err := draft.Of("events", of, facts)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -153,9 +225,14 @@ func TestReasons(t *testing.T) {
 }
 
 func TestNoColumnCanBeTheID(t *testing.T) {
-	_, err := draft.Of("events", table("payload:json type:text status:int"))
-	if err == nil || cdc.Fix(err) == "" {
-		t.Errorf("got %v", err)
+	for _, columns := range []string{
+		"payload:json type:text status:int", "tenant_id:int id:int payload:json unique(tenant_id,id)", "source:text id:text payload:json unique(source,id)",
+		"a:int? payload:json unique(a)",
+	} {
+		of, facts := table(columns)
+		if d, err := draft.Of("events", of, facts); err == nil || cdc.Fix(err) == "" {
+			t.Errorf("%s: got %s, %v", columns, brief(&d), err)
+		}
 	}
 }
 
@@ -163,7 +240,7 @@ func TestNoColumnCanBeTheID(t *testing.T) {
 func TestEveryDraftIsValid(t *testing.T) {
 	words := []string{
 		"id", "ID", "event", "type", "yes", "null", "payload", "headers", "metadata", "event_metadata", "tenant", "topic", "key", "created_at", "status", "name",
-		"a b", "${env:HOME}", "#", "x: y", "\"", "'", "`", "ä", "1", "-", "line\nbreak", "\t", "@", "[", "}", "*", "data", "version", "no\u2028", "true",
+		"destination", "a b", "${env:HOME}", "#", "x: y", "\"", "'", "`", "ä", "1", "-", "line\nbreak", "\t", "@", "[", "}", "*", "data", "version", "no\u2028", "true",
 	}
 	kinds := []string{"text", "char", "bytes", "uuid", "int", "json", "time", "local", "bool", "foreign"}
 	seed := rand.Uint64()
@@ -175,12 +252,12 @@ func TestEveryDraftIsValid(t *testing.T) {
 			f.DSN = "a@tcp(localhost:3306)/b"
 		}
 		for i := range tables {
-			t1 := table("the_id:uuid " + strings.Repeat("x:"+kinds[r.IntN(len(kinds))]+" ", r.IntN(8)))
+			t1, facts := table("the_id:uuid! " + strings.Repeat("x:"+kinds[r.IntN(len(kinds))]+" ", r.IntN(8)))
 			for j := range t1.Columns[1:] {
 				t1.Columns[1+j].Name = words[(r.IntN(4)+j*5)%len(words)]
 			}
 			t1.Name = fmt.Sprintf("%s%d", words[r.IntN(len(words))], i)
-			d, err := draft.Of(outbox.Name{Schema: t1.Schema, Table: t1.Name}.Configured(map[bool]string{true: "`", false: `"`}[f.MySQL]), t1)
+			d, err := draft.Of(outbox.Name{Schema: t1.Schema, Table: t1.Name}.Configured(map[bool]string{true: "`", false: `"`}[f.MySQL]), t1, facts)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -203,7 +280,7 @@ func valid(text string, tables []*cdc.Table) error {
 		if err != nil {
 			return err
 		}
-		o.Tables = append(o.Tables, router.Table{Name: outbox.Name{Schema: t.Schema, Table: t.Name}.Configured(`"`), Layout: layout, Source: "/s"})
+		o.Tables = append(o.Tables, router.Table{Name: outbox.Name{Schema: t.Schema, Table: t.Name}.Configured(`"`), Layout: layout, Shape: c.Tables[i].Shape(), Source: "/s"})
 	}
 	for _, r := range c.Routes {
 		o.Routes = append(o.Routes, router.Route{Match: r.Match, Topic: r.Topic})

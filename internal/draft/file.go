@@ -15,7 +15,7 @@ import (
 type File struct {
 	// MySQL is whether the source is MySQL or MariaDB.
 	MySQL bool
-	// DSN is a connection string without its password. Variable is one of the environment that holds it, in place of DSN.
+	// DSN is a connection string without its password. Variable is one of the environment that holds the relay's, in place of DSN.
 	DSN, Variable string
 	// Password is whether DSN lacks one.
 	Password bool
@@ -60,11 +60,11 @@ func (f *File) source(b *strings.Builder) {
 	if f.MySQL {
 		kind = "mysql"
 	}
-	fmt.Fprintf(b, "source:\n  %s:\n    # The connection that init used. For production give the relay a user of its own: cdc-relay setup --print shows its rights.\n", kind)
-	dsn := quoted(f.DSN)
+	dsn, what := quoted(f.DSN), "The connection that init used, whose user may do more than a relay needs."
 	if f.Variable != "" {
-		dsn = `"${env:` + f.Variable + `}"`
+		dsn, what = `"${env:`+f.Variable+`}"`, "The connection of "+f.Variable+"."
 	}
+	fmt.Fprintf(b, "source:\n  %s:\n    # %s For production give the relay a user of its own: cdc-relay setup --print shows its rights.\n", kind, what)
 	fmt.Fprintf(b, "    dsn: %s\n", dsn)
 	if f.Password {
 		fmt.Fprintf(b, "    password: \"${env:%s}\" # set the variable: init writes no password\n", EnvPassword)
@@ -85,6 +85,7 @@ func (t *Table) write(b *strings.Builder) {
 		b.WriteString("    # It has the columns of the table that cdc-relay setup creates, so they are not listed.\n")
 		return
 	}
+	t.shape(b)
 	b.WriteString("    columns:\n")
 	lines := make([]string, len(t.Parts))
 	for i, part := range t.Parts {
@@ -99,6 +100,9 @@ func (t *Table) write(b *strings.Builder) {
 	}
 	if !t.has(outbox.AggregateID) && !t.has(outbox.PartitionKey) {
 		b.WriteString("      # No column looks like a key, so that events have no order: name one in partition_key.\n")
+	}
+	if t.has(outbox.OccurredAt) || t.has(outbox.CreatedAt) {
+		b.WriteString("      # occurred_at is when the event happened; created_at is when the row was written: rows are looked for by it, or else by occurred_at.\n")
 	}
 	for _, left := range []struct {
 		columns []string
@@ -115,6 +119,31 @@ func (t *Table) write(b *strings.Builder) {
 }
 
 // routes sends each row somewhere, also one whose topic or aggregate type is NULL.
+// shape writes what records are made of beside the parts.
+func (t *Table) shape(b *strings.Builder) {
+	switch {
+	case t.Debezium:
+		b.WriteString("    # The table of Debezium's outbox event router, whose records these are: see docs/migrate.md for its options.\n" +
+			"    format: plain\n    headers: [{name: id, column: id}]\n")
+	case t.has(outbox.Headers):
+		b.WriteString("    headers_conflict: rename # a member such as Content-Type, which is a header of the relay's own, gets x_ in front\n")
+	}
+	if t.Null {
+		b.WriteString("    null_payload: tombstone # a row with NULL is a record without a value\n")
+	}
+	if t.Value == nil {
+		return
+	}
+	b.WriteString("    # No column looks like the payload, so that the value is an object of all that are no state. To publish one alone, name it under columns.\n    value:\n")
+	for i := range t.Value {
+		kind, column := "column", t.Value[i].Column
+		if column == "" {
+			kind, column = "json", t.Value[i].JSON
+		}
+		fmt.Fprintf(b, "      - {name: %s, %s: %s}\n", plain(column), kind, plain(column))
+	}
+}
+
 func (f *File) routes(b *strings.Builder) {
 	some := func(is func(*Table) bool) bool {
 		return slices.ContainsFunc(f.Tables, func(t Table) bool { return is(&t) })
@@ -131,6 +160,11 @@ func (f *File) routes(b *strings.Builder) {
 		b.WriteString("  - " + byType + "\n")
 		return
 	}
+	for i := range f.Tables {
+		if t := &f.Tables[i]; t.Destination != "" && !some(func(other *Table) bool { return slices.Contains(other.noText, t.Destination) }) {
+			t.destination(b, len(f.Tables) > 1)
+		}
+	}
 	if some(func(t *Table) bool { return t.has(outbox.AggregateType) }) {
 		b.WriteString("  - match: {aggregate_type: \".+\"}\n    " + byType + " # as Debezium's outbox event router does\n")
 	}
@@ -141,6 +175,16 @@ func (f *File) routes(b *strings.Builder) {
 		}
 	}
 	b.WriteString("  - topic: \"outbox.event.${table}\"\n")
+}
+
+// destination writes the route of rows whose column of destinations has a topic's name.
+func (t *Table) destination(b *strings.Builder, several bool) {
+	table := ""
+	if several {
+		table = "table: " + quoted(regexp.QuoteMeta(t.bare)) + ", "
+	}
+	fmt.Fprintf(b, "  - match: {%s%s: \"[A-Za-z0-9_-][A-Za-z0-9._-]{0,248}\"} # what Kafka takes for a topic's name, and no address such as kafka://topic/orders\n    topic: %s\n",
+		table, plain(t.Destination), quoted("${"+t.Destination+"}"))
 }
 
 // topicName is a table's name with an underscore for each character that a topic cannot have.

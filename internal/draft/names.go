@@ -71,13 +71,40 @@ func typePath(column string) string {
 	return ""
 }
 
+// debezium are the columns that Debezium's outbox event router reads by default.
+func debezium() map[outbox.Role]string {
+	return map[outbox.Role]string{
+		outbox.EventID: "id", outbox.AggregateType: "aggregatetype", outbox.AggregateID: "aggregateid", outbox.EventType: "type", outbox.Payload: "payload",
+	}
+}
+
 // states are words in the names of columns in which a poller keeps the state of delivery.
 const states = " status state attempt attempts retry retries lock locked lease claimed worker processed processing published publishing sent sending" +
-	" dispatched delivered done completed completion handled failed failure failures error errors available visible next last updated expires "
+	" dispatched delivered done completed completion handled failed failure failures error errors available visible next last updated expires" +
+	" blocked blacklisted "
+
+// plans are words in the names of times that are ahead of the row, and deeds those in names of times that, unless they can be NULL, are
+// those of the row.
+const (
+	plans = " deliver publish send process dispatch run execute enqueue schedule scheduled due deadline eta delay delayed until after before start" +
+		" starts end ends valid expire expires expiry expiration timeout ttl retain "
+	deeds = " published sent dispatched "
+)
 
 // isState reports whether a column holds the state of delivery.
-func isState(column string) bool {
-	return slices.ContainsFunc(cut(column), func(word string) bool { return strings.Contains(states, " "+word+" ") })
+func isState(column string) bool { return hasWord(column, states) }
+
+// isTimeOf reports whether a time's name has one of the words, or is a single word that begins with one: PostgreSQL folds nextAttemptTime without quotes.
+func isTimeOf(column, words string) bool {
+	const shortest = 4
+	return hasWord(column, words) || len(cut(column)) == 1 && slices.ContainsFunc(strings.Fields(words), func(word string) bool {
+		return len(word) >= shortest && strings.HasPrefix(folded(column), word)
+	})
+}
+
+// hasWord reports whether one of the words is in a column's name.
+func hasWord(column, words string) bool {
+	return slices.ContainsFunc(cut(column), func(word string) bool { return strings.Contains(words, " "+word+" ") })
 }
 
 // folded is a name without what spellings differ in: event_id, eventId and EVENT_ID are one.

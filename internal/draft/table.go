@@ -1,6 +1,7 @@
 package draft
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -20,8 +21,17 @@ type Table struct {
 	State, Unused []string
 	// Generated are columns that the WAL does not have.
 	Generated []string
+	// Debezium is whether it is the table of Debezium's outbox event router, whose records it gets.
+	Debezium bool
+	// Null is whether the payload can be NULL.
+	Null bool
+	// Value are the columns that are the value where no column looks like the payload.
+	Value []outbox.Part
+	// Destination is a column that a route takes for the topic where its text is a topic's name; "" for none.
+	Destination string
 
-	bare string // the name without its schema
+	bare   string   // the name without its schema
+	noText []string // columns that a route cannot read, not even to find that it is meant for another table
 }
 
 // Part is what a part of an event is made of.
@@ -33,26 +43,50 @@ type Part struct {
 	Why string
 }
 
-// Of proposes the parts of a table. What it proposes can be read from the table's rows, whether or not it is what they mean. An error
-// says that no column can be the event's ID.
-func Of(name string, t *cdc.Table) (Table, error) {
+// Of proposes the parts of a table of which the catalog says f. What it proposes can be read from the table's rows, whether or not it is
+// what they mean. An error says that no column can be the event's ID.
+func Of(name string, t *cdc.Table, f *cdc.Facts) (Table, error) {
 	if isNative(t) {
 		return Table{Name: name, Native: true}, nil
 	}
-	g := &guess{table: t}
-	for role := range outbox.Roles {
-		g.byName(role)
+	g := &guess{table: withJSON(t, f), facts: f}
+	if g.debezium = g.isDebezium(); g.debezium {
+		for role, column := range debezium() {
+			g.set(role, outbox.Of(column), "by name: "+parts()[role].means)
+		}
 	}
-	g.byType(outbox.EventID, cdc.TypeUUID, cdc.TypeInteger)
-	g.byType(outbox.Payload, cdc.TypeJSON, cdc.TypeBytes, cdc.TypeText)
-	g.byType(outbox.OccurredAt, cdc.TypeTime, cdc.TypeLocalTime)
+	g.id()
+	for role := range outbox.Roles {
+		switch {
+		case g.found[role] != nil, role == outbox.EventID, role == outbox.Payload, g.debezium && role >= outbox.Topic && role < outbox.Payload:
+			// found, found below, or what the router makes nothing of
+		case role >= outbox.OccurredAt:
+			g.named(role, func(c cdc.Column) bool { return g.facts.Columns[c.Name].NotNull })
+			g.byNameUnlessFound(role)
+		default:
+			g.byNameUnlessFound(role)
+		}
+	}
 	if g.found[outbox.EventID] == nil {
 		return Table{}, cdc.Usage("give the table a column with an ID that no other row has, of type uuid, text or a whole number",
 			"table %s has no column that can be the event's ID", t)
 	}
+	g.time()
+	g.payload()
 	g.without()
 	g.prefix()
 	return g.draft(name), nil
+}
+
+// withJSON returns the table with the type JSON for columns that a check keeps to it.
+func withJSON(t *cdc.Table, f *cdc.Facts) *cdc.Table {
+	of := &cdc.Table{Schema: t.Schema, Name: t.Name, Columns: slices.Clone(t.Columns)}
+	for i := range of.Columns {
+		if c := &of.Columns[i]; f.Columns[c.Name].JSON {
+			c.Type = cdc.TypeJSON
+		}
+	}
+	return of
 }
 
 // isNative reports whether a table has the columns of the native one, and no other.
@@ -63,10 +97,23 @@ func isNative(t *cdc.Table) bool {
 
 // guess finds the parts of a table.
 type guess struct {
-	table *cdc.Table
-	found [outbox.Roles]*Part
+	table    *cdc.Table
+	facts    *cdc.Facts
+	debezium bool
+	found    [outbox.Roles]*Part
 	// others are further columns that a part could be.
-	others [outbox.Roles][]string
+	others      [outbox.Roles][]string
+	destination string // see [Table.Destination]
+}
+
+// isDebezium reports whether the table has the columns that Debezium's outbox event router reads, in their spelling.
+func (g *guess) isDebezium() bool {
+	for _, column := range debezium() {
+		if i := g.table.Index(column); i < 0 || g.table.Columns[i].Form == cdc.FormForeign {
+			return false
+		}
+	}
+	return true
 }
 
 func (g *guess) set(role outbox.Role, part outbox.Part, why string) {
@@ -81,7 +128,7 @@ func (g *guess) column(role outbox.Role) string {
 }
 
 func (g *guess) used(column string) bool {
-	return slices.ContainsFunc(g.found[:], func(p *Part) bool { return p != nil && slices.Contains(p.Columns(), column) })
+	return column == g.destination || slices.ContainsFunc(g.found[:], func(p *Part) bool { return p != nil && slices.Contains(p.Columns(), column) })
 }
 
 // free returns the columns of some types that are in no part.
@@ -95,28 +142,35 @@ func (g *guess) free(of kinds) []cdc.Column {
 	return list
 }
 
-// byName takes the column with the likeliest name.
-func (g *guess) byName(role outbox.Role) {
+// byNameUnlessFound takes the column with the likeliest name.
+func (g *guess) byNameUnlessFound(role outbox.Role) {
+	if g.found[role] == nil {
+		g.named(role, func(cdc.Column) bool { return true })
+	}
+}
+
+// named takes the column with the likeliest name of those that fit.
+func (g *guess) named(role outbox.Role, fits func(cdc.Column) bool) {
 	k := parts()[role]
 	for name := range strings.FieldsSeq(k.names) {
 		for _, c := range g.free(k.kinds) {
-			if folded(c.Name) == name {
-				g.take(role, c, "by name: "+k.means+doubt(role, c))
+			switch {
+			case folded(c.Name) != name || !fits(c) || role == outbox.SchemaVersion && !g.isSchemaVersion(c):
+			case role == outbox.Topic && g.isDestination(c):
+				g.destination = cmp.Or(g.destination, c.Name)
+			default:
+				g.take(role, c, "by name: "+k.means+g.doubt(role, c))
 			}
 		}
 	}
 }
 
-// byType takes the first column of the first type that there is.
-func (g *guess) byType(role outbox.Role, of ...cdc.Type) {
-	if g.found[role] != nil || role == outbox.OccurredAt && g.found[outbox.CreatedAt] != nil {
-		return
-	}
-	k := parts()[role]
+// byType takes the first column that fits of the first type that there is.
+func (g *guess) byType(role outbox.Role, fits func(cdc.Column) bool, of ...cdc.Type) {
 	for _, kind := range of {
 		for _, c := range g.free(kinds{kind}) {
-			if !isState(c.Name) {
-				g.take(role, c, "by type, as no name tells: "+k.means+doubt(role, c))
+			if fits(c) {
+				g.take(role, c, "by type, as no name tells: "+parts()[role].means+g.doubt(role, c))
 			}
 		}
 		if g.found[role] != nil {
@@ -134,19 +188,6 @@ func (g *guess) take(role outbox.Role, c cdc.Column, why string) {
 	}
 }
 
-// doubt is what may be wrong with a column.
-func doubt(role outbox.Role, c cdc.Column) string {
-	switch {
-	case role == outbox.SchemaVersion && folded(c.Name) == "version":
-		return ", unless it is another version: then remove the line"
-	case role == outbox.Headers && c.Type == cdc.TypeText:
-		return "; it has to hold JSON objects"
-	case c.Type == cdc.TypeLocalTime:
-		return ", read as UTC unless time_zone is set"
-	}
-	return ""
-}
-
 // without makes parts that have no column of their own of others.
 func (g *guess) without() {
 	if created := g.found[outbox.CreatedAt]; created != nil && g.found[outbox.OccurredAt] == nil {
@@ -159,8 +200,8 @@ func (g *guess) without() {
 	if key := g.column(outbox.PartitionKey); key != "" && g.found[outbox.AggregateID] != nil {
 		g.found[outbox.AggregateID].Why = "by name: the key where " + key + " is NULL"
 	}
-	if g.found[outbox.Payload] == nil {
-		g.set(outbox.Payload, outbox.Part{Const: "{}"}, "no column looks like the payload: say which it is")
+	if g.found[outbox.Topic] != nil {
+		g.destination = ""
 	}
 	if g.found[outbox.EventType] == nil {
 		g.eventType()
@@ -171,7 +212,7 @@ func (g *guess) without() {
 func (g *guess) prefix() {
 	id, t := g.found[outbox.EventID], g.table
 	numbers := kinds{cdc.TypeInteger, cdc.TypeDecimal}
-	if !slices.Contains(numbers, t.Columns[t.Index(id.Column)].Type) || plain(id.Column) != id.Column {
+	if g.debezium || !slices.Contains(numbers, t.Columns[t.Index(id.Column)].Type) || plain(id.Column) != id.Column {
 		return
 	}
 	id.Part = outbox.Part{Template: topicName(strings.TrimPrefix(t.Schema+"."+t.Name, "public.")) + "-${" + id.Column + "}"}
@@ -205,7 +246,12 @@ func (g *guess) document() string {
 
 // draft returns what was found.
 func (g *guess) draft(name string) Table {
-	t := Table{Name: name, bare: g.table.Name}
+	t := Table{Name: name, bare: g.table.Name, Debezium: g.debezium, Destination: g.destination}
+	if payload := g.column(outbox.Payload); payload != "" {
+		t.Null = !g.facts.Columns[payload].NotNull
+	} else {
+		t.Value = g.value()
+	}
 	for role, part := range g.found {
 		if part == nil {
 			continue
@@ -217,6 +263,9 @@ func (g *guess) draft(name string) Table {
 		t.Parts = append(t.Parts, *part)
 	}
 	for _, c := range g.table.Columns {
+		if c.Form == cdc.FormForeign || c.Type == cdc.TypeBytes {
+			t.noText = append(t.noText, c.Name)
+		}
 		switch {
 		case g.used(c.Name):
 		case isState(c.Name):
@@ -226,6 +275,20 @@ func (g *guess) draft(name string) Table {
 		}
 	}
 	return t
+}
+
+// value returns the columns that are no state of delivery.
+func (g *guess) value() (parts []outbox.Part) {
+	for _, c := range g.table.Columns {
+		switch {
+		case isState(c.Name) || c.Form == cdc.FormForeign:
+		case c.Type == cdc.TypeJSON:
+			parts = append(parts, outbox.Part{JSON: c.Name})
+		default:
+			parts = append(parts, outbox.Of(c.Name))
+		}
+	}
+	return parts
 }
 
 // has reports whether a part of the role exists.

@@ -17,7 +17,19 @@ type Candidate struct {
 	Schema *cdc.Table
 	// Generated are the columns that the WAL does not have.
 	Generated []string
+	Facts     cdc.Facts
 }
+
+// factsOfTable reads [cdc.Facts] of table c.
+const factsOfTable = `jsonb_build_object(
+	'columns', (SELECT jsonb_object_agg(a.attname, jsonb_build_object('not_null', a.attnotnull, 'default', COALESCE(NULLIF(d.sql, 'NULL'), ''),
+			'counter', a.attidentity <> '' OR COALESCE(d.sql LIKE 'nextval(%', false),
+			'length', CASE WHEN a.atttypid IN ('bpchar'::regtype, 'varchar'::regtype) AND a.atttypmod > 4 THEN a.atttypmod - 4 ELSE 0 END))
+		FROM pg_attribute a LEFT JOIN LATERAL (SELECT regexp_replace(pg_get_expr(adbin, adrelid), '^NULL::.*', 'NULL') AS sql
+			FROM pg_attrdef WHERE adrelid = a.attrelid AND adnum = a.attnum) d ON true
+		WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped),
+	'unique', (SELECT jsonb_agg((SELECT jsonb_agg(a.attname) FROM pg_attribute a WHERE a.attrelid = i.indrelid AND a.attnum = ANY ((i.indkey::int2[])[0:i.indnkeyatts - 1])))
+		FROM pg_index i WHERE i.indrelid = c.oid AND i.indisunique AND i.indpred IS NULL AND i.indexprs IS NULL))`
 
 // Candidate looks for a table, "schema.name". An error says that there is none whose inserts could be read.
 func (d *Database) Candidate(ctx context.Context, name string) (c Candidate, err error) {
@@ -25,8 +37,9 @@ func (d *Database) Candidate(ctx context.Context, name string) (c Candidate, err
 	err = d.Conn.QueryRow(ctx, `SELECT c.relkind::text,
 		COALESCE((SELECT rn.nspname || '.' || r.relname FROM pg_class r JOIN pg_namespace rn ON rn.oid = r.relnamespace
 			WHERE c.relispartition AND r.oid = pg_partition_root(c.oid)), ''),
-		ARRAY(SELECT attname::text FROM pg_attribute WHERE attrelid = c.oid AND attnum > 0 AND NOT attisdropped AND attgenerated <> '' ORDER BY attnum)
-		FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname || '.' || c.relname = $1`, name).Scan(&kind, &root, &c.Generated)
+		ARRAY(SELECT attname::text FROM pg_attribute WHERE attrelid = c.oid AND attnum > 0 AND NOT attisdropped AND attgenerated <> '' ORDER BY attnum),
+		`+factsOfTable+`
+		FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname || '.' || c.relname = $1`, name).Scan(&kind, &root, &c.Generated, &c.Facts)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
 		return c, d.noTable(ctx, name)

@@ -1,7 +1,6 @@
 package provision
 
 import (
-	"cmp"
 	"context"
 	"slices"
 
@@ -18,24 +17,31 @@ import (
 type InitOptions struct {
 	// DSN is a connection string for any of the databases.
 	DSN string
-	// Variable is the environment's that holds it and that the configuration is to name; "": it is written without its password.
-	Variable string
+	// Variable is the environment's with the relay's own connection string, and Relay what it holds; "" for nothing.
+	Variable, Relay string
 	// Tables are the names as tables[].name has them.
 	Tables []string
 }
 
-// Init reads the columns of tables and returns a configuration for them, which holds no secret. Nothing is changed.
+// Init reads the columns of tables and returns a configuration for them, which holds no secret. It names Variable if that leads to the same
+// database, and otherwise has DSN without its password. Nothing is changed.
 func Init(ctx context.Context, o InitOptions) (string, error) {
 	at, err := config.ReadConnection(o.DSN)
 	if err != nil {
-		name := cmp.Or(o.Variable, "the connection string of the owner (--owner-dsn or "+source.EnvOwner+")")
+		name := "the connection string of the owner (--owner-dsn or " + source.EnvOwner + ")"
+		if o.DSN == o.Relay {
+			name = o.Variable
+		}
 		return "", cdc.Usage("", "%s %w", name, err)
 	}
 	names, err := tableNames(o.Tables, at)
 	if err != nil {
 		return "", cdc.Usage("", "--from: %w", err)
 	}
-	f := draft.File{MySQL: at.MySQL, DSN: at.Shown, Variable: o.Variable, Password: at.Password && o.Variable == ""}
+	f := draft.File{MySQL: at.MySQL, DSN: at.Shown, Password: at.Password}
+	if relay, err := config.ReadConnection(o.Relay); o.Relay != "" && err == nil && relay.MySQL == at.MySQL && relay.Database == at.Database {
+		f.Variable, f.Password = o.Variable, false
+	}
 	look := lookPostgres
 	if at.MySQL {
 		look = lookMySQL
@@ -74,7 +80,7 @@ func lookPostgres(ctx context.Context, dsn string, names []outbox.Name) ([]draft
 		if err != nil {
 			return nil, err
 		}
-		if tables[i], err = draft.Of(name.Configured(`"`), c.Schema); err != nil {
+		if tables[i], err = draft.Of(name.Configured(`"`), c.Schema, &c.Facts); err != nil {
 			return nil, err
 		}
 		tables[i].Generated = c.Generated
@@ -90,11 +96,11 @@ func lookMySQL(ctx context.Context, dsn string, names []outbox.Name) ([]draft.Ta
 	defer db.Close()
 	tables := make([]draft.Table, len(names))
 	for i, name := range names {
-		schema, err := db.Candidate(ctx, name.String())
+		schema, facts, err := db.Candidate(ctx, name.String())
 		if err != nil {
 			return nil, err
 		}
-		if tables[i], err = draft.Of(name.Configured("`"), schema); err != nil {
+		if tables[i], err = draft.Of(name.Configured("`"), schema, facts); err != nil {
 			return nil, err
 		}
 	}

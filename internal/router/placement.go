@@ -97,14 +97,15 @@ func columnNames(t *cdc.Table) []string {
 	return names
 }
 
-// recordKey returns the record's key, nil for none: that of the route, if it has one, else the table's.
+// recordKey returns the record's key, nil for none: that of the route, if it has one, else the table's. An empty key is none, except in plain
+// records, which say what the row says: those of one table with an empty key share a partition, as Debezium's do, and none waits for another's dead letter.
 func (e *encoder) recordKey(at *placement) (key []byte, f *outbox.Fault) {
 	if at != nil && at.key != nil {
 		key, f = e.row.Text(at.key)
 	} else if key, f = e.row.Text(&e.p.Parts[outbox.PartitionKey]); f == nil && len(key) == 0 {
 		key, f = e.row.Text(&e.p.Parts[outbox.AggregateID])
 	}
-	if len(key) == 0 {
+	if len(key) == 0 && !e.p.emptyKeys {
 		return nil, f
 	}
 	return key, f

@@ -7,6 +7,7 @@ import (
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/outbox"
+	"github.com/cdc-relay/cdc-relay/internal/record"
 	"github.com/cdc-relay/cdc-relay/internal/router"
 )
 
@@ -56,6 +57,33 @@ func TestKeyOfRoute(t *testing.T) {
 				t.Errorf("got %+v, %v; want the key %s", dst.Messages, err, tt.want)
 			}
 		})
+	}
+}
+
+// Debezium writes an empty key as an empty text, so that plain records do; elsewhere it is no key.
+func TestEmptyKey(t *testing.T) {
+	for _, tt := range []struct {
+		name         string
+		row          row
+		key          *outbox.Part
+		plain, other string
+	}{
+		{"the aggregate's", order().without("topic", "partition_key").with("aggregate_id", ""), nil, `""`, "null"},
+		{"no key", order().without("topic", "partition_key", "aggregate_id"), nil, "null", "null"},
+		{"another key", order().without("topic").with("partition_key", ""), nil, `"42"`, `"42"`},
+		{"the route's", order().without("topic").with("tenant_id", ""), column("tenant_id"), `""`, "null"},
+		{"no key of the route", order().without("topic", "tenant_id"), column("tenant_id"), "null", "null"},
+	} {
+		for format, want := range map[record.Format]string{record.FormatPlain: tt.plain, record.FormatCloudEvents: tt.other, record.FormatCloudEventsJSON: tt.other} {
+			o := options()
+			o.Tables[0].Shape, o.Tables[0].Layout = &record.Shape{Format: format}, mapped(t, map[string]string{
+				"event_id": "event_id", "event_type": "event_type", "partition_key": "partition_key", "aggregate_id": "aggregate_id", "payload": "payload",
+			})
+			o.Routes = []router.Route{{Topic: "t", Key: tt.key}}
+			if m := one(t, o, native(), tt.row); quoted(m.Key) != want {
+				t.Errorf("%s, %s: key %s, want %s", tt.name, format, quoted(m.Key), want)
+			}
+		}
 	}
 }
 

@@ -13,10 +13,11 @@ import (
 type plan struct {
 	*outbox.Plan
 
-	record record.Encoder
-	only   []condition       // of the rows that are published
-	slots  []outbox.Accessor // what routes read
-	topics cache[topic]
+	record    record.Encoder
+	emptyKeys bool              // see recordKey
+	only      []condition       // of the rows that are published
+	slots     []outbox.Accessor // what routes read
+	topics    cache[topic]
 	// placements are those of the routes; nil for a route without one, and for one that takes no row of this schema.
 	placements []*placement
 
@@ -61,7 +62,7 @@ func (r *Router) compile(t *cdc.Table) (*plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &plan{Plan: parts}
+	p := &plan{Plan: parts, emptyKeys: conf.shape.Format == record.FormatPlain}
 	if p.record, err = record.New(conf.shape, parts, conf.setting, conf.source); err != nil {
 		return nil, err
 	}
