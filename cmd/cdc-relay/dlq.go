@@ -236,8 +236,8 @@ func newDLQDropCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "drop [ID...]",
 		Short: "Drop dead letters: they are never published",
-		Long: `Ask the relay to drop dead letters. Exactly the chosen ones are dropped; those that wait behind them are published then. It
-waits until the relay's saved position is behind them, so that a restart does not bring them back.`,
+		Long: `Ask the relay to drop dead letters, and wait until it has. Exactly the chosen ones are dropped, and never published, whatever
+becomes of the relay; those that wait behind them are published then.`,
 		Example: "  cdc-relay dlq drop 018f4e3c-7a10-7cc0-8000-2c7d3b0f9a41\n  cdc-relay dlq drop --topic orders --to 2026-01-31T00:00:00Z --dry-run",
 		RunE:    r.run,
 	}
@@ -308,6 +308,9 @@ func (r *resolution) ask(ctx context.Context, desk *deadletter.Desk, list []dead
 		return err
 	}
 	r.app.printf("%s: %s\n", map[string]string{deadletter.Retry: "published", deadletter.Drop: "dropped"}[r.do], display.Plural(result.Done, "letter"))
+	if result.Before > 0 && r.do == deadletter.Drop {
+		return cdc.Fixable("see with `cdc-relay event ID` whether it was published", "%s not dropped: the relay published them, or another command resolved them, before it took the request", display.Plural(result.Before, "letter"))
+	}
 	if result.Before > 0 {
 		r.app.printf("resolved before: %s, by another command or by the relay\n", display.Plural(result.Before, "letter"))
 	}

@@ -15,7 +15,8 @@ const maxAsked = 512 << 10
 type Ask struct {
 	V  int    `json:"v"`
 	Do string `json:"do,omitempty"`
-	// Letters are the IDs of those that are to be resolved.
+	// Letters are the IDs of those that are to be resolved. An accepted drop has them too: the next leader goes on with it, since what
+	// an accepted drop names is never published.
 	Letters []string `json:"letters,omitempty"`
 	// State is the answer: [Accepted], then [Ended]; "" in the request.
 	State string `json:"state,omitempty"`

@@ -70,8 +70,10 @@ type asks map[string]*pending
 
 // pending is an ask that was accepted.
 type pending struct {
-	do           string
-	left         map[string]bool
+	do   string
+	left map[string]bool
+	// resumed: an earlier leader has accepted it. What is not there any more of a drop was dropped then.
+	resumed      bool
 	done, failed int
 	skipped      int // dropped by a retry
 	waits        string
@@ -122,12 +124,22 @@ func (s asks) retries(id string) bool {
 	return false
 }
 
-// drops are the letters that somebody asks to drop, some of them twice.
-func (s asks) drops() []string {
-	var ids []string
+// drops reports whether somebody asks to drop a letter: it is not published any more.
+func (s asks) drops(id string) bool {
+	for _, p := range s {
+		if p.do == Drop && p.left[id] {
+			return true
+		}
+	}
+	return false
+}
+
+// toDrop are the letters that somebody asks to drop.
+func (s asks) toDrop() map[string]bool {
+	ids := map[string]bool{}
 	for _, p := range s {
 		if p.do == Drop {
-			ids = slices.AppendSeq(ids, maps.Keys(p.left))
+			maps.Copy(ids, p.left)
 		}
 	}
 	return ids
@@ -162,19 +174,21 @@ func (s asks) outcome(do, id string, became result) {
 }
 
 // review looks at what was not done: it waits, or it cannot be done. postponed returns why a letter is not tried yet, or "".
-func (s asks) review(x *Index, passed func(place string) bool, wanted Wanted, postponed func(id string) string) {
+func (s asks) review(x *Index, wanted Wanted, postponed func(id string) string) {
 	for _, p := range s {
 		p.waits = ""
 		for id := range p.left {
-			w, isStored, found := x.Letter(id)
+			w, is, found := x.letter(id)
 			switch {
-			case !found: // resolved before, and nothing says how
+			case !found: // resolved before
+				if p.do == Drop && (p.resumed || x.Remembers(id)) {
+					p.done++
+				}
 				delete(p.left, id)
-			case !isStored:
+			case p.do == Drop: // it is being written, or another one of its key
+			case is != stored:
 				p.waits = "the relay has yet to read its row again"
-			case p.do == Drop && !passed(w.Place):
-				p.waits = "the position behind it is not saved yet"
-			case p.do == Retry:
+			default:
 				head, isStored, found := x.Head(id)
 				if !found {
 					head = w
@@ -198,6 +212,9 @@ func (r *Resolver) answer(ctx context.Context, state string) error {
 			continue
 		}
 		a := &Ask{Do: p.do, State: state, Waits: p.waits, Done: p.done, Failed: p.failed, Skipped: p.skipped, Refused: p.refused}
+		if p.do == Drop && state == Accepted {
+			a.Letters = slices.Sorted(maps.Keys(p.left))
+		}
 		if err := r.sink.Answer(ctx, id, a); err != nil {
 			return err
 		}

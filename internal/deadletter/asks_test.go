@@ -20,15 +20,14 @@ func TestOppositeAsks(t *testing.T) {
 		}
 		return asked
 	}
-	passed := func(string) bool { return true }
-	empty := NewIndex(Options{HoldKey: true, MaxKeys: 9, MaxLetters: 9}, panics, nil, passed)
+	empty := NewIndex(Options{HoldKey: true, MaxKeys: 9, MaxLetters: 9}, panics, nil, nil)
 	for name, tt := range map[string]struct {
 		after func(asks)
 		want  map[string]string
 	}{
-		"dropped":        {func(s asks) { s.outcome(Drop, "1", resolved); s.review(empty, passed, unwanted, nil) }, map[string]string{Retry: "done 0 0", Drop: "done 1 0"}},
-		"published":      {func(s asks) { s.outcome(Retry, "1", resolved); s.review(empty, passed, unwanted, nil) }, map[string]string{Retry: "done 1 0", Drop: "done 0 0"}},
-		"in errors.skip": {func(s asks) { s.outcome(Retry, "1", skipped); s.review(empty, passed, unwanted, nil) }, map[string]string{Retry: "done 0 0", Drop: "done 0 0"}},
+		"dropped":        {func(s asks) { s.outcome(Drop, "1", resolved); s.review(empty, unwanted, nil) }, map[string]string{Retry: "done 0 0", Drop: "done 1 0"}},
+		"published":      {func(s asks) { s.outcome(Retry, "1", resolved); s.review(empty, unwanted, nil) }, map[string]string{Retry: "done 1 0", Drop: "done 0 0"}},
+		"in errors.skip": {func(s asks) { s.outcome(Retry, "1", skipped); s.review(empty, unwanted, nil) }, map[string]string{Retry: "done 0 0", Drop: "done 0 0"}},
 		"not published": {
 			func(s asks) { s.outcome(Retry, "1", failed); s.outcome(Retry, "2", failed) },
 			map[string]string{Retry: "done 0 2", Drop: "accepted 0 0"},
@@ -69,7 +68,7 @@ func TestRetryBehindABlockedLetterEnds(t *testing.T) {
 		x := NewIndex(Options{HoldKey: true, MaxKeys: 9, MaxLetters: 9}, panics, entries, behind)
 		asked := asks{}
 		asked.take(ask{id: "a", asked: &Ask{Do: Retry, Letters: []string{"1", "2"}}})
-		asked.review(x, behind, unwanted, func(string) string { return "" })
+		asked.review(x, unwanted, func(string) string { return "" })
 		p := asked["a"]
 		if passed && (p.state() != Ended || p.failed != 2) || !passed && (p.state() != Accepted || p.waits == "") {
 			t.Errorf("rows passed %v: %+v", passed, p)

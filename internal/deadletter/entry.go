@@ -120,6 +120,9 @@ func ID(eventID []byte, place string) string {
 	return Short(eventID) + "@" + place
 }
 
+// placeOf is the place in the ID of a letter.
+func placeOf(id string) string { return id[strings.LastIndexByte(id, '@')+1:] }
+
 // The keys of the index.
 const (
 	entryPrefix = "letter/"

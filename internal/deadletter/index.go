@@ -16,13 +16,15 @@ import (
 type Index struct {
 	opts    Options
 	badMove func(from, to fmt.Stringer)
-	size    atomic.Int64 // letters
+	size    atomic.Int64 // letters and what was dropped: 0 if no row has to be looked at
 
 	mu      sync.Mutex
 	epoch   uint64
 	letters map[string]*letter
 	held    map[string]*key
 	keyless map[string]*letter // those that hold nothing
+	// dropped has the partitions of letters that are or were dropped, by ID, until no start can read their rows again: such a row is passed over.
+	dropped map[string]int32
 	unmet   int
 	blocked int
 }
@@ -38,28 +40,43 @@ type Options struct {
 // state is a letter's. A letter whose row comes again takes the place of an unmet one:
 //
 //	       acknowledged             Begin
-//	writing ─────────────► stored ─────────► resolving ───► published or dropped: it is removed
-//	                        ▲  ▲                 │
-//	unmet ──────────────────┘  └─────────────────┘
-//	       its row was passed     failed, or not tried
+//	writing ─────────────► stored ─────────► resolving ───► published: it is removed
+//	                        ▲  ▲ │               │
+//	unmet ──────────────────┘  └─┼───────────────┘
+//	  │    its row was passed    │   failed, or not tried
+//	  │                          ▼
+//	  └────────────────────► dropping ───► dropped: it is removed, and remembered
+//	      Begin, of a drop                 until its row cannot come again
 type state uint8
 
 const (
 	unmet     state = iota // an earlier run wrote its entry, and its row may come again
 	writing                // its entry and the letter are not acknowledged yet
 	stored                 // it can be resolved
-	resolving              // it is being resolved
+	resolving              // it is being published
+	dropping               // it is never published
 )
 
-func (s state) String() string { return [...]string{"unmet", "writing", "stored", "resolving"}[s] }
+func (s state) String() string {
+	return [...]string{"unmet", "writing", "stored", "resolving", "dropping"}[s]
+}
 
 // mayBecome is the table of moves.
 func (s state) mayBecome(next state) bool {
-	if s == stored {
-		return next == resolving
+	switch s {
+	case unmet:
+		return next == stored || next == dropping
+	case stored:
+		return next == resolving || next == dropping
+	case writing, resolving:
+		return next == stored
+	case dropping:
 	}
-	return next == stored
+	return false
 }
+
+// leaves reports whether the letter is on its way out of the index.
+func (s state) leaves() bool { return s == resolving || s == dropping }
 
 // to moves l to another state: after add nothing else writes it.
 func (x *Index) to(l *letter, next state) {
@@ -97,13 +114,16 @@ type key struct {
 }
 
 // NewIndex returns that of what a start has read. passed reports whether the position to start from is behind a place; the rows of
-// other places come again. Letters that are done are left out. badMove is told of a change of a letter's state that is a mistake.
+// other places come again. Letters that are done are left out, but those that were dropped and come again are remembered. badMove is told of a change of a letter's state that is a mistake.
 func NewIndex(opts Options, badMove func(from, to fmt.Stringer), entries map[string]*Entry, passed func(place string) bool) *Index {
-	x := &Index{opts: opts, badMove: badMove, letters: map[string]*letter{}, held: map[string]*key{}, keyless: map[string]*letter{}}
+	x := &Index{opts: opts, badMove: badMove, letters: map[string]*letter{}, held: map[string]*key{}, keyless: map[string]*letter{}, dropped: map[string]int32{}}
 	ids := make([]string, 0, len(entries))
 	for id, e := range entries {
-		if e.Done == "" {
+		switch {
+		case e.Done == "":
 			ids = append(ids, id)
+		case e.Done == Dropped && !passed(placeOf(id)):
+			x.dropped[id] = e.Partition
 		}
 	}
 	// In order each letter is appended to its key: inserting them takes quadratic time.
@@ -116,11 +136,21 @@ func NewIndex(opts Options, badMove func(from, to fmt.Stringer), entries map[str
 		x.epoch = max(x.epoch, e.Order.Epoch)
 	}
 	x.epoch++
+	x.resize()
 	return x
 }
 
+func (x *Index) resize() { x.size.Store(int64(len(x.letters) + len(x.dropped))) }
+
 // Len is the number of letters.
-func (x *Index) Len() int { return int(x.size.Load()) }
+func (x *Index) Len() int {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return len(x.letters)
+}
+
+// Any reports whether rows have to be looked at: there are letters, or some were dropped.
+func (x *Index) Any() bool { return x.size.Load() > 0 }
 
 // Events are the IDs of the events of a table that are dead letters.
 type Events map[string]struct{}
@@ -163,20 +193,60 @@ func (x *Index) Full() bool {
 // Order returns that of an event which is met now.
 func (x *Index) Order(seq uint64, row int32) Order { return Order{x.epoch, seq, row} }
 
-// Unmet returns the entry of a letter whose row an earlier run has met, or nil. id is called only if there are such letters.
-func (x *Index) Unmet(id func() string) *Entry {
+// Met returns what is known of a row that an earlier run has met: the entry of its letter, or that this was dropped. id is called only if
+// there are such letters.
+func (x *Index) Met(id func() string) (unmetLetter *Entry, isDropped bool) {
 	if x.size.Load() == 0 {
-		return nil
+		return nil, false
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if x.unmet == 0 {
-		return nil
+	if x.unmet == 0 && len(x.dropped) == 0 {
+		return nil, false
 	}
-	if l := x.letters[id()]; l != nil && l.state == unmet {
-		return l.entry
+	name := id()
+	if _, isDropped = x.dropped[name]; isDropped {
+		return nil, true
 	}
-	return nil
+	if l := x.letters[name]; l != nil && l.state == unmet {
+		return l.entry, false
+	}
+	return nil, false
+}
+
+// Gone returns letters that were dropped and whose row cannot come again, at most so many, with their partitions. passed reports whether
+// the position that a start would have is behind a place.
+func (x *Index) Gone(most int, passed func(place string) bool) map[string]int32 {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	gone := map[string]int32{}
+	for id, partition := range x.dropped {
+		if len(gone) == most {
+			break
+		}
+		if x.letters[id] == nil && passed(placeOf(id)) {
+			gone[id] = partition
+		}
+	}
+	return gone
+}
+
+// Forget forgets those that [Index.Gone] has returned.
+func (x *Index) Forget(gone map[string]int32) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for id := range gone {
+		delete(x.dropped, id)
+	}
+	x.resize()
+}
+
+// Remembers reports whether the letter was dropped and its row may come again.
+func (x *Index) Remembers(id string) bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	_, ok := x.dropped[id]
+	return ok
 }
 
 // Holds reports whether the key has letters.
@@ -204,7 +274,7 @@ func (x *Index) Precedes(name string, o Order, chunk bool) bool {
 		if l.order.Compare(o) >= 0 {
 			return false
 		}
-		if !chunk || l.state != resolving {
+		if !chunk || !l.state.leaves() {
 			return true
 		}
 	}
@@ -228,7 +298,7 @@ func (x *Index) add(id string, e *Entry, first state) *letter {
 		time: e.Time.Unix(), tried: max(e.Time.Unix(), e.Tried.Unix()),
 	}
 	x.letters[id] = l
-	x.size.Store(int64(len(x.letters)))
+	x.resize()
 	if first == unmet {
 		l.entry = e
 		x.unmet++
@@ -264,7 +334,7 @@ func (x *Index) remove(l *letter) {
 		x.blocked--
 	}
 	delete(x.letters, l.id)
-	x.size.Store(int64(len(x.letters)))
+	x.resize()
 	if k := l.key; k != nil {
 		i := k.find(l.order)
 		for k.letters[i] != l {
@@ -315,17 +385,24 @@ func (x *Index) Pass(passed func(place string) bool) {
 	}
 }
 
-// Begin says that a stored letter is being resolved, and reports false if it is not stored, or not before those of its key that are
-// not being resolved.
-func (x *Index) Begin(id string, anywhere bool) bool {
+// Begin says that a stored letter is being published, and reports false if it is not stored, or not before those of its key that do not
+// leave. With drop it says that a letter is dropped, wherever it stands and also if its row may come again, and reports false if it is
+// being written.
+func (x *Index) Begin(id string, drop bool) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	l := x.letters[id]
-	if l == nil || l.state != stored {
+	if l == nil || l.state != stored && (!drop || l.state != unmet) {
 		return false
 	}
-	if k := l.key; k != nil && !anywhere {
-		i := slices.IndexFunc(k.letters, func(l *letter) bool { return l.state != resolving })
+	if drop {
+		x.to(l, dropping)
+		x.dropped[id] = l.part // from now on: its row may come at any time
+		x.resize()
+		return true
+	}
+	if k := l.key; k != nil {
+		i := slices.IndexFunc(k.letters, func(l *letter) bool { return !l.state.leaves() })
 		if k.letters[i] != l {
 			return false
 		}

@@ -49,7 +49,7 @@ func TestIndexAgainstAList(t *testing.T) {
 				} else if !began {
 					continue
 				}
-				if rapid.Bool().Draw(t, "fails") {
+				if !drop && rapid.Bool().Draw(t, "fails") {
 					x.Failed(id, "rejected", time.Now(), 1)
 					list[at(id)].blocked = true
 				} else {
@@ -176,14 +176,60 @@ func TestUnmetLetters(t *testing.T) {
 	}
 	x := deadletter.NewIndex(deadletter.Options{HoldKey: true, MaxKeys: 9, MaxLetters: 9}, panics, entries, func(place string) bool { return place == "1/0" })
 	id := func(id string) func() string { return func() string { return id } }
-	if x.Len() != 2 || x.Unmet(id("a@1/0")) != nil || x.Unmet(id("b@2/0")) == nil || x.Order(1, 0).Epoch != 5 {
-		t.Fatalf("%d letters, %+v", x.Len(), x.Unmet(id("b@2/0")))
+	met := func(name string) bool {
+		e, _ := x.Met(id(name))
+		return e != nil
 	}
-	if !x.Begin("a@1/0", false) || x.Begin("b@2/0", true) {
-		t.Error("what is unmet was resolved, or what is not was not")
+	if x.Len() != 2 || met("a@1/0") || !met("b@2/0") || x.Order(1, 0).Epoch != 5 {
+		t.Fatalf("%d letters, met %v, %v", x.Len(), met("a@1/0"), met("b@2/0"))
+	}
+	if !x.Begin("a@1/0", false) || x.Begin("b@2/0", false) {
+		t.Error("what is unmet was published, or what is not was not")
 	}
 	x.Pass(func(string) bool { return true })
-	if !x.Begin("b@2/0", true) {
-		t.Error("it cannot be resolved although its row no longer comes")
+	if !x.Begin("b@2/0", false) {
+		t.Error("it cannot be published although its row no longer comes")
+	}
+}
+
+// A letter that is dropped is remembered until its row cannot come again, also over a start, and whatever it was before. One that was
+// published is not.
+func TestDroppedLettersAreRemembered(t *testing.T) {
+	entries := map[string]*deadletter.Entry{
+		"unmet@2/0":   {Place: "2/0", Reason: "rejected", Order: deadletter.Order{Epoch: 1}},
+		"stored@1/0":  {Place: "1/0", Reason: "rejected", Order: deadletter.Order{Epoch: 1, Seq: 1}},
+		"sent@2/1":    {Done: deadletter.Published},
+		"dropped@2/2": {Done: deadletter.Dropped, Partition: 3},
+		"gone@1/1":    {Done: deadletter.Dropped},
+	}
+	passed := func(up string) func(string) bool { return func(place string) bool { return place < up } }
+	x := deadletter.NewIndex(deadletter.Options{HoldKey: true, MaxKeys: 9, MaxLetters: 9}, panics, entries, passed("2"))
+	for _, id := range []string{"unmet@2/0", "stored@1/0"} {
+		if !x.Begin(id, true) || x.Begin(id, true) || len(x.Gone(9, passed("1"))) > 0 {
+			t.Errorf("%s was not dropped, or twice", id)
+		}
+		x.Resolved(id)
+	}
+	for id, want := range map[string]bool{"unmet@2/0": true, "stored@1/0": true, "dropped@2/2": true, "sent@2/1": false, "gone@1/1": false} {
+		if _, dropped := x.Met(func() string { return id }); dropped != want || x.Remembers(id) != want {
+			t.Errorf("%s is remembered: %v", id, dropped)
+		}
+	}
+	if x.Len() != 0 || !x.Any() {
+		t.Errorf("%d letters, any %v", x.Len(), x.Any())
+	}
+	gone := x.Gone(9, passed("2"))
+	if x.Forget(gone); len(gone) != 1 || x.Remembers("stored@1/0") {
+		t.Errorf("gone: %v", gone)
+	}
+	gone = x.Gone(1, passed("3"))
+	if x.Forget(gone); len(gone) != 1 {
+		t.Errorf("gone: %v", gone)
+	}
+	if gone = x.Gone(9, passed("3")); len(gone) != 1 || gone["dropped@2/2"] > 0 && gone["dropped@2/2"] != 3 {
+		t.Errorf("gone: %v", gone)
+	}
+	if x.Forget(gone); x.Any() {
+		t.Error("rows are still looked at")
 	}
 }

@@ -47,7 +47,7 @@ func (d Due) Notify() {
 
 // Sink is what publishes: the publisher.
 type Sink interface {
-	LoadLetters(ctx context.Context, id cdc.Source, passed func(place string) bool) (*Index, int64, error)
+	LoadLetters(ctx context.Context, id cdc.Source, passed func(place string) bool) (*Loaded, error)
 	Resolve(ctx context.Context, letters []Resolution) ([]Outcome, error)
 	NoteAttempts(ctx context.Context, entries map[string][]byte) error
 	Forget(ctx context.Context, letters map[string]int32) error
@@ -55,6 +55,14 @@ type Sink interface {
 	CloseKeys(ctx context.Context, names []string) error
 	OpenKeys(ctx context.Context, names []string) error
 	Accepted() uint64
+}
+
+// Loaded is what a start has read of the letters.
+type Loaded struct {
+	Index *Index
+	// Barrier is the offset behind which asks count. Accepted are those before it that go on, by ID.
+	Barrier  int64
+	Accepted map[string]*Ask
 }
 
 // Router makes records; it is not used for anything else.
@@ -110,13 +118,17 @@ func NewResolver(opts ResolverOptions, sink Sink, router Router, log *slog.Logge
 
 // Load reads what letters there are. The sink must be open, and have accepted nothing yet.
 func (r *Resolver) Load(ctx context.Context, id cdc.Source, from cdc.Progress) error {
-	index, barrier, err := r.sink.LoadLetters(ctx, id, func(place string) bool { return r.opts.Passed(from, place) })
+	loaded, err := r.sink.LoadLetters(ctx, id, func(place string) bool { return r.opts.Passed(from, place) })
 	if err != nil {
 		return err
 	}
-	r.index, r.barrier, r.asks, r.asked = index, barrier, asks{}, make(chan ask)
+	r.index, r.barrier, r.asks, r.asked = loaded.Index, loaded.Barrier, asks{}, make(chan ask)
+	for id, a := range loaded.Accepted {
+		r.asks[id] = a.accept()
+		r.asks[id].resumed = true
+	}
 	r.lost, r.scanned, r.later = map[string]time.Time{}, map[int32]int64{}, map[string]postponed{}
-	r.loaded.Store(index)
+	r.loaded.Store(loaded.Index)
 	r.opts.Due.Notify()
 	return nil
 }
@@ -185,27 +197,41 @@ func (r *Resolver) step(ctx context.Context, saved cdc.Progress) (more bool, err
 	if err := r.answer(ctx, Accepted); err != nil {
 		return false, err
 	}
-	stored, err := r.stored(ctx, saved)
-	if err != nil {
-		return false, err
-	}
-	// A transaction with more letters than there may be would never end: no position could pass it.
-	gone := func(place string) bool { return r.opts.Passed(stored, place) || r.index.Full() }
-	dropped, err := r.drop(ctx, gone)
+	dropped, err := r.drop(ctx)
 	if err != nil {
 		return false, err
 	}
 	tried, err := r.retry(ctx)
-	r.asks.review(r.index, gone, r.wanted, r.postponed)
+	r.asks.review(r.index, r.wanted, r.postponed)
+	if err == nil {
+		err = r.forget(ctx, saved)
+	}
 	return err == nil && (dropped || tried), errors.Join(err, r.answer(ctx, Ended))
 }
 
-// stored is the position behind which a dropped letter does not come back.
-func (r *Resolver) stored(ctx context.Context, saved cdc.Progress) (cdc.Progress, error) {
-	if r.opts.Stored == nil || len(r.asks.drops()) == 0 {
-		return saved, nil
+// forget removes what was dropped, once the position that a start would have is behind its row: until then the entry is what keeps a
+// row that comes again from being published.
+func (r *Resolver) forget(ctx context.Context, saved cdc.Progress) (err error) {
+	if !r.index.Any() {
+		return nil
 	}
-	return r.opts.Stored(ctx)
+	if len(r.index.Gone(1, func(place string) bool { return r.opts.Passed(saved, place) })) == 0 {
+		return nil
+	}
+	if r.opts.Stored != nil {
+		if saved, err = r.opts.Stored(ctx); err != nil {
+			return err
+		}
+	}
+	gone := r.index.Gone(r.round, func(place string) bool { return r.opts.Passed(saved, place) })
+	if err := r.sink.Forget(ctx, gone); err != nil {
+		return err
+	}
+	r.index.Forget(gone)
+	if len(gone) == r.round {
+		r.opts.Due.Notify()
+	}
+	return nil
 }
 
 // noteError logs an error. What failed is tried again.
@@ -218,7 +244,7 @@ func (r *Resolver) noteError(ctx context.Context, err error) {
 // wanted reports whether a letter is to be published now, unless an earlier one of its key is not.
 func (r *Resolver) wanted(id string, blocked bool, tried time.Time, attempts int) bool {
 	switch {
-	case r.postponed(id) != "":
+	case r.asks.drops(id), r.postponed(id) != "":
 		return false
 	case time.Now().Before(r.lost[id]):
 		return r.asks.retries(id)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"slices"
 	"testing"
 
@@ -14,18 +15,20 @@ import (
 type resolverSink struct {
 	Sink
 
-	index    *Index
-	resolved []string
-	answered *Ask
+	index     *Index
+	accepted  map[string]*Ask
+	resolved  []string
+	forgotten []string
+	answers   []*Ask
 }
 
-func (s *resolverSink) LoadLetters(_ context.Context, _ cdc.Source, passed func(string) bool) (*Index, int64, error) {
+func (s *resolverSink) LoadLetters(_ context.Context, _ cdc.Source, passed func(string) bool) (*Loaded, error) {
 	entries := map[string]*Entry{
-		"bad":  {Place: "1", Table: "a.b", Key: "k", Reason: "unroutable"},
-		"held": {Place: "2", Table: "a.b", Key: "k", Reason: Held, Order: Order{Seq: 1}},
+		"bad@1":  {Place: "1", Table: "a.b", Key: "k", Reason: "unroutable"},
+		"held@2": {Place: "2", Table: "a.b", Key: "k", Reason: Held, Order: Order{Seq: 1}},
 	}
 	s.index = NewIndex(Options{HoldKey: true, MaxKeys: 9, MaxLetters: 9}, panics, entries, passed)
-	return s.index, 0, nil
+	return &Loaded{Index: s.index, Accepted: s.accepted}, nil
 }
 
 func (s *resolverSink) Resolve(_ context.Context, letters []Resolution) ([]Outcome, error) {
@@ -43,36 +46,73 @@ var errHeld = errors.New("held letters are to be published")
 
 func (s *resolverSink) CloseKeys(context.Context, []string) error { return errHeld }
 
-func (s *resolverSink) Forget(context.Context, map[string]int32) error { return nil }
-
-func (s *resolverSink) Answer(_ context.Context, _ string, answer *Ask) error {
-	s.answered = answer
+func (s *resolverSink) Forget(_ context.Context, letters map[string]int32) error {
+	s.forgotten = slices.AppendSeq(s.forgotten, maps.Keys(letters))
 	return nil
 }
 
-// A letter is dropped only behind the position that a start would have, be it the one that was saved last or that of a slot which has yet
-// to hear of it: otherwise a crash would bring the event back. Only the letter that was asked for is dropped.
-func TestDropWaitsForThePosition(t *testing.T) {
+func (s *resolverSink) Answer(_ context.Context, _ string, answer *Ask) error {
+	s.answers = append(s.answers, answer)
+	return nil
+}
+
+// An accepted drop is a fact: all of its letters are dropped before anything is published, whatever the saved position, the newest of a key
+// first, and also by a leader that takes over. They are removed only behind the position that a start would have, be it the one that was saved
+// last or that of a slot which has yet to hear of it: until then their rows may come again.
+func TestDropIsAFact(t *testing.T) {
 	for _, slotOnly := range []bool{false, true} {
-		saved, slot := cdc.Progress{Position: "0"}, cdc.Progress{Position: "0"}
-		o := ResolverOptions{Passed: func(p cdc.Progress, place string) bool { return string(p.Position) >= place }}
-		if slotOnly {
-			saved.Position = "2"
-			o.Stored = func(context.Context) (cdc.Progress, error) { return slot, nil }
+		for _, resumed := range []bool{false, true} {
+			saved, slot := cdc.Progress{Position: "0"}, cdc.Progress{Position: "0"}
+			o := ResolverOptions{Passed: func(p cdc.Progress, place string) bool { return string(p.Position) >= place }}
+			if slotOnly {
+				saved.Position = "2"
+				o.Stored = func(context.Context) (cdc.Progress, error) { return slot, nil }
+			}
+			sink := &resolverSink{}
+			drop := &Ask{Do: Drop, Letters: []string{"bad@1", "held@2"}}
+			if resumed {
+				sink.accepted = map[string]*Ask{"a": drop}
+			}
+			r := NewResolver(o, sink, nil, slog.New(slog.DiscardHandler))
+			if err := r.Load(t.Context(), cdc.Source{}, cdc.Progress{}); err != nil {
+				t.Fatal(err)
+			}
+			if !resumed {
+				r.asks.take(ask{id: "a", asked: drop})
+			}
+			_, err := r.step(t.Context(), saved)
+			if err != nil || !slices.Equal(sink.resolved, []string{"held@2", "bad@1"}) || len(sink.forgotten) > 0 {
+				t.Errorf("dropped %v, removed %v, %v", sink.resolved, sink.forgotten, err)
+			}
+			if first := sink.answers[0]; first.State != Accepted || !slices.Equal(first.Letters, drop.Letters) {
+				t.Errorf("the next leader would not go on with it: %+v", first)
+			}
+			if last := sink.answers[len(sink.answers)-1]; last.State != Ended || last.Done != 2 {
+				t.Errorf("answer %+v", last)
+			}
+			saved.Position, slot.Position = "2", "1"
+			if _, err := r.step(t.Context(), saved); err != nil || len(sink.forgotten) != map[bool]int{false: 2, true: 1}[slotOnly] {
+				t.Errorf("removed %v, %v", sink.forgotten, err)
+			}
 		}
-		sink := &resolverSink{}
-		r := NewResolver(o, sink, nil, slog.New(slog.DiscardHandler))
-		if err := r.Load(t.Context(), cdc.Source{}, cdc.Progress{Position: "2"}); err != nil {
-			t.Fatal(err)
-		}
-		r.asks.take(ask{id: "a", asked: &Ask{Do: Drop, Letters: []string{"bad"}}})
-		_, _ = r.step(t.Context(), saved) // the answer to the ask
-		if _, err := r.step(t.Context(), saved); err != nil || sink.resolved != nil || sink.answered.Waits == "" {
-			t.Errorf("slot alone %v: dropped %v, answer %+v, %v", slotOnly, sink.resolved, sink.answered, err)
-		}
-		saved.Position, slot.Position = "2", "1"
-		if _, err := r.step(t.Context(), saved); !errors.Is(err, errHeld) || !slices.Equal(sink.resolved, []string{"bad"}) {
-			t.Errorf("slot alone %v: dropped %v, %v", slotOnly, sink.resolved, err)
-		}
+	}
+}
+
+// Only the letter that was asked for is dropped, and what waits behind it is published. While another chosen letter of its key is being
+// written, neither is.
+func TestOnlyTheChosenLettersAreDropped(t *testing.T) {
+	sink := &resolverSink{}
+	r := NewResolver(ResolverOptions{Passed: func(cdc.Progress, string) bool { return true }}, sink, nil, slog.New(slog.DiscardHandler))
+	if err := r.Load(t.Context(), cdc.Source{}, cdc.Progress{}); err != nil {
+		t.Fatal(err)
+	}
+	sink.index.Add("late@3", &Entry{Place: "3", Table: "a.b", Key: "k", Reason: Held, Order: Order{Seq: 2}})
+	r.asks.take(ask{id: "a", asked: &Ask{Do: Drop, Letters: []string{"bad@1", "late@3"}}})
+	if _, err := r.step(t.Context(), cdc.Progress{}); err != nil || sink.resolved != nil {
+		t.Errorf("dropped %v, %v", sink.resolved, err)
+	}
+	sink.index.Stored("late@3")
+	if _, err := r.step(t.Context(), cdc.Progress{}); !errors.Is(err, errHeld) || !slices.Equal(sink.resolved, []string{"late@3", "bad@1"}) {
+		t.Errorf("dropped %v, %v", sink.resolved, err)
 	}
 }

@@ -149,7 +149,9 @@ func (r *Resolver) resolve(ctx context.Context, do string, letters []Resolution)
 				r.log.Warn("dead letter dropped: errors.skip lists its event", cdc.Repeats(), eventAttr(l.ID, l.Hold, nil), slog.String("letter", l.ID))
 			}
 			r.asks.outcome(do, l.ID, became)
-			r.done[l.ID] = l.Partition
+			if l.Message != nil { // what is dropped is removed later, see forget
+				r.done[l.ID] = l.Partition
+			}
 		}
 	}
 	return nil
@@ -186,22 +188,23 @@ func (r *Resolver) outcomes(ctx context.Context, letters []Resolution) (outcomes
 	}
 }
 
-// drop drops a round of the letters that are to be dropped, and reports whether there were any. The saved position should have passed
-// them: otherwise a crash brings them back.
-func (r *Resolver) drop(ctx context.Context, passed func(place string) bool) (bool, error) {
+// drop drops the letters that commands ask for, and reports whether there were any. Of a key all that were chosen are dropped, or none while
+// one of them is being written; the newest goes first, so that whatever ends the relay meanwhile, the first one still holds the others.
+func (r *Resolver) drop(ctx context.Context) (bool, error) {
 	var letters []Resolution
-	for _, id := range r.asks.drops() {
-		w, isStored, found := r.index.Letter(id)
-		if !found || !isStored || !passed(w.Place) {
-			continue
+	unready := map[string]bool{} // keys
+	for id := range r.asks.toDrop() {
+		w, is, found := r.index.letter(id)
+		switch {
+		case found && is == writing:
+			unready[w.Hold] = w.Hold != ""
+		case found:
+			letters = append(letters, Resolution{ID: id, Partition: w.Partition, Order: w.Order, Hold: w.Hold})
 		}
-		letters = append(letters, Resolution{ID: id, Partition: w.Partition, Order: w.Order, Hold: w.Hold})
 	}
-	slices.SortFunc(letters, func(a, b Resolution) int { return a.Order.Compare(b.Order) })
-	letters = slices.CompactFunc(letters, func(a, b Resolution) bool { return a.ID == b.ID })
-	letters = letters[:min(len(letters), r.round)]
-	r.done = map[string]int32{}
-	for chunk := range slices.Chunk(letters, chunkLetters) {
+	letters = slices.DeleteFunc(letters, func(l Resolution) bool { return unready[l.Hold] })
+	slices.SortFunc(letters, func(a, b Resolution) int { return b.Order.Compare(a.Order) })
+	for chunk := range slices.Chunk(letters, r.round) {
 		if err := r.resolve(ctx, Drop, chunk); err != nil {
 			return false, err
 		}
@@ -209,7 +212,7 @@ func (r *Resolver) drop(ctx context.Context, passed func(place string) bool) (bo
 			r.log.Info("dead letter dropped, as asked", eventAttr(l.ID, l.Hold, nil), slog.String("letter", l.ID))
 		}
 	}
-	return len(letters) > 0, r.sink.Forget(ctx, r.done)
+	return len(letters) > 0, nil
 }
 
 // eventAttr names a letter's event in a log line. Without a message its topic is only in the letter.

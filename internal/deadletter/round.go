@@ -273,8 +273,8 @@ func (d *round) flush() error {
 // leaderPause is how long letters are not tried whose topic has no leader.
 const leaderPause = 5 * time.Second
 
-// publishable leaves letters out whose topic has no leader now, and those behind them: they would hold up all others, and nothing
-// would be known of an attempt that is given up.
+// publishable leaves letters out that are to be dropped, or whose topic has no leader now, and those behind them. Without a leader they
+// would hold up all others, and nothing would be known of an attempt that is given up.
 func (d *round) publishable(chunk []piece) ([]piece, error) {
 	var ask []string
 	for i := range chunk {
@@ -299,6 +299,9 @@ func (d *round) publishable(chunk []piece) ([]piece, error) {
 		m, hold := p.resolution.Message, p.work.Hold
 		switch {
 		case hold != "" && d.stuck[hold]:
+			return true
+		case d.r.asks.drops(p.work.ID): // somebody has asked since the round began
+			d.stuck[hold] = true
 			return true
 		case m == nil || d.leaders[m.Topic] == "":
 			return false

@@ -62,8 +62,8 @@ func (s *shelf) Leaderless(context.Context, []string) (map[string]int32, error) 
 	return s.leaders, nil
 }
 
-func (s *shelf) LoadLetters(context.Context, cdc.Source, func(string) bool) (*Index, int64, error) {
-	return s.index, 0, nil
+func (s *shelf) LoadLetters(context.Context, cdc.Source, func(string) bool) (*Loaded, error) {
+	return &Loaded{Index: s.index}, nil
 }
 
 func (s *shelf) Resolve(_ context.Context, letters []Resolution) ([]Outcome, error) {
@@ -298,6 +298,23 @@ func TestRoundsReadEachRecordOnce(t *testing.T) {
 	drain(t, r)
 	if len(s.published) != 2*letters || s.read > 3*int(s.next) {
 		t.Errorf("%d letters published, %d of %d records read", len(s.published), s.read, s.next)
+	}
+}
+
+// A drop that is asked for while a round goes on holds for the rest of it, and for what is behind it in its key.
+func TestDropDuringARound(t *testing.T) {
+	s, r := newShelf(t, nil)
+	const letters = 2 * chunkLetters
+	for i := range uint64(letters) {
+		s.add(fmt.Sprintf("%d@1", i), &Entry{Table: "a.b", Key: "k", Reason: Held, Order: s.index.Order(i, 0)})
+	}
+	s.then = func(string) {
+		if len(s.published) == chunkLetters {
+			r.asks.take(ask{id: "a", asked: &Ask{Do: Drop, Letters: []string{fmt.Sprintf("%d@1", chunkLetters+1)}}})
+		}
+	}
+	if _, err := r.retry(t.Context()); err != nil || len(s.published) != chunkLetters+1 {
+		t.Errorf("%d letters published, %v", len(s.published), err)
 	}
 }
 

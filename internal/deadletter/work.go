@@ -100,15 +100,15 @@ func (x *Index) Unfound(partition int32) time.Time {
 	return time.Unix(oldest, 0)
 }
 
-// Letter returns a letter, and false if there is none of that ID. isStored is false for one whose row has yet to come.
-func (x *Index) Letter(id string) (w Work, isStored, found bool) {
+// letter returns a letter with its state, and false if there is none of that ID.
+func (x *Index) letter(id string) (w Work, s state, found bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	l := x.letters[id]
 	if l == nil {
-		return Work{}, false, false
+		return Work{}, 0, false
 	}
-	return l.work(), l.state == stored, true
+	return l.work(), l.state, true
 }
 
 func (l *letter) work() Work {

@@ -36,7 +36,7 @@ type LetterOptions struct {
 type letters interface {
 	hasRoom() bool                               // whether events may be accepted
 	any() bool                                   // whether there are letters: else no event that is accepted or sent has to be looked at
-	takes(b *pendingBatch, m *cdc.Message) bool  // whether an accepted event becomes a letter: its key is held, or an earlier run has made one of it
+	takes(b *pendingBatch, m *cdc.Message) bool  // whether an accepted event becomes a letter: its key is held, or an earlier run has made one of it, which may be dropped
 	refuse(b *pendingBatch, r *cdc.Refused)      // makes a letter of a row that made no record
 	overtaken(e *queuedMessage) bool             // whether e may not be sent, because a letter of its key comes before it
 	giveUp(e *queuedMessage, why rejection) bool // whether an event that cannot be published is or becomes a letter; else the policy drops it
@@ -94,7 +94,7 @@ type deadLetters struct {
 
 func (s *deadLetters) hasRoom() bool { return s.installed && !s.index.Full() }
 
-func (s *deadLetters) any() bool { return s.index.Len() > 0 }
+func (s *deadLetters) any() bool { return s.index.Any() }
 
 func (s *deadLetters) working() bool { return s.open > 0 }
 
@@ -102,7 +102,12 @@ func (s *deadLetters) do(fn func(*deadLetters)) { fn(s) }
 
 func (s *deadLetters) takes(pending *pendingBatch, m *cdc.Message) bool {
 	b := pending.routed.Batch
-	if old := s.index.Unmet(func() string { return letterID(b, m.Row, m.ID) }); old != nil {
+	old, dropped := s.index.Met(func() string { return letterID(b, m.Row, m.ID) })
+	if dropped {
+		s.passOver(pending, m.ID, m.Key, m.Topic)
+		return true
+	}
+	if old != nil {
 		s.bury(pending, &letter{message: m, row: m.Row, earlier: old, reason: old.Reason, text: old.Error})
 		return true
 	}
@@ -120,8 +125,18 @@ func (s *deadLetters) takes(pending *pendingBatch, m *cdc.Message) bool {
 }
 
 func (s *deadLetters) refuse(pending *pendingBatch, r *cdc.Refused) {
-	id := func() string { return letterID(pending.routed.Batch, r.Row, r.EventID) }
-	s.bury(pending, &letter{refused: r, row: r.Row, earlier: s.index.Unmet(id), reason: r.Reason, text: deadletter.Shortened(r.Err)})
+	old, dropped := s.index.Met(func() string { return letterID(pending.routed.Batch, r.Row, r.EventID) })
+	if dropped {
+		s.passOver(pending, r.EventID, r.Key, "")
+		return
+	}
+	s.bury(pending, &letter{refused: r, row: r.Row, earlier: old, reason: r.Reason, text: deadletter.Shortened(r.Err)})
+}
+
+// passOver resolves a row that comes again and whose letter a command has dropped: a drop holds also where the position was not saved.
+func (s *deadLetters) passOver(pending *pendingBatch, id, key []byte, topic string) {
+	s.loop.log.Info("row of a dead letter that was dropped comes again, and is not published", cdc.Repeats(), cdc.EventAttr(string(id), key, topic))
+	s.loop.resolve(pending, 1)
 }
 
 func (s *deadLetters) overtaken(e *queuedMessage) bool {

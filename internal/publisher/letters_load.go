@@ -17,7 +17,7 @@ import (
 // the barrier is committed with the first position.
 //
 // Letters that were resolved, and whose tombstones are missing, are removed before the first event is accepted: later the tombstones
-// could remove letters of the same rows, which may come again.
+// could remove letters of the same rows, which may come again. Those that were dropped stay while their rows may come again.
 
 // barrier is that of a start.
 type barrier struct {
@@ -74,11 +74,10 @@ func (s *deadLetters) install(index *deadletter.Index, steps []step, done chan s
 
 // LoadLetters reads the index of dead letters: it follows Open, and precedes the first Send, and with exactly-once delivery the
 // second Commit. id is this relay's source; passed reports whether the position to start from is behind a place. Without dead letters
-// it does nothing. It returns the index and the offset behind which asks count. A [cdc.StopError] says that the
-// letters are another source's.
-func (p *Publisher) LoadLetters(ctx context.Context, id cdc.Source, passed func(place string) bool) (*deadletter.Index, int64, error) {
+// it does nothing, and returns nil. A [cdc.StopError] says that the letters are another source's.
+func (p *Publisher) LoadLetters(ctx context.Context, id cdc.Source, passed func(place string) bool) (*deadletter.Loaded, error) {
 	if p.opts.Letters == nil {
-		return nil, 0, nil
+		return nil, nil //nolint:nilnil // no letters is an answer
 	}
 	var end int64
 	if err := p.ask(ctx, func(s *deadLetters, done chan struct{}) {
@@ -88,18 +87,25 @@ func (p *Publisher) LoadLetters(ctx context.Context, id cdc.Source, passed func(
 		}
 		s.barrier.answer()
 	}); err != nil {
-		return nil, 0, err
+		return nil, err
 	}
 	records, err := p.readIndex(ctx, end)
 	if err != nil {
-		return nil, 0, fmt.Errorf("read the index of dead letters: %w", err)
+		return nil, fmt.Errorf("read the index of dead letters: %w", err)
 	}
 	if err := p.verifySource(records.Source, id); err != nil {
-		return nil, 0, err
+		return nil, err
 	}
-	index := p.newIndex(records.Entries, passed)
-	err = p.ask(ctx, func(s *deadLetters, done chan struct{}) { s.install(index, p.cleanup(records, id), done) })
-	return index, end, err
+	loaded := &deadletter.Loaded{Index: p.newIndex(records.Entries, passed), Barrier: end, Accepted: map[string]*deadletter.Ask{}}
+	for id, a := range records.Asks {
+		if a.Do == deadletter.Drop && a.State == deadletter.Accepted && len(a.Letters) > 0 {
+			loaded.Accepted[id] = a
+		}
+	}
+	err = p.ask(ctx, func(s *deadLetters, done chan struct{}) {
+		s.install(loaded.Index, p.cleanup(records, loaded, id), done)
+	})
+	return loaded, err
 }
 
 func (p *Publisher) readIndex(ctx context.Context, end int64) (*deadletter.Records, error) {
@@ -127,16 +133,18 @@ func (p *Publisher) verifySource(of *deadletter.SourceRecord, id cdc.Source) err
 }
 
 // cleanup removes what is done, and asks whose commands have to ask again, in that order.
-func (p *Publisher) cleanup(records *deadletter.Records, id cdc.Source) []step {
+func (p *Publisher) cleanup(records *deadletter.Records, loaded *deadletter.Loaded, id cdc.Source) []step {
 	o, done := p.opts.Letters, map[string]int32{}
 	for id, e := range records.Entries {
-		if e.Done != "" {
+		if e.Done != "" && !loaded.Index.Remembers(id) {
 			done[id] = e.Partition
 		}
 	}
 	topic, index := forgotten(o, done)
 	for ask := range records.Asks {
-		index = append(index, own{cdc.Message{Topic: o.Index, Key: deadletter.AskKey(ask)}, 0})
+		if loaded.Accepted[ask] == nil {
+			index = append(index, own{cdc.Message{Topic: o.Index, Key: deadletter.AskKey(ask)}, 0})
+		}
 	}
 	if records.Source == nil {
 		index = append(index, own{cdc.Message{Topic: o.Index, Key: []byte(deadletter.SourceKey), Value: deadletter.NewSourceRecord(id).Encode()}, 0})

@@ -87,11 +87,11 @@ func TestBarrierPrecedesTheIndex(t *testing.T) {
 			if l.exactlyOnce {
 				_, _ = l.Commit(t.Context(), "barrier", nil)
 			}
-			index, _, _ := l.LoadLetters(t.Context(), source(), func(string) bool { return true })
+			all, _ := l.LoadLetters(t.Context(), source(), func(string) bool { return true })
 			if l.exactlyOnce {
 				_, _ = l.Commit(t.Context(), "position", nil)
 			}
-			loaded <- index
+			loaded <- all.Index
 		}()
 		eventually(t, "some attempts", func() bool { return away.Hits() > 5 })
 		if read.Hits() > 0 {

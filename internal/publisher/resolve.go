@@ -11,7 +11,8 @@ import (
 //
 // Letters are published, or dropped, and then the index says so; both are one transaction with exactly-once delivery.
 // New events of a key that is closed wait until its last letter is resolved, so that a busy key comes to an end. What follows, the
-// tombstones, is the caller's: a relay that starts in between finds entries that are done, and writes them.
+// tombstones, is the caller's: a relay that starts in between finds entries that are done, and writes them. Those of a letter that was
+// dropped wait until no start can read its row again.
 
 // resolveRequest is a call of Resolve.
 type resolveRequest struct {

@@ -125,6 +125,54 @@ func TestDeadLetters(t *testing.T) {
 	})
 }
 
+// What `dlq drop` names is never published, whatever its age and number, also if the leader is killed before it has dropped all of it. What was
+// not named of the same keys is published, in order.
+//
+//covers:all 35 events both
+func TestDroppedLettersAreNeverPublished(t *testing.T) {
+	t.Parallel()
+	inBothModes(t, func(t *testing.T, s source, delivery func(*cdctest.RigOptions)) {
+		t.Helper()
+		r := letterRig(t, s, delivery)
+		r.Start()
+		records := newLetterLog(t, r)
+		asking := &commands{t: t, r: r}
+		refused := func(key string, held int) []*cdctest.Event {
+			first := true
+			events := r.AppendAs(key, 1+held, func(e *cdctest.Event) {
+				if first {
+					stray(e)
+				}
+				first = false
+			})
+			r.Exclude(events...)
+			return events
+		}
+
+		young := []string{"drop", "--yes"}
+		for _, e := range refused("young", 10) {
+			young = append(young, e.ID.String())
+		}
+		awaitCounts(r, "map[held:10 unroutable:1]")
+		asking.start(young...) // at once: their position is not saved yet
+		r.Append("young", 10)
+		asking.running.Wait()
+		awaitCounts(r, "map[]")
+
+		many := refused("many", 2100) // more than the relay publishes again in one round
+		awaitCounts(r, "map[held:2100 unroutable:1]")
+		asking.start("drop", "--key", "many", "--yes")
+		last := many[len(many)-1]
+		records.await("a drop", func(k *kgo.Record) bool { return inIndex(`"done":"dropped"`)(r, last, k) })
+		r.Kill()
+		r.Start()
+		r.Append("many", 10)
+		asking.running.Wait()
+		awaitCounts(r, "map[]")
+		r.Verify()
+	})
+}
+
 // Relays are killed while events become dead letters and are published again under load: no event is lost, and the order of each
 // key holds.
 //

@@ -25,7 +25,7 @@ func letterMutants() []mutant {
 		},
 		{
 			"hold no key after a start", "internal/deadletter/index.go",
-			[]edit{{`if e.Done == "" {`, `if e.Done == "" && !passed(e.Place) {`}},
+			[]edit{{`case e.Done == "":`, `case e.Done == "" && !passed(e.Place):`}},
 			caughtBy{publisher, "^TestKeyIsHeld$", ""},
 		},
 		{
@@ -92,22 +92,63 @@ func letterOrderMutants() []mutant {
 			caughtBy{letters, "^TestRoundsReadEachRecordOnce$", ""},
 		},
 		{
-			"drop without waiting for the position", "internal/deadletter/retry.go",
-			[]edit{{"!found || !isStored || !passed(w.Place)", "!found || !isStored"}},
-			caughtBy{letters, "^TestDropWaitsForThePosition$", ""},
-		},
-		{
-			"drop behind a position that the slot does not have", "internal/deadletter/resolver.go",
-			[]edit{{"r.opts.Stored == nil ||", "r.opts.Stored != nil ||"}},
-			caughtBy{letters, "^TestDropWaitsForThePosition$", ""},
-		},
-		{
 			"count a batch as published before its letter", "internal/publisher/letters.go",
 			[]edit{
 				{"		s.next(t)\n		l.resolve(pending, 1)\n", "		s.next(t)\n"},
 				{"	x.Add(id, &d.Entry)\n", "	x.Add(id, &d.Entry)\n	l.resolve(pending, 1)\n"},
 			},
 			caughtBy{publisher, "^TestRowWaitsForItsLetter$", ""},
+		},
+	}
+}
+
+// dropMutants publish letters that somebody has asked to drop.
+func dropMutants() []mutant {
+	return []mutant{
+		{
+			"publish what an accepted drop names", "internal/deadletter/resolver.go",
+			[]edit{{"case r.asks.drops(id), r.postponed(id)", "case r.postponed(id)"}},
+			caughtBy{letters, "^TestOnlyTheChosenLettersAreDropped$", ""},
+		},
+		{
+			"publish what somebody asks to drop since the round began", "internal/deadletter/round.go",
+			[]edit{{"case d.r.asks.drops(p.work.ID):", "case false:"}},
+			caughtBy{letters, "^TestDropDuringARound$", ""},
+		},
+		{
+			"drop the first of a key before the others", "internal/deadletter/retry.go",
+			[]edit{{"return b.Order.Compare(a.Order)", "return a.Order.Compare(b.Order)"}},
+			caughtBy{letters, "^TestDropIsAFact$", ""},
+		},
+		{
+			"drop the first of a key while another one is being written", "internal/deadletter/retry.go",
+			[]edit{{"unready[w.Hold] = w.Hold != \"\"", "unready[w.Hold] = false"}},
+			caughtBy{letters, "^TestOnlyTheChosenLettersAreDropped$", ""},
+		},
+		{
+			"forget an accepted drop at a start", "internal/publisher/letters_load.go",
+			[]edit{{"a.State == deadletter.Accepted && len(a.Letters) > 0", "a.State == deadletter.Accepted && len(a.Letters) < 0"}},
+			caughtBy{publisher, "^TestRowOfADroppedLetterComesAgain$", ""},
+		},
+		{
+			"accept a drop without its letters", "internal/deadletter/asks.go",
+			[]edit{{"p.do == Drop && state == Accepted", "p.do == Retry && state == Accepted"}},
+			caughtBy{letters, "^TestDropIsAFact$", ""},
+		},
+		{
+			"forget what was dropped before its position is saved", "internal/deadletter/index.go",
+			[]edit{{"x.letters[id] == nil && passed(placeOf(id))", "x.letters[id] == nil"}},
+			caughtBy{letters, "^TestDroppedLettersAreRemembered$", ""},
+		},
+		{
+			"forget what was dropped behind a position that the slot does not have", "internal/deadletter/resolver.go",
+			[]edit{{"if r.opts.Stored != nil {", "if r.opts.Stored == nil {"}},
+			caughtBy{letters, "^TestDropIsAFact$", ""},
+		},
+		{
+			"remove what was dropped at a start", "internal/publisher/letters_load.go",
+			[]edit{{`e.Done != "" && !loaded.Index.Remembers(id)`, `e.Done != ""`}},
+			caughtBy{publisher, "^TestRowOfADroppedLetterComesAgain$", ""},
 		},
 	}
 }
