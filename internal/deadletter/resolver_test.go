@@ -106,8 +106,14 @@ func TestOnlyTheChosenLettersAreDropped(t *testing.T) {
 	if err := r.Load(t.Context(), cdc.Source{}, cdc.Progress{}); err != nil {
 		t.Fatal(err)
 	}
-	sink.index.Add("late@3", &Entry{Place: "3", Table: "a.b", Key: "k", Reason: Held, Order: Order{Seq: 2}})
-	r.asks.take(ask{id: "a", asked: &Ask{Do: Drop, Letters: []string{"bad@1", "late@3"}}})
+	add := func(id, key string, seq uint64) {
+		sink.index.Add(id, &Entry{Place: "3", Table: "a.b", Key: key, Reason: Held, Order: Order{Seq: seq}})
+	}
+	add("late@3", "k", 2)
+	add("free@4", "l", 3) // nothing is wrong with it, and no letter is before it
+	add("late@5", "l", 4)
+	sink.index.Stored("free@4")
+	r.asks.take(ask{id: "a", asked: &Ask{Do: Drop, Letters: []string{"bad@1", "late@3", "free@4", "late@5"}}})
 	if _, err := r.step(t.Context(), cdc.Progress{}); err != nil || sink.resolved != nil {
 		t.Errorf("dropped %v, %v", sink.resolved, err)
 	}
