@@ -34,6 +34,11 @@ On MySQL and MariaDB it stores the server's current GTID position in the checkpo
 events committed from then on are published. Server settings are not changed, and of grants only those on rows that
 the relay deletes or marks are given, if the owner may: what is missing is printed for an administrator.
 
+Where a table has rows already, it makes no slot and stores no first position, because these rows would be skipped: give
+--backfill to publish them, --skip-existing if they need not be published, or run cdc-relay repair if a relay has published
+from this database before and its slot or checkpoint is lost. On PostgreSQL it also asks for --skip-existing where the publication exists,
+the slot does not, and rows were inserted that are deleted.
+
 With write_back it also verifies that no row is pending from before the position, so that all later ones can be marked.
 
 With --backfill it then publishes every row of the tables, also those that were there before, as cdc-relay repair --all does.
@@ -51,6 +56,7 @@ With --print the SQL is printed, grouped by the role that must run it, and nothi
 		Example: `  cdc-relay setup
   CDC_RELAY_OWNER_DSN="$(cat owner-dsn)" cdc-relay setup
   cdc-relay setup --backfill --where "status IN ('CREATED', 'FAILED')"
+  cdc-relay setup --skip-existing
   cdc-relay setup --print`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -71,6 +77,7 @@ With --print the SQL is printed, grouped by the role that must run it, and nothi
 	owner.add(cmd)
 	cmd.Flags().BoolVar(&sql, "print", false, "print the SQL instead of running it")
 	cmd.Flags().BoolVar(&options.Backfill, "backfill", false, "then publish every row of the tables, also those from before the slot or the first position")
+	cmd.Flags().BoolVar(&options.SkipExisting, "skip-existing", false, "leave the rows that are there unpublished, and begin with what is committed from now on")
 	cmd.Flags().StringVar(&options.Where, "where", "", "publish only the rows that meet this `condition`, and take the slot or position at that moment")
 	return cmd
 }
@@ -79,6 +86,8 @@ func backfillFlags(o *provision.SetupOptions, sql, where bool) error {
 	switch {
 	case sql && o.Backfill:
 		return cdc.Usage("leave one of them out", "--print and --backfill cannot be combined")
+	case o.SkipExisting && o.Backfill:
+		return cdc.Usage("leave one of them out", "--skip-existing and --backfill cannot be combined")
 	case where && !o.Backfill:
 		return cdc.Usage("add --backfill, or leave it out", "--where says which rows --backfill publishes")
 	case where && strings.TrimSpace(o.Where) == "":

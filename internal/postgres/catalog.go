@@ -92,17 +92,17 @@ func plainLSN(text string) string {
 // MissingSlot says that there is no such slot.
 func MissingSlot(name string) error {
 	return cdc.PositionError(SlotMissing,
-		"if it existed, publish what it did not send from the outbox table, and make it again, with `cdc-relay repair`; otherwise create it with `cdc-relay setup`",
+		"if it existed, publish what it did not send from the outbox table, and make it again, with `cdc-relay repair`, without a checkpoint `cdc-relay repair --since TIME`; otherwise create it with `cdc-relay setup`",
 		"replication slot %q does not exist", name)
 }
 
 func lostSlot(name, why string) error {
 	return cdc.PositionError(SlotLost,
-		"publish what it did not send from the outbox table, and make it again, with `cdc-relay repair`; then raise max_slot_wal_keep_size",
+		"publish what it did not send from the outbox table, and make it again, with `cdc-relay repair`, without a checkpoint `cdc-relay repair --since TIME`; then raise max_slot_wal_keep_size",
 		"replication slot %q is lost (%s), and with it WAL that was not relayed yet", name, why)
 }
 
-const fixOtherSlot = "set source.postgres.slot to another name and create that slot with `cdc-relay setup`; if a relay has run before, then publish what was not sent with `cdc-relay repair --since TIME`"
+const fixOtherSlot = "set source.postgres.slot to another name; for a first run create that slot with `cdc-relay setup`; if a relay has run before, publish what was not sent, and create it, with `cdc-relay repair --since TIME`"
 
 // Usable refuses a slot that cannot deliver what was promised.
 func (r SlotRow) Usable(name, database string) error {

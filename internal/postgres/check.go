@@ -22,6 +22,7 @@ type checker struct {
 	db     *Database
 	opts   Options
 	survey Survey
+	unread bool // nobody has read the slot
 	report finding.Report
 }
 
@@ -29,8 +30,9 @@ type checker struct {
 type Resume struct {
 	// Source is what the replication connection leads to.
 	Source cdc.Source
-	// Known is whether what is stored could be read; Refused is why a run would not start.
+	// Known is whether what is stored could be read, Found whether anything is; Refused is why a run would not start.
 	Known   bool
+	Found   bool
 	From    cdc.Position
 	Refused error
 }
@@ -140,6 +142,9 @@ func (c *checker) replication(ctx context.Context, resume func(context.Context, 
 		c.report.Fail("positions", in.Refused)
 	default:
 		c.report.OK("positions", "a run resumes at %s", DisplayPosition(in.From))
+		if c.unread && !in.Found {
+			c.skipped(ctx)
+		}
 	}
 }
 

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -27,11 +29,48 @@ func (c *checker) slot(ctx context.Context) {
 	} else if err := c.peek(ctx); err != nil {
 		c.report.Fail("slot", err)
 		return
+	} else {
+		c.unread = c.neverRead(ctx)
 	}
 	c.report.OK("slot", "slot %q is at %s and keeps %s of WAL; %s", c.opts.Slot, s.Confirmed, size(s.RetainedBytes), held)
 	c.room(s)
+	c.others(ctx)
 	if left, err := c.db.Slot(ctx, RepairSlot(c.opts.Slot)); err == nil && left != nil && left.ActivePID == 0 {
 		c.report.Warn("slot", FixLeftSlot(c.opts.Slot), "slot %q is left from a repair that was interrupted, and keeps %s of WAL", RepairSlot(c.opts.Slot), size(left.RetainedBytes))
+	}
+}
+
+// others names slots of this database that nobody reads, such as one that has another name in the configuration now.
+func (c *checker) others(ctx context.Context) {
+	rows, err := c.db.Conn.Query(ctx, `SELECT slot_name, COALESCE(pg_wal_lsn_diff(`+walEnd+`, restart_lsn), 0)::bigint FROM pg_replication_slots
+		WHERE plugin = 'pgoutput' AND database = current_database() AND NOT active AND NOT temporary AND slot_name NOT IN ($1, $2) ORDER BY slot_name`,
+		c.opts.Slot, RepairSlot(c.opts.Slot))
+	if err != nil {
+		return // the slot's own finding says more
+	}
+	var name string
+	var kept int64
+	_, _ = pgx.ForEachRow(rows, []any{&name, &kept}, func() error {
+		c.report.Warn("slot", "start its reader, or, if nobody needs it, drop it with `"+dropSlotSQL(name)+"`", "nobody reads slot %q of this database, which keeps %s of WAL", name, size(kept))
+		return nil
+	})
+}
+
+// neverRead reports whether nothing was ever decoded from the slot, not even by the look into it: what the tables hold is older. The
+// statistics of PostgreSQL 14 come too late to tell.
+func (c *checker) neverRead(ctx context.Context) (never bool) {
+	err := c.db.Conn.QueryRow(ctx, `SELECT total_txns = 0 FROM pg_stat_replication_slots WHERE slot_name = $1`, c.opts.Slot).Scan(&never)
+	return err == nil && never && c.db.Server.Version >= 150000
+}
+
+// skipped names tables whose rows are older than a slot that nobody has read: where no checkpoint is stored, nothing else tells of them.
+func (c *checker) skipped(ctx context.Context) {
+	for _, table := range slices.Sorted(maps.Keys(c.survey.Tables)) {
+		t := c.survey.Tables[table]
+		if rows, _, err := c.db.HasRows(ctx, pgx.Identifier{t.Schema, t.Name}.Sanitize()); err == nil && rows {
+			c.report.Warn("slot", "publish those that consumers lack, if any, with `cdc-relay repair --since TIME`",
+				"table %s has rows that are older than slot %q, which nobody has read yet, and no checkpoint tells whether they were published", table, c.opts.Slot)
+		}
 	}
 }
 

@@ -260,6 +260,30 @@ func (d *Database) CreateSlot(ctx context.Context, slot, statement string) error
 	return fmt.Errorf("create slot %q: %w", slot, mayNotReplicate(d.Server.Role, "it lacks REPLICATION"))
 }
 
+// DropSlot drops a slot, if it is there.
+func (d *Database) DropSlot(ctx context.Context, slot string) error {
+	_, err := d.Conn.Exec(ctx, "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE slot_name = $1", slot)
+	if err != nil {
+		return d.ExecError(ctx, "drop slot "+slot, err)
+	}
+	return nil
+}
+
+// HasRows reports whether a table, quoted, has a row, and whether one was ever inserted, as far as the server's statistics know. A policy
+// that would hide rows is an error.
+func (d *Database) HasRows(ctx context.Context, table string) (rows, inserted bool, err error) {
+	doing := "look for rows of " + table
+	if err := d.Exec(ctx, doing, "SET row_security = off"); err != nil {
+		return false, false, err
+	}
+	err = d.Conn.QueryRow(ctx, `SELECT EXISTS (SELECT FROM `+table+`), COALESCE(sum(pg_stat_get_tuples_inserted(relid)), 0) > 0
+		FROM (SELECT relid FROM pg_partition_tree($1::text::regclass) UNION SELECT $1::text::regclass) AS parts`, table).Scan(&rows, &inserted)
+	if err != nil {
+		return false, false, d.ExecError(ctx, doing, err)
+	}
+	return rows, inserted, nil
+}
+
 // AdvanceSlot moves an inactive slot forward and returns where it stands then.
 func (d *Database) AdvanceSlot(ctx context.Context, slot string, to cdc.Position) (cdc.Position, error) {
 	target, err := ParseLSN(to)

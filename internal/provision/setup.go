@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/config"
 	"github.com/cdc-relay/cdc-relay/internal/display"
 	"github.com/cdc-relay/cdc-relay/internal/kafka"
@@ -32,6 +33,8 @@ type SetupOptions struct {
 	// are not made here, but by what publishes the rows, together with the snapshot in which it reads them.
 	Backfill bool
 	Where    string
+	// SkipExisting says that rows that are there are not to be published.
+	SkipExisting bool
 	// Printf prints what is done.
 	Printf source.Printf
 }
@@ -41,6 +44,31 @@ func NewSetup(db source.Database, o SetupOptions) (s Setup) {
 	db.Visit(func(p *source.Postgres) { s = &postgresSetup{o, p} }, func(m *source.MySQL) { s = &mysqlSetup{o, m} })
 	return s
 }
+
+// skips returns an error if a slot or a first position that is made now would leave out rows that nobody may have published. Neither tells
+// whether there was another one before: one that was dropped, a checkpoint that was lost, a slot that has another name in the configuration.
+// So rows decide, and not whether this is the first setup: whoever knows what they are says so. A table without rows has nothing that
+// could be published, so a setup that was interrupted, or whose publication an administrator has made, goes on by itself.
+func (s *SetupOptions) skips(ctx context.Context, begins string, tables []source.Table, hasRows func(context.Context, outbox.Name) (bool, error)) error {
+	if s.Backfill || s.SkipExisting {
+		return nil
+	}
+	for _, t := range tables {
+		rows, err := hasRows(ctx, t.Name)
+		if err != nil {
+			return err
+		}
+		if rows {
+			return cdc.PositionError(rowsExist, fixRows, "table %s has rows, and %s would begin behind them", t.Name, begins)
+		}
+	}
+	return nil
+}
+
+// rowsExist is the reason when setup would skip rows.
+const rowsExist = "rows_exist"
+
+const fixRows = "if a relay has published from this database, publish what it has not with `cdc-relay repair --since TIME`; otherwise publish every row with `cdc-relay setup --backfill`, or none, because consumers have them or need none, with `cdc-relay setup --skip-existing`"
 
 // finish makes the topics, settles write_back and says how to continue.
 func (s *SetupOptions) finish(ctx context.Context, c *config.Config, db source.Database) error {

@@ -2,6 +2,7 @@ package provision
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -311,6 +312,7 @@ func (s *mysqlSetup) storePosition(ctx context.Context, db *mysql.Database) erro
 		}
 		return nil
 	}
+	// A row that is committed from here on is behind in.Executed, or is found, and refused.
 	if err := s.unpublished(ctx, db, at); err != nil {
 		return err
 	}
@@ -322,24 +324,17 @@ func (s *mysqlSetup) storePosition(ctx context.Context, db *mysql.Database) erro
 	return nil
 }
 
-// unpublished returns an error if rows would be skipped that a relay with at-least-once delivery may have left: without its checkpoint
-// nothing tells up to where it published.
+// unpublished is [SetupOptions.skips], which also names the checkpoint of a relay with at-least-once delivery, if there may be one that the
+// configuration does not name any more.
 func (s *mysqlSetup) unpublished(ctx context.Context, db *mysql.Database, at *position.Places) error {
-	if s.Backfill || stages.PositionTopic(s.Config) == "" || at.Place() != "" {
-		return nil
+	err := s.skips(ctx, "the first position", s.Tables(), func(ctx context.Context, table outbox.Name) (bool, error) {
+		return db.HasRows(ctx, table.MySQL())
+	})
+	if stop, ok := errors.AsType[*cdc.StopError](err); ok && stop.Reason == rowsExist && stages.PositionTopic(s.Config) != "" && at.Place() == "" {
+		return cdc.PositionError(rowsExist, "if a relay with at-least-once delivery has published from this database, configure its checkpoint again (checkpoint.redis or checkpoint.file) and run `cdc-relay setup`: the first start takes its position over, and the checkpoint may be left out afterwards; otherwise "+stop.Fix,
+			"%w", stop.Cause)
 	}
-	for _, t := range s.Tables() {
-		rows, err := db.HasRows(ctx, t.Name.MySQL())
-		if err != nil {
-			return err
-		}
-		if rows {
-			return cdc.PositionError("position_unknown",
-				"if a relay has published from this database, configure its checkpoint again (checkpoint.redis or checkpoint.file) and run `cdc-relay setup`: the first start takes its position over, and the checkpoint may be left out afterwards; otherwise publish every row with `cdc-relay setup --backfill`, or only what is committed from now on with `cdc-relay run --start-from current`",
-				"table %s has rows, no position is stored, and no checkpoint is configured that could tell which of them are published", t.Name)
-		}
-	}
-	return nil
+	return err
 }
 
 // grantRows grants the relay's user rights on the rows that it deletes or marks. It ignores an error of a grant: the owner may lack the

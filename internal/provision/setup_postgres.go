@@ -118,10 +118,10 @@ func (s *postgresSetup) Run(ctx context.Context, ownerDSN source.ConnString) err
 	if err := s.makeObjects(ctx, db, ownerDSN, before); err != nil {
 		return err
 	}
-	if err := s.makeSlot(ctx, db, before.Slot); err != nil {
+	if err := s.makeOwnTopics(ctx, s.Config); err != nil { // before the slot: where that is refused, repair needs them
 		return err
 	}
-	if err := s.makeOwnTopics(ctx, s.Config); err != nil {
+	if err := s.makeSlot(ctx, db, ownerDSN, before); err != nil {
 		return err
 	}
 	return s.finish(ctx, s.Config, s.Postgres)
@@ -192,7 +192,7 @@ func (s *postgresSetup) feasible(before postgres.Survey) error {
 	if before.Slot != nil && !before.Publication {
 		return cdc.Stop(cdc.ClassPosition, "slot_too_old", fmt.Errorf(
 			"slot %q exists and publication %q does not, and a slot that is older than its publication cannot be read", s.WAL.Slot, s.WAL.Publication),
-			"correct source.postgres.publication; if it was dropped, drop the slot too with `SELECT pg_drop_replication_slot('"+s.WAL.Slot+"')`, make both with `cdc-relay setup`, and publish what consumers lack with `cdc-relay repair --since TIME`")
+			"correct source.postgres.publication; if it was dropped, drop the slot too with `SELECT pg_drop_replication_slot('"+s.WAL.Slot+"')`, make the publication with `cdc-relay setup`, and publish what consumers lack, and make the slot, with `cdc-relay repair --since TIME`")
 	}
 	return nil
 }
@@ -248,15 +248,18 @@ func (s *postgresSetup) noneUnfinished(ctx context.Context, db *postgres.Databas
 }
 
 // makeSlot creates the slot, after the publication is committed.
-func (s *postgresSetup) makeSlot(ctx context.Context, db *postgres.Database, slot *postgres.SlotInfo) error {
-	if slot != nil {
-		s.Printf("slot %s: exists, position %s\n", s.WAL.Slot, slot.Confirmed)
+func (s *postgresSetup) makeSlot(ctx context.Context, db *postgres.Database, ownerDSN source.ConnString, before postgres.Survey) error {
+	if before.Slot != nil {
+		s.Printf("slot %s: exists, position %s\n", s.WAL.Slot, before.Slot.Confirmed)
 		return nil
 	}
 	if s.Where != "" {
 		return nil
 	}
 	if err := s.noneUnfinished(ctx, db); err != nil {
+		return err
+	}
+	if err := s.unpublished(ctx, ownerDSN, before.Publication); err != nil {
 		return err
 	}
 	if err := db.Patient(ctx); err != nil {
@@ -266,10 +269,43 @@ func (s *postgresSetup) makeSlot(ctx context.Context, db *postgres.Database, slo
 	if err := db.CreateSlot(ctx, s.WAL.Slot, statement.SQL); err != nil {
 		return err
 	}
+	// A slot begins behind the transactions that it waited for, and behind all that was committed meanwhile.
+	if err := s.unpublished(ctx, ownerDSN, false); err != nil {
+		return errors.Join(err, db.DropSlot(context.WithoutCancel(ctx), s.WAL.Slot))
+	}
 	slot, err := db.Slot(ctx, s.WAL.Slot)
 	if err != nil || slot == nil {
 		return err
 	}
 	s.Printf("slot %s: created at %s; PostgreSQL keeps WAL from now on until the relay has read it\n", s.WAL.Slot, slot.Confirmed)
 	return nil
+}
+
+// unpublished is [SetupOptions.skips]. used is whether a relay may have read the publication: rows that were deleted count then, too, as far
+// as the server's statistics know of them. They cannot be published any more, but that some are missing is not kept quiet.
+func (s *postgresSetup) unpublished(ctx context.Context, ownerDSN source.ConnString, used bool) error {
+	if s.Backfill || s.SkipExisting {
+		return nil
+	}
+	owner, err := s.Open(ctx, ownerDSN)
+	if err != nil {
+		return err
+	}
+	defer owner.Close(ctx)
+	if err := owner.Patient(ctx); err != nil {
+		return err
+	}
+	had := ""
+	err = s.skips(ctx, fmt.Sprintf("slot %q", s.WAL.Slot), s.Tables(), func(ctx context.Context, table outbox.Name) (bool, error) {
+		rows, inserted, err := owner.HasRows(ctx, table.SQL())
+		if inserted {
+			had = table.String()
+		}
+		return rows, err
+	})
+	if err != nil || !used || had == "" {
+		return err
+	}
+	return cdc.PositionError(rowsExist, "find out which events consumers miss; then go on with what is committed from now on with `cdc-relay setup --skip-existing`",
+		"publication %q exists and slot %q does not, and rows of table %s were deleted that no relay may have read", s.WAL.Publication, s.WAL.Slot, had)
 }

@@ -80,7 +80,7 @@ func (in *Inspection) resume(ctx context.Context, db *postgres.Database, sv *ser
 func Check(ctx context.Context, o Options, load cdc.Resumer) ([]finding.Finding, map[string]*cdc.Table) {
 	return postgres.Check(ctx, o.Options, func(ctx context.Context, db *postgres.Database, repl *pgconn.PgConn) (postgres.Resume, error) {
 		in, err := inspect(ctx, db, repl, o, load)
-		return postgres.Resume{Source: in.Source, Known: in.LoadErr == nil || in.Found, From: in.From, Refused: in.Refused}, err
+		return postgres.Resume{Source: in.Source, Known: in.LoadErr == nil || in.Found, Found: in.Found, From: in.From, Refused: in.Refused}, err
 	})
 }
 

@@ -147,7 +147,7 @@ func (r *Repair) takeSlot(ctx context.Context, sv *server) (snapshot string, los
 	switch cdc.ReasonOf(lost) {
 	case postgres.SlotMissing, postgres.SlotLost: // which is the same to a run
 		r.fresh = true
-		if err := r.dropSlot(ctx, r.opts.Slot); err != nil {
+		if err := r.lock.DropSlot(ctx, r.opts.Slot); err != nil {
 			return "", nil, err
 		}
 		snapshot, err = r.makeSlot(ctx, sv)
@@ -184,7 +184,7 @@ func (r *Repair) makeSlot(ctx context.Context, sv *server) (snapshot string, err
 	if err := r.ss.awaitTurn(ctx, slot); err != nil {
 		return "", fmt.Errorf("%w%s", err, r.lock.Oldest(ctx))
 	}
-	if err := r.dropSlot(ctx, slot); err != nil {
+	if err := r.lock.DropSlot(ctx, slot); err != nil {
 		return "", err
 	}
 	r.log.Info("making a slot, which waits for the transactions that are open now", "slot", slot)
@@ -210,14 +210,6 @@ func (ss *session) warnOfLeftSlot(ctx context.Context) {
 	if err == nil && left && !ss.src.opts.Temporary {
 		ss.src.log.Warn("a slot is left from a repair that was interrupted, and keeps WAL", "slot", postgres.RepairSlot(slot), "fix", postgres.FixLeftSlot(slot))
 	}
-}
-
-func (r *Repair) dropSlot(ctx context.Context, slot string) error {
-	_, err := r.lock.Conn.Exec(ctx, "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE slot_name = $1", slot)
-	if err != nil {
-		return r.lock.ExecError(ctx, "drop slot "+slot, err)
-	}
-	return nil
 }
 
 // keepOthersOut keeps other repairs out. It locks no table: while the slot waits for the transactions that are open, one of them may
@@ -301,7 +293,7 @@ func (r *Repair) Finish(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), postgres.ExecTimeout)
 	defer cancel()
 	if !r.fresh {
-		return r.dropSlot(ctx, postgres.RepairSlot(r.opts.Slot))
+		return r.lock.DropSlot(ctx, postgres.RepairSlot(r.opts.Slot))
 	}
 	if _, err := r.lock.Conn.Exec(ctx, "SELECT pg_copy_logical_replication_slot($1, $2)", postgres.RepairSlot(r.opts.Slot), r.opts.Slot); err != nil {
 		return r.lock.ExecError(ctx, "copy slot "+postgres.RepairSlot(r.opts.Slot), err)
@@ -310,7 +302,7 @@ func (r *Repair) Finish(ctx context.Context) error {
 		r.log.Warn("slot is not synchronized to standbys", "slot", r.opts.Slot, "error", err,
 			"fix", "stop the relay, and send ALTER_REPLICATION_SLOT "+pgx.Identifier{r.opts.Slot}.Sanitize()+" (FAILOVER true) on a replication connection")
 	}
-	return r.dropSlot(ctx, postgres.RepairSlot(r.opts.Slot))
+	return r.lock.DropSlot(ctx, postgres.RepairSlot(r.opts.Slot))
 }
 
 // failoverSince is the first version whose slots standbys can synchronize.

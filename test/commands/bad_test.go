@@ -77,7 +77,10 @@ func badDatabase(strict, replica *testenv.PostgresServer, pooler, lenient *teste
 		{"wal_level not logical", func(s *site) { s.to(replica, "sslmode=disable").replace("/"+s.name, "/postgres") }, []string{"run", "check", "setup"}},
 		{"no right to replicate", func(s *site) { s.setup().sql("CREATE ROLE onlooker LOGIN").replace("postgres@", "onlooker@") }, nil},
 		{"no right to make anything", func(s *site) { s.sql("CREATE ROLE stranger LOGIN").replace("postgres@", "stranger@") }, []string{"setup"}},
-		{"no right to make a slot", func(s *site) { s.setup().dropSlot(); s.sql("CREATE ROLE maker LOGIN").replace("postgres@", "maker@") }, []string{"setup"}},
+		{"no right to make a slot", func(s *site) {
+			s.setup().dropSlot()
+			s.sql("CREATE ROLE maker LOGIN", "GRANT SELECT ON outbox TO maker").replace("postgres@", "maker@")
+		}, []string{"setup"}},
 		{"slot missing", func(s *site) { s.setup().dropSlot() }, nil},
 		{"slot of another plugin", func(s *site) {
 			s.setup().dropSlot()

@@ -102,7 +102,7 @@ func TestCheckpointOfAnotherRelayIsRefused(t *testing.T) {
 	t.Parallel()
 	s := newSite(t).setup().insert(1)
 	s.publish(1, 1)
-	s.replace("postgres: {", "postgres: {slot: "+s.name+"_two, publication: "+s.slot()+", ").setup()
+	s.replace("postgres: {", "postgres: {slot: "+s.name+"_two, publication: "+s.slot()+", ").says(0, "created", "setup", "--skip-existing")
 	r := s.run("run")
 	if r.code != 5 || !strings.Contains(r.stderr, "`cdc-relay position reset`") {
 		t.Errorf("run: %s", r)

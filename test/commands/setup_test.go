@@ -87,6 +87,25 @@ func (s *site) as(user, sql string) {
 	}
 }
 
+// setup makes what an administrator's publication lacks, as long as nothing was written. Where rows are there, or were, it makes no slot
+// behind them unless it is told to, whoever has inserted them.
+//
+//follows:provision.unpublished/rows_exist#2 setup
+func TestSetupSkipsNoRows(t *testing.T) {
+	t.Parallel()
+	s := newSite(t).setup()
+	s.dropSlot()
+	s.setup()
+	s.says(2, "--skip-existing and --backfill cannot be combined", "setup", "--skip-existing", "--backfill")
+	s.insert(1).dropSlot()
+	s.says(5, "table public.outbox has rows", "setup")
+	s.sql("DELETE FROM outbox")
+	eventually(t, func() error { // the server counts after the commit
+		return s.pg.Exec(t.Context(), s.name, "SELECT 1 / sum(n_tup_ins) FROM pg_stat_user_tables WHERE relname LIKE '%outbox%'")
+	})
+	s.follows(0, "created", s.says(5, "were deleted", "setup"), "setup --skip-existing")
+}
+
 // The relay's role creates the slot, the owner everything else, and the relay's role may read the table.
 func TestOwnerCreatesTheTable(t *testing.T) {
 	t.Parallel()

@@ -87,7 +87,7 @@ func TestBackfillBehindATakenPosition(t *testing.T) {
 			t.Parallel()
 			for _, r := range besides(t, source.open, cdctest.InRedis, nil) {
 				polled(t, r)
-				_, err := r.Relay.Command(r.Within(time.Minute), "setup")
+				_, err := r.Relay.Command(r.Within(time.Minute), "setup", "--skip-existing")
 				r.Must(err)
 				r.Append("meanwhile", 10)
 				r.Repeated("backfill")

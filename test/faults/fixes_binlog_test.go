@@ -115,7 +115,13 @@ func TestFixesOfPositionsInBinlog(t *testing.T) {
 				t.Helper()
 				f := newFixing(t, db, d)
 				f.step("no table", 2, func() { f.exec("DROP TABLE outbox") }, func(said string) { follow(t, f.Rig, said, "setup") })
-				f.step("first run", 5, func() { f.reset() }, func(said string) { follow(t, f.Rig, said, "setup") })
+				f.step("first run", 5, func() { f.reset() }, func(said string) {
+					out, err := try(t, f.Rig, said, "setup")
+					if err == nil {
+						t.Error("setup has skipped rows")
+					}
+					follow(t, f.Rig, out, "setup --skip-existing")
+				})
 				var saved, out string
 				f.step("position is known", 5, func() {
 					var err error
@@ -160,6 +166,7 @@ func TestFixesOfPositionsInBinlog(t *testing.T) {
 //follows:checkpoint.unusable repair
 //follows:binlog.foreignCheckpoint/foreign_checkpoint position reset, checkpoint, repair, source.mysql.id
 //follows:repair.plan/gap_unknown repair
+//follows:provision.skips/rows_exist repair
 //follows:binlog.beginning/bad_checkpoint position reset
 //follows:binlog.allSkipped/other_history position reset, repair
 func TestFixesThatRepairOnBinlogs(t *testing.T) {
@@ -185,6 +192,7 @@ func TestFixesThatRepairOnBinlogs(t *testing.T) {
 					}
 					f.repaired(said)
 				})
+				f.step("lost checkpoint: setup", 5, func() { f.reset(); f.Append("unsent", 10) }, func(string) { f.repaired(f.refused("setup")) })
 				if d == cdctest.AtLeastOnce {
 					f.checkpoints()
 				}

@@ -93,7 +93,7 @@ func TestFixesOfPositions(t *testing.T) {
 	anotherSlot := func(t *testing.T, r *cdctest.Rig) {
 		t.Helper()
 		renameSlot(t, r)
-		_, err := r.Relay.Command(t.Context(), "setup")
+		_, err := r.Relay.Command(t.Context(), "setup", "--skip-existing")
 		r.Must(err)
 		r.Append("for the new slot", 10)
 	}
@@ -103,19 +103,63 @@ func TestFixesOfPositions(t *testing.T) {
 			t.Helper()
 			r.Append("unsent", 10)
 			r.Must(r.DB.LoseLog(t.Context()))
-			_, err := r.Relay.Command(t.Context(), "setup")
+			_, err := r.Relay.Command(t.Context(), "setup", "--skip-existing")
 			r.Must(err)
 			stored(t, r, `"position":"[^"]*"`, `"position":"`+current(r, postgresOf(r))+`"`)
 			stored(t, r, pattern, with)
 		}
 	}
 	noSlot := func(t *testing.T, r *cdctest.Rig) { t.Helper(); r.Must(r.DB.LoseLog(t.Context())) }
+	// created follows setup where the rows that are there are published, which only the user knows.
+	created := func(t *testing.T, r *cdctest.Rig, said string) {
+		t.Helper()
+		out, err := try(t, r, said, "setup")
+		if err == nil {
+			t.Error("setup has skipped rows")
+		}
+		follow(t, r, out, "setup --skip-existing")
+	}
 	unusable := func(t *testing.T, r *cdctest.Rig) { t.Helper(); stored(t, r, `^.*$`, "garbage") }
 	for name, f := range map[string]fixedBy{
 		//follows:postgres.MissingSlot/slot_missing setup
-		"no slot at the first run":      {keep: cdctest.SlotOnly, wrong: noSlot, code: 5, follow: command("setup")},
-		"no slot, as check says":        {keep: cdctest.SlotOnly, wrong: noSlot, code: 3, follow: command("setup"), asked: "check"},
-		"no slot, as position set says": {keep: cdctest.SlotOnly, wrong: noSlot, code: 5, follow: command("setup"), asked: "position set 0/1"},
+		"no slot at the first run":      {keep: cdctest.SlotOnly, wrong: noSlot, code: 5, follow: created},
+		"no slot, as check says":        {keep: cdctest.SlotOnly, wrong: noSlot, code: 3, follow: created, asked: "check"},
+		"no slot, as position set says": {keep: cdctest.SlotOnly, wrong: noSlot, code: 5, follow: created, asked: "position set 0/1"},
+		// A slot that is gone, or has another name in the configuration, is not made again behind rows that nobody has published.
+		//follows:provision.skips/rows_exist setup, repair
+		"setup beside unpublished rows": {
+			keep:  cdctest.SlotOnly,
+			wrong: func(t *testing.T, r *cdctest.Rig) { t.Helper(); noSlot(t, r); r.Append("unsent", 10) },
+			code:  5, follow: since, asked: "setup",
+		},
+		//follows:postgres.others slot
+		"setup with another slot beside unpublished rows": {
+			keep:  cdctest.SlotOnly,
+			wrong: func(t *testing.T, r *cdctest.Rig) { t.Helper(); r.Append("unsent", 10); renameSlot(t, r) },
+			code:  5,
+			follow: func(t *testing.T, r *cdctest.Rig, said string) {
+				t.Helper()
+				since(t, r, said)
+				out, err := r.Relay.Command(t.Context(), "check")
+				r.Must(err)
+				sql, err := cdctest.Printed(out, "SELECT pg_drop_replication_slot('"+r.DB.Name()+"')")
+				r.Must(err)
+				r.Must(postgresOf(r).Exec(t.Context(), sql))
+			},
+			asked: "setup",
+		},
+		//follows:postgres.skipped repair
+		"unpublished rows before a slot that nobody has read": {
+			keep: cdctest.SlotOnly,
+			wrong: func(t *testing.T, r *cdctest.Rig) {
+				t.Helper()
+				r.Append("unsent", 10)
+				noSlot(t, r)
+				_, err := r.Relay.Command(t.Context(), "setup", "--skip-existing")
+				r.Must(err)
+			},
+			follow: since, asked: "check",
+		},
 		//follows:postgres.slot slot
 		"slot that was left": {
 			wrong: func(t *testing.T, r *cdctest.Rig) {

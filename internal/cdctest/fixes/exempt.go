@@ -37,7 +37,6 @@ func exemptions() []exemption {
 		{"checkpoint.refuse/fenced", "position reset", "names what was done while the relay ran"},
 		{"checkpoint.refuse/fenced", "teardown", "names what was done while the relay ran"},
 		{"position.Foreign", "kafka.position_topic", "nothing was changed; the same setting is followed as position.foreignPosition"},
-		{"provision.unpublished/position_unknown", "run --start-from", "publishes only what is committed from then on, as it says, where no relay has published before"},
 		{"repair.plan/position_intact", "repair", "the position is intact; TestFixesOfPublications runs the same command so"},
 		{"wal.Finish", "slot", property},
 		{"postgres.failover", "slot", property},
