@@ -119,6 +119,9 @@ func (r SlotRow) Usable(name, database string) error {
 			why = "wal_removed: it fell behind max_slot_wal_keep_size"
 		}
 		return lostSlot(name, why)
+	case r.ConfirmedFlushLSN == "":
+		return cdc.Fixable("wait for the end of these transactions, or end them; `SELECT pid, xact_start FROM pg_stat_activity WHERE backend_xid IS NOT NULL` names them",
+			"replication slot %q has no position yet: PID %d makes it, and waits for transactions that were open before", name, r.ActivePID)
 	}
 	return nil
 }

@@ -239,25 +239,67 @@ func (d *Database) Patient(ctx context.Context) error {
 	return d.Exec(ctx, "set statement_timeout", fmt.Sprintf("SET statement_timeout = %d", ExecTimeout.Milliseconds()))
 }
 
-// Oldest names the transaction that has run for longest, which a new slot waits for; "" if none is known.
-func (d *Database) Oldest(ctx context.Context) string {
-	var pid int
-	var since time.Time
-	err := d.Conn.QueryRow(ctx, `SELECT pid, xact_start FROM pg_stat_activity
-		WHERE backend_xid IS NOT NULL AND pid <> pg_backend_pid() ORDER BY xact_start LIMIT 1`).Scan(&pid, &since)
-	if err != nil {
-		return ""
-	}
-	return fmt.Sprintf(" (the transaction of PID %d has been open since %s, and a new slot waits for it)", pid, since.UTC().Format(time.RFC3339))
+// Open names the transactions that a new slot waits for if it is made now, the oldest first; "" if none is known.
+func (d *Database) Open(ctx context.Context) (who string) {
+	_ = d.Conn.QueryRow(ctx, `SELECT COALESCE(string_agg(who, ', '), '') FROM (
+		SELECT 'PID ' || pid || COALESCE(to_char(xact_start, '" (open since "YYYY-MM-DD"T"HH24:MI:SS"Z)"'), '') AS who, xact_start AS since
+		FROM pg_stat_activity WHERE backend_xid IS NOT NULL AND pid <> pg_backend_pid()
+		UNION ALL SELECT 'the prepared transaction ' || quote_literal(gid), prepared FROM pg_prepared_xacts ORDER BY since LIMIT 5) AS open`).Scan(&who)
+	return who
 }
 
-// CreateSlot runs the statement that makes the slot.
-func (d *Database) CreateSlot(ctx context.Context, slot, statement string) error {
-	err := d.Exec(ctx, fmt.Sprintf("create slot %q", slot), statement)
-	if cdc.ReasonOf(err) != noPrivilege {
-		return err
+// Oldest is [Database.Open] behind what took too long.
+func (d *Database) Oldest(ctx context.Context) string {
+	if who := d.Open(ctx); who != "" {
+		return " (a new slot waits for the transactions that were open before: " + who + ")"
 	}
-	return fmt.Errorf("create slot %q: %w", slot, mayNotReplicate(d.Server.Role, "it lacks REPLICATION"))
+	return ""
+}
+
+// waitsSilently is for how long a new slot may wait for other transactions before somebody is told for which.
+const waitsSilently = 3 * time.Second
+
+// CreateSlot runs the statement that makes the slot. While PostgreSQL waits for other transactions, waits is called once with their names.
+// When ctx ends, so does the statement, which leaves no slot then: the server would not notice that its client is gone, and make it later.
+func (d *Database) CreateSlot(ctx context.Context, slot, statement string, waits func(who string)) error {
+	done := make(chan error, 1)
+	go func() {
+		done <- d.Exec(context.WithoutCancel(ctx), fmt.Sprintf("create slot %q", slot), statement)
+	}()
+	err := d.awaitSlot(ctx, done, waits)
+	switch {
+	case ctx.Err() != nil && err != nil:
+		return fmt.Errorf("create slot %q: %w", slot, ctx.Err())
+	case cdc.ReasonOf(err) == noPrivilege:
+		return fmt.Errorf("create slot %q: %w", slot, mayNotReplicate(d.Server.Role, "it lacks REPLICATION"))
+	}
+	return err
+}
+
+func (d *Database) awaitSlot(ctx context.Context, done <-chan error, waits func(who string)) error {
+	told, interrupted := time.After(waitsSilently), ctx.Done()
+	var again <-chan time.Time
+	for {
+		select {
+		case err := <-done:
+			return err
+		case <-told:
+			if conn, err := pgx.ConnectConfig(ctx, d.Conn.Config()); err == nil {
+				other := Database{Conn: conn}
+				waits(other.Open(ctx))
+				other.Close(ctx)
+			}
+			continue
+		case <-interrupted:
+			interrupted = nil
+		case <-again:
+		}
+		// A request that arrives before the statement does nothing.
+		cancelling, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+		_ = d.Conn.PgConn().CancelRequest(cancelling)
+		cancel()
+		again = time.After(time.Second)
+	}
 }
 
 // DropSlot drops a slot, if it is there.

@@ -1,6 +1,7 @@
 package provision
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -186,7 +187,7 @@ func (s *postgresSetup) feasible(before postgres.Survey) error {
 	if stop, ok := errors.AsType[*cdc.StopError](before.Problem); ok && stop.Reason == postgres.UnfitTable {
 		return before.Problem
 	}
-	if before.Slot != nil && before.Slot.Problem != nil {
+	if before.Slot != nil && before.Slot.Problem != nil && before.Slot.Confirmed != "" { // otherwise it is being made
 		return before.Slot.Problem
 	}
 	if before.Slot != nil && !before.Publication {
@@ -249,24 +250,19 @@ func (s *postgresSetup) noneUnfinished(ctx context.Context, db *postgres.Databas
 
 // makeSlot creates the slot, after the publication is committed.
 func (s *postgresSetup) makeSlot(ctx context.Context, db *postgres.Database, ownerDSN source.ConnString, before postgres.Survey) error {
-	if before.Slot != nil {
-		s.Printf("slot %s: exists, position %s\n", s.WAL.Slot, before.Slot.Confirmed)
+	slot := before.Slot
+	if slot != nil && slot.Confirmed != "" {
+		s.Printf("slot %s: exists, position %s\n", s.WAL.Slot, slot.Confirmed)
 		return nil
 	}
-	if s.Where != "" {
+	if s.Where != "" && slot == nil {
 		return nil
 	}
-	if err := s.noneUnfinished(ctx, db); err != nil {
-		return err
-	}
-	if err := s.unpublished(ctx, ownerDSN, before.Publication); err != nil {
-		return err
-	}
-	if err := db.Patient(ctx); err != nil {
-		return err
-	}
-	statement := outbox.PostgresSlot(s.WAL.Slot, s.failover(db.Server.Version))
-	if err := db.CreateSlot(ctx, s.WAL.Slot, statement.SQL); err != nil {
+	if slot != nil {
+		if err := s.awaitSlot(ctx, db, slot.ActivePID); err != nil {
+			return err
+		}
+	} else if err := s.createSlot(ctx, db, ownerDSN, before.Publication); err != nil {
 		return err
 	}
 	// A slot begins behind the transactions that it waited for, and behind all that was committed meanwhile.
@@ -279,6 +275,50 @@ func (s *postgresSetup) makeSlot(ctx context.Context, db *postgres.Database, own
 	}
 	s.Printf("slot %s: created at %s; PostgreSQL keeps WAL from now on until the relay has read it\n", s.WAL.Slot, slot.Confirmed)
 	return nil
+}
+
+func (s *postgresSetup) createSlot(ctx context.Context, db *postgres.Database, ownerDSN source.ConnString, used bool) error {
+	if err := s.noneUnfinished(ctx, db); err != nil {
+		return err
+	}
+	if err := s.unpublished(ctx, ownerDSN, used); err != nil {
+		return err
+	}
+	if err := errors.Join(db.Patient(ctx), db.Exec(ctx, "set lock_timeout", "SET lock_timeout = 0")); err != nil { // it waits for transactions by their locks
+		return err
+	}
+	statement := outbox.PostgresSlot(s.WAL.Slot, s.failover(db.Server.Version))
+	return db.CreateSlot(ctx, s.WAL.Slot, statement.SQL, s.waits)
+}
+
+func (s *postgresSetup) waits(who string) {
+	s.Printf("slot %s: PostgreSQL waits for transactions that were open before: %s\n", s.WAL.Slot, who)
+}
+
+// awaitSlot waits until a slot that another process of the server makes has a position, and that process no longer holds it. It is that of
+// a setup that was killed, or that runs.
+func (s *postgresSetup) awaitSlot(ctx context.Context, db *postgres.Database, maker int) error {
+	waiting, cancel := context.WithTimeout(ctx, postgres.ExecTimeout)
+	defer cancel()
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	s.waits(db.Open(ctx))
+	for {
+		slot, err := db.Slot(ctx, s.WAL.Slot)
+		switch {
+		case err != nil:
+			return err
+		case slot == nil:
+			return cdc.Fixable("run the same command again", "the process that made slot %q was ended, and the slot is gone", s.WAL.Slot)
+		case slot.Confirmed != "" && slot.ActivePID != maker:
+			return slot.Problem
+		}
+		select {
+		case <-tick.C:
+		case <-waiting.Done():
+			return cmp.Or(ctx.Err(), slot.Problem, context.Cause(waiting))
+		}
+	}
 }
 
 // unpublished is [SetupOptions.skips]. used is whether a relay may have read the publication: rows that were deleted count then, too, as far

@@ -1,13 +1,18 @@
 package commands
 
 import (
+	"bufio"
+	"context"
+	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/cdc-relay/cdc-relay/internal/testenv"
@@ -104,6 +109,98 @@ func TestSetupSkipsNoRows(t *testing.T) {
 		return s.pg.Exec(t.Context(), s.name, "SELECT 1 / sum(n_tup_ins) FROM pg_stat_user_tables WHERE relname LIKE '%outbox%'")
 	})
 	s.follows(0, "created", s.says(5, "were deleted", "setup"), "setup --skip-existing")
+}
+
+// While another transaction is open a new slot waits for it: setup says so, and leaves nothing behind when it is interrupted. A slot that is
+// being made all the same is no slot yet, for check, run and setup. What is committed before it has a position is not skipped.
+func TestSetupWaitsForTransactions(t *testing.T) {
+	t.Parallel()
+	s := newSiteOn(t, testenv.Postgres(t, testenv.PostgresOptions{})).setup() // no other test waits for the transaction
+	s.dropSlot()
+	open := s.connect()
+	defer func() { _ = open.Close(context.Background()) }()
+	query := func(sql string) string {
+		var out string
+		if err := open.QueryRow(t.Context(), sql).Scan(&out); err != nil {
+			t.Fatalf("%s: %v", sql, err)
+		}
+		return out
+	}
+	if _, err := open.Exec(t.Context(), "BEGIN"); err != nil {
+		t.Fatal(err)
+	}
+	pid := query("SELECT pg_backend_pid() || left(pg_current_xact_id()::text, 0)")
+	setup, _ := s.waitingSetup("PID " + pid)
+	if err := setup.Process.Signal(syscall.SIGINT); err != nil {
+		t.Fatal(err)
+	}
+	if err := setup.Wait(); err == nil {
+		t.Error("setup was not interrupted")
+	}
+	if slots := query("SELECT count(*)::text FROM pg_replication_slots"); slots != "0" {
+		t.Errorf("%s slots are left", slots)
+	}
+
+	left := s.connect() // as a setup that was killed leaves it
+	made := make(chan error, 1)
+	go func() {
+		_, err := left.Exec(context.Background(), "SELECT pg_create_logical_replication_slot('"+s.slot()+"', 'pgoutput')")
+		made <- errors.Join(err, left.Close(context.Background()))
+	}()
+	eventually(t, func() error {
+		if query("SELECT count(*)::text FROM pg_replication_slots") == "0" {
+			return errors.New("no slot yet")
+		}
+		return nil
+	})
+	s.says(3, "has no position yet", "check")
+	setup, lines := s.waitingSetup("PID " + pid)
+	s.insert(1)
+	if _, err := open.Exec(t.Context(), "COMMIT"); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-made; err != nil {
+		t.Error(err)
+	}
+	for lines.Scan() { // to its end
+	}
+	if err := setup.Wait(); err == nil || setup.ProcessState.ExitCode() != 5 {
+		t.Errorf("setup: %v", err)
+	}
+	s.says(5, "has rows", "setup")
+	s.says(0, "created", "setup", "--skip-existing")
+}
+
+// connect returns a connection of a superuser.
+func (s *site) connect() *pgx.Conn {
+	s.t.Helper()
+	conn, err := pgx.Connect(s.t.Context(), s.pg.DSN(s.name, ""))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return conn
+}
+
+// waitingSetup starts setup and reads what it prints until that names what it waits for.
+func (s *site) waitingSetup(who string) (*exec.Cmd, *bufio.Scanner) {
+	s.t.Helper()
+	cmd := s.command("setup")
+	out, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() { _ = cmd.Process.Kill() })
+	lines := bufio.NewScanner(out)
+	for lines.Scan() {
+		if strings.Contains(lines.Text(), who) {
+			return cmd, lines
+		}
+	}
+	s.t.Fatalf("setup ended without a word of %s", who)
+	return nil, nil
 }
 
 // The relay's role creates the slot, the owner everything else, and the relay's role may read the table.

@@ -316,7 +316,7 @@ func TestRepairAfterAKilledOne(t *testing.T) {
 	open.awaitWaiter(r, db)
 	r.Kill()
 	r.Must(r.Relay.StartCommand(t.Context(), "repair"))
-	r.Must(r.Relay.AwaitLog(r.Within(time.Minute), "and a new slot waits for it"))
+	r.Must(r.Relay.AwaitLog(r.Within(time.Minute), "a new slot waits for the transactions"))
 	open.end(r)
 	r.AwaitExit(time.Minute, 0)
 	r.Start()

@@ -9,6 +9,7 @@ import (
 // Packages of tests.
 const (
 	faults     = "./test/faults"
+	commands   = "./test/commands"
 	wal        = "./test/wal"
 	binlog     = "./test/binlog"
 	checkpoint = "./internal/checkpoint"
@@ -350,6 +351,16 @@ func repairMutants() []mutant {
 			"save the new position before the rows are published", "internal/repair/source.go",
 			[]edit{{"return s.Claimed(s.ground.Stored.Progress)\n}", "return s.Claimed(s.ground.Next)\n}"}},
 			caughtBy{faults, "^TestRepairKilled$", postgres},
+		},
+		{
+			"skip rows that are there when a slot is made", "internal/provision/setup.go",
+			[]edit{{"		if rows {\n", "		if rows && begins == \"\" {\n"}},
+			caughtBy{commands, "^TestSetupSkipsNoRows$", ""},
+		},
+		{
+			"skip rows that are committed while a slot is made", "internal/provision/setup_postgres.go",
+			[]edit{{"if err := s.unpublished(ctx, ownerDSN, false); err != nil {", "if err := error(nil); err != nil {"}},
+			caughtBy{commands, "^TestSetupWaitsForTransactions$", ""},
 		},
 		{
 			"drop rows that a dead letter needs", "internal/stubs/stubs.go",
