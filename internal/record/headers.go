@@ -57,7 +57,10 @@ func (h *headers) appendMembers(dst []cdc.Header, row *outbox.Row) ([]cdc.Header
 		if !keep {
 			continue
 		}
-		if key == nil {
+		switch {
+		case key == nil && len(member.Key) == 0:
+			return dst, outbox.Bad(&h.members, "has a member whose name is empty, which no header may have")
+		case key == nil:
 			return dst, outbox.Bad(&h.members, fmt.Sprintf("sets the header %.100q, which is the relay's own", member.Key))
 		}
 		dst[kept] = cdc.Header{Key: key, Value: member.Value}

@@ -26,6 +26,8 @@ type attempt struct {
 	sourceStopped  atomic.Bool   // by tail: the source hands on nothing more
 	sinkFailed     atomic.Bool   // by acknowledge: the sink returned its final error, and nothing more becomes durable
 
+	standstill standstill
+
 	cut   chan struct{} // capacity 1: everything sent is acknowledged, and the sink waits for the commit of exactly-once delivery
 	fatal chan error    // capacity 1: the first error that ends the attempt
 }

@@ -90,10 +90,15 @@ func (h *health) origin(from cdc.Position) {
 	h.status.From = from
 }
 
-func (h *health) connected(on bool) {
+// connected notes whether the source is being read, and reports whether that is new.
+func (h *health) connected(on bool) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if h.connKnown && h.status.Connected == on {
+		return false
+	}
 	h.status.Connected, h.connAt, h.connKnown = on, time.Now(), true
+	return true
 }
 
 func (h *health) stall(on bool) {
@@ -118,7 +123,7 @@ func (r *Relay) Status() Status {
 	st.Acked = a.keeper.acked(w.acked)
 	st.InFlightEvents, st.InFlightBytes = w.events, w.bytes
 	if !w.oldestCommit.IsZero() {
-		st.Lag = time.Since(w.oldestCommit)
+		st.Lag = max(time.Since(w.oldestCommit), time.Since(w.oldestOffered)) // the database's clock may be ahead
 	}
 	if source, ok := r.Source.(Lagging); ok {
 		st.Lag = max(st.Lag, source.Lag())
@@ -178,10 +183,11 @@ const (
 // stallAfter is how long a batch may stay in flight before the relay reports itself stalled.
 const stallAfter = time.Minute
 
-// watch reports a stalled pipeline: batches are in flight and the oldest is not acknowledged.
+// watch reports a stalled pipeline: batches are in flight and the oldest is not acknowledged. It also notices the end of a standstill.
 func (a *attempt) watch(ctx context.Context) {
 	var warned time.Time
 	for sleep(ctx, time.Second) == nil {
+		a.progresses()
 		st := a.window.state()
 		age := time.Since(st.oldestOffered)
 		stalled := !st.oldestOffered.IsZero() && age > stallAfter

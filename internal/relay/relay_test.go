@@ -45,6 +45,20 @@ func TestLagOfTheSource(t *testing.T) {
 	})
 }
 
+// A database whose clock is ahead makes no lag negative: an event that waits has waited for as long as it is here.
+func TestLagOfAClockThatIsAhead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRelay(&fakes{}, options())
+		b := batchOf(1, 1, 1)
+		b.Txs[0].Time = time.Now().Add(time.Hour).UnixMicro()
+		r.current.Load().window.Offer(b)
+		<-time.After(time.Minute)
+		if st := r.Status(); st.Lag != time.Minute {
+			t.Errorf("lag %s", st.Lag)
+		}
+	})
+}
+
 // The checkpoint is claimed with a newer generation before anything is published. It is newer also than that of a leader
 // that is frozen and unknown, because the store has lost its checkpoint.
 func TestClaimStartsANewGeneration(t *testing.T) {
@@ -177,6 +191,65 @@ func TestReconnect(t *testing.T) {
 			t.Errorf("%d attempts, confirmed %d", f.runs, f.confirmed)
 		}
 	})
+}
+
+// The same error again and again, without progress, is a problem that no accepted start ends. Progress ends it, and so does a connection
+// that holds, unless the error names what the source cannot get past.
+func TestStandstill(t *testing.T) {
+	refused := errors.New("out of memory")
+	named := &cdc.FixableError{Cause: refused, Fix: "go past it"}
+	for name, tt := range map[string]struct {
+		err     error
+		lasts   time.Duration // each stream, and the last one without end
+		batches int           // in the last stream
+		other   bool          // each error is another one
+		stands  bool          // after three
+		ends    bool          // within the last stream
+	}{
+		"at once":           {err: refused, stands: true, ends: true},
+		"named":             {err: named, stands: true},
+		"named, slowly":     {err: named, lasts: 2 * time.Minute, stands: true},
+		"named, progresses": {err: named, stands: true, batches: 1, ends: true},
+		"seldom":            {err: refused, lasts: 2 * time.Minute, ends: true},
+		"others":            {err: refused, other: true, ends: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f, last := &fakes{}, make(chan struct{})
+				f.run = func(attempt int) error {
+					if attempt > standstillAfter {
+						last <- struct{}{}
+						<-time.After(2 * time.Minute)
+						f.batches = tt.batches
+						return nil
+					}
+					<-time.After(tt.lasts)
+					if tt.other {
+						return fmt.Errorf("%d: %w", attempt, tt.err)
+					}
+					return tt.err
+				}
+				r := newRelay(f, options())
+				ctx, cancel := context.WithCancel(t.Context())
+				done := make(chan error)
+				go func() { done <- r.Run(ctx) }()
+				<-last
+				synctest.Wait()
+				<-time.After(2 * unreadyAfter)
+				if st := r.Status(); st.Connected == tt.stands || (len(st.Problems) > 0) != tt.stands || (r.Ready() != nil) != tt.stands || (st.Lag >= unreadyAfter) != tt.stands {
+					t.Errorf("after %d errors: %+v, ready: %v", standstillAfter, st, r.Ready())
+				}
+				<-time.After(4 * time.Minute)
+				if st := r.Status(); st.Connected != tt.ends || (len(st.Problems) == 0) != tt.ends || (r.Ready() == nil) != tt.ends {
+					t.Errorf("at last: %+v, ready: %v", st, r.Ready())
+				}
+				cancel()
+				if err := <-done; err != nil {
+					t.Error(err)
+				}
+			})
+		})
+	}
 }
 
 // loads notes the position that Acquire finds at each attempt; "" where it finds no checkpoint.

@@ -32,8 +32,8 @@ const (
 	startInterval = 5 * time.Second
 )
 
-// await retries a step of the start: for up to StartupTimeout while a server is away, and without limit while another
-// relay leads. It returns at once on an error that waiting cannot fix.
+// await retries a step of the start: for up to StartupTimeout while a server is away, and without limit once another
+// relay has led. It returns at once on an error that waiting cannot fix.
 func (a *attempt) await(ctx context.Context, step func(context.Context) error) error {
 	away := a.newOutage()
 	for {
@@ -51,6 +51,7 @@ func (a *attempt) await(ctx context.Context, step func(context.Context) error) e
 		if errors.Is(err, cdc.ErrStandby) {
 			a.standBy(err)
 			away = a.newOutage()
+			away.standby = true
 		} else if pause, err = away.next(err); err != nil {
 			return err
 		}
@@ -80,6 +81,7 @@ type outage struct {
 	attempt *attempt
 	retry   *pauses
 	since   time.Time
+	standby bool          // it has stood by, and goes on
 	logged  time.Duration // how long it had lasted when it was logged last
 }
 
@@ -92,13 +94,15 @@ func (a *attempt) newOutage() *outage {
 // next returns the pause before the next attempt, or the error that ends the start. It logs err at growing intervals.
 func (o *outage) next(err error) (time.Duration, error) {
 	pause, timeout, lasted := o.retry.next(), o.attempt.opts.StartupTimeout, time.Since(o.since)
-	if o.attempt.again {
+	if o.attempt.again || o.standby { // the leader waits for as long
 		timeout = 0
 	}
 	if timeout > 0 && lasted+pause > timeout {
 		return 0, cdc.Stop(cdc.ClassRuntime, "startup_timeout", fmt.Errorf("gave up waiting after %s (startup_timeout): %w", timeout, err), "")
 	}
-	o.attempt.health.set(StateStarting, err)
+	if !o.standby {
+		o.attempt.health.set(StateStarting, err)
+	}
 	o.attempt.opts.Problems.Report(startReporter, cdc.Problem{With: cdc.DependencyOf(err), Err: err})
 	if o.logged == 0 || lasted >= 2*o.logged {
 		o.logged = max(lasted, startInterval)

@@ -67,6 +67,31 @@ func TestStartWaits(t *testing.T) {
 	}
 }
 
+// A standby waits for the database for as long as the leader does, and stays one.
+func TestStandbyWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, began := &fakes{batches: 1}, time.Now()
+		f.acquire = func(attempt int) error {
+			if attempt == 1 {
+				return cdc.ErrStandby
+			}
+			return away(began.Add(time.Hour))
+		}
+		r := newRelay(f, options())
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Hour)
+		defer cancel()
+		done := make(chan error)
+		go func() { done <- r.Run(ctx) }()
+		<-time.After(50 * time.Minute)
+		if st := r.Status(); st.State != StateStandby || len(st.Problems) != 1 || r.Ready() != nil {
+			t.Errorf("%+v, ready: %v", st, r.Ready())
+		}
+		if err := <-done; err != nil || f.confirmed != 1 || f.attempts > 1000 {
+			t.Errorf("confirmed %d after %d attempts: %v", f.confirmed, f.attempts, err)
+		}
+	})
+}
+
 // While a start waits, the status has the reason, and it is logged at growing intervals, not at each attempt.
 func TestStartReportsWhatItWaitsFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -14,15 +14,14 @@ import (
 func (a *attempt) tail(ctx context.Context) {
 	retry := a.pauses()
 	for {
-		started := time.Now()
-		a.health.connected(true)
+		a.reads()
 		err := a.Source.Run(ctx, a.window)
-		a.health.connected(false)
+		lasted := a.failed(err)
 		if ctx.Err() != nil || a.sourceStops(err) {
 			return
 		}
-		a.interrupted(err)
-		if time.Since(started) > a.opts.RetryMax || errors.Is(err, cdc.ErrHungUp) {
+		a.interrupted(a.behind(err))
+		if lasted > a.opts.RetryMax || errors.Is(err, cdc.ErrHungUp) {
 			retry.Reset()
 		}
 		if !a.reacquire(ctx, retry) {
@@ -63,7 +62,6 @@ func (a *attempt) reacquire(ctx context.Context, retry *pauses) bool {
 		id, _, err := a.Source.Acquire(ctx, a.lastCheckpoint)
 		if err == nil {
 			a.source.Store(&id)
-			a.opts.Problems.Report(streamReporter)
 			return ctx.Err() == nil
 		}
 		if !errors.Is(err, cdc.ErrStandby) {

@@ -58,7 +58,7 @@ func TestMalformedRows(t *testing.T) {
 		},
 		{name: "reserved header", row: order().with("headers", `{"a": "b", "Ce_Id": "secret"}`), says: `column headers sets the header "Ce_Id", which is the relay's own`},
 		{name: "reserved content-type", row: order().with("headers", `{"Content-Type": "secret"}`), says: `sets the header "Content-Type"`},
-		{name: "header without a name", row: order().with("headers", `{"": "secret"}`), says: `sets the header ""`},
+		{name: "header without a name", row: order().with("headers", `{"": "secret"}`), says: `has a member whose name is empty`},
 		{name: "reserved, escaped", row: order().with("headers", `{"\u0063e_x": "secret"}`), says: `sets the header "ce_x"`},
 		{
 			name: "headers of damaged MySQL JSON", row: order().with("headers", "\x00\x01\x00secret"),

@@ -100,7 +100,7 @@ func (s *Batches) Read(p Page, read func(piece Page, keep func(*cdc.Batch) error
 				return nil
 			})
 			switch {
-			case errors.Is(err, errLarge):
+			case errors.Is(err, errLarge), errors.Is(err, ErrUnreadable) && len(p.Keys) > 1:
 				p.Keys, again = p.Keys[:len(p.Keys)/2], true
 			case errors.Is(err, ErrAgain):
 				again = true

@@ -67,3 +67,11 @@ var ErrGone = errors.New("a table was dropped or renamed while it was read")
 func Gone(table, said string) error {
 	return cdc.Fixable("run the command again", "%w: %s, or what retention has taken out of it (%s)", ErrGone, table, said)
 }
+
+// ErrUnreadable says that the server cannot send a row.
+var ErrUnreadable = errors.New("a row cannot be read")
+
+// Unreadable is such an error.
+func Unreadable(table, id, said string) error {
+	return cdc.Fixable("correct the row (UPDATE), or delete it", "%w: %s of table %s (%s)", ErrUnreadable, id, table, said)
+}

@@ -91,11 +91,44 @@ func (ss *session) otherFrame(kind byte, body []byte) error {
 		if err := msg.Decode(body); err != nil {
 			return fmt.Errorf("replication stream: %w", err)
 		}
-		return postgres.ReplicationError(pgconn.ErrorResponseToPgError(&msg), ss.src.opts.Slot)
+		return ss.unsent(postgres.ReplicationError(pgconn.ErrorResponseToPgError(&msg), ss.src.opts.Slot))
 	case 'c', 'C', 'Z':
 		return fmt.Errorf("%w: it ended the stream", postgres.ErrStopping)
 	}
 	return fmt.Errorf("replication stream: message of unknown kind %q", kind)
+}
+
+// unsent is the transaction that the server did not send to its end, and how often in a row, with how many batches handed on.
+type unsent struct {
+	commit lsn
+	xid    uint32
+	handed uint64
+	times  int
+}
+
+// unsentAfter is how many times in a row the server fails within the same transaction until the fix goes past that: other errors pass.
+const unsentAfter = 3
+
+// unsent adds the transaction that the server could not send to its error.
+func (ss *session) unsent(err error) error {
+	tx, was := &ss.tx, &ss.src.unsent
+	if _, stops := errors.AsType[*cdc.StopError](err); stops || !tx.open || errors.Is(err, postgres.ErrStopping) {
+		return err
+	}
+	now := unsent{tx.commit, tx.xid, ss.src.handed.Load(), was.times}
+	if now != *was {
+		now.times = 0
+	}
+	now.times++
+	*was = now
+	committed := time.UnixMicro(tx.micros).UTC().Format(time.RFC3339)
+	err = fmt.Errorf("transaction %d, committed at %s, %s: %w", tx.xid, committed, tx.commit, err)
+	if now.times < unsentAfter {
+		return err
+	}
+	// The server skips transactions whose commit begins before the position, so the byte behind that is past this one, and past no other.
+	return cdc.Fixable(fmt.Sprintf("correct or delete the row in the table, stop the relay, go past the transaction with `cdc-relay position set %s --yes`, then publish its other rows with `cdc-relay repair --since %s`",
+		tx.commit+1, committed), "%w", err)
 }
 
 func (ss *session) message(ctx context.Context, m []byte, off int) error {

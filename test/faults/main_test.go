@@ -239,9 +239,9 @@ func openPostgres(tb testing.TB) cdctest.Database {
 	return newPostgres(tb)
 }
 
-func newPostgres(tb testing.TB) *cdctest.Postgres {
+func newPostgres(tb testing.TB, options ...string) *cdctest.Postgres {
 	tb.Helper()
-	p, err := cdctest.NewPostgres(tb.Context(), shared.postgres, databaseName(tb))
+	p, err := cdctest.NewPostgres(tb.Context(), shared.postgres, databaseName(tb), options...)
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -117,6 +117,46 @@ func TestProblemsArePresentOnes(t *testing.T) {
 	}
 }
 
+// A row that PostgreSQL cannot send, because its text is not valid, holds up what is behind it: that is a problem although each start is
+// accepted, and the fix, followed as it is printed, goes past the row and publishes everything else. A row that is still there when the
+// table is read is named.
+//
+//covers:postgres 26 events both
+//follows:wal.unsent position set, repair
+func TestRowThatPostgreSQLCannotSend(t *testing.T) {
+	for checkpoint, delivery := range map[cdctest.Checkpoint]cdctest.Delivery{cdctest.SlotOnly: cdctest.AtLeastOnce, cdctest.InRedis: cdctest.ExactlyOnce} {
+		t.Run(string(checkpoint), func(t *testing.T) {
+			t.Parallel()
+			db := newPostgres(t, "TEMPLATE template0 LC_COLLATE 'C' LC_CTYPE 'C' ENCODING 'SQL_ASCII'")
+			r := newRig(t, db, checkpoint, func(o *cdctest.RigOptions) { o.Delivery = delivery })
+			r.Must(db.Exec(t.Context(), `CREATE FUNCTION garble() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+				IF position('garbled:2:'::bytea IN NEW.payload) = 1 THEN NEW.event_type = E'caf\xe9'; END IF; RETURN NEW; END $$`))
+			r.Must(db.Exec(t.Context(), "CREATE TRIGGER garble BEFORE INSERT ON outbox FOR EACH ROW EXECUTE FUNCTION garble()"))
+			r.Start()
+			r.AwaitEvents(r.Append("before", 10))
+			garbled := r.Append("garbled", 3)[1].ID.String()
+			r.Append("behind", 10)
+			said := ""
+			r.Await("/readyz to name the transaction", func(ctx context.Context) (bool, error) {
+				_, err := r.Relay.Get(ctx, "/readyz")
+				said = fmt.Sprint(err)
+				return strings.Contains(said, "no progress behind the position") && strings.Contains(said, "cdc-relay position set"), nil
+			})
+			t.Log(said)
+			sigterm(r)
+			follow(t, r, said, "position set")
+			if out, err := try(t, r, said, "repair"); err == nil || !strings.Contains(out, garbled) {
+				t.Errorf("%v: %s", err, out)
+			}
+			r.Must(db.Exec(t.Context(), "UPDATE outbox SET event_type = 'cafe' WHERE event_id = $1", garbled))
+			follow(t, r, said, "repair")
+			r.Start()
+			r.Append("later", 10)
+			r.Verify()
+		})
+	}
+}
+
 // shown is what the page shows.
 type shown struct {
 	State    string

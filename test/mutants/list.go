@@ -47,6 +47,16 @@ func positionMutants() []mutant {
 			caughtBy{relay, "^TestEverythingIsSavedAndConfirmed$", ""},
 		},
 		{
+			"a start that is accepted ends a standstill", "internal/relay/standstill.go",
+			[]edit{{"	a.standstill.since = time.Now()\n", "	a.standstill.since, a.standstill.times = time.Now(), 0\n"}},
+			caughtBy{relay, "^TestStandstill$", ""},
+		},
+		{
+			"go past a transaction that cannot be sent with the position of its commit", "internal/wal/stream.go",
+			[]edit{{"		tx.commit+1, committed)", "		tx.commit, committed)"}},
+			caughtBy{faults, "^TestRowThatPostgreSQLCannotSend$", postgres},
+		},
+		{
 			"publish before the sink is open", "internal/relay/at_least_once.go",
 			[]edit{{"if err := k.Sink.Open(ctx, current, replaced...); err != nil {", "if err := ctx.Err(); err != nil && replaced == nil {"}},
 			caughtBy{relay, "^TestEverythingIsSavedAndConfirmed$", ""},

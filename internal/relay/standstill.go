@@ -1,0 +1,80 @@
+package relay
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+)
+
+// standstillAfter is how many times in a row the stream ends with the same error and without progress until that is a problem which a
+// start that is accepted does not end: the server fails at the same transaction each time.
+const standstillAfter = 3
+
+// standstill counts the failures of the stream since the last progress.
+type standstill struct {
+	mu    sync.Mutex
+	since time.Time // the source has been read since then; zero: it is not read
+	said  string
+	last  uint64 // the window's last batch
+	times int
+	// located says that the error names what the source cannot get past: then it is no progress if the stream lasts longer than RetryMax.
+	located bool
+}
+
+// reads notes that the source is read from now on.
+func (a *attempt) reads() {
+	a.standstill.mu.Lock()
+	a.standstill.since = time.Now()
+	a.standstill.mu.Unlock()
+	a.progresses()
+}
+
+// progresses ends the problem of the stream, while the source is read, unless the stream stands still.
+func (a *attempt) progresses() {
+	s := &a.standstill
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.since.IsZero() {
+		return
+	}
+	if a.window.last() != s.last || time.Since(s.since) > a.opts.RetryMax && !s.located {
+		s.times = 0
+	}
+	if s.times < standstillAfter && a.health.connected(true) {
+		a.opts.Problems.Report(streamReporter)
+	}
+}
+
+// failed notes that the source is not read any more, and returns how long it was.
+func (a *attempt) failed(err error) time.Duration {
+	s := &a.standstill
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	lasted := time.Since(s.since)
+	s.since = time.Time{}
+	a.health.connected(false)
+	if err == nil || errors.Is(err, cdc.ErrHungUp) {
+		return lasted
+	}
+	last, located := a.window.last(), cdc.Fix(err) != ""
+	if err.Error() != s.said || last != s.last || lasted > a.opts.RetryMax && !located {
+		s.times = 0
+	}
+	s.said, s.last, s.located = err.Error(), last, located
+	s.times++
+	return lasted
+}
+
+// behind adds to an error of a stream that stands still where it does.
+func (a *attempt) behind(err error) error {
+	a.standstill.mu.Lock()
+	times := a.standstill.times
+	a.standstill.mu.Unlock()
+	if times < standstillAfter {
+		return err
+	}
+	return fmt.Errorf("no progress behind the position %s: %w", a.opts.Display(a.checkpointOrNone().Progress.Position), err)
+}
