@@ -149,7 +149,11 @@ func (a *app) reportRepair(rows *repair.Source, db source.Database, where bool) 
 	if done.Gone > 0 {
 		a.printf("did not find %s: deleted, or given another ID or created_at, before they were read\n", display.Plural(int(done.Gone), "row"))
 	}
-	a.printf("done: position is %s; start `cdc-relay run`\n", source.OrStart(cdc.Position(db.Display(done.Position))))
+	accept := ""
+	if db.SlotPosition() != nil { // the note of the alteration is behind the slot's position
+		accept = "; after an alteration of the publication with position.conflict: slot, until the relay has no lag"
+	}
+	a.printf("done: position is %s; start `cdc-relay run`%s\n", source.OrStart(cdc.Position(db.Display(done.Position))), accept)
 	return nil
 }
 

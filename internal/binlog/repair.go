@@ -177,6 +177,9 @@ func (r *Repair) tryLog(ctx context.Context, db *sql.DB, cfg *driver.Config, fro
 // Finish implements [repair.Database].
 func (r *Repair) Finish(context.Context) error { return nil }
 
+// Abandon implements [repair.Database].
+func (r *Repair) Abandon(context.Context) error { return nil }
+
 // Close implements [repair.Database].
 func (r *Repair) Close(ctx context.Context) {
 	for _, t := range r.readers {

@@ -74,7 +74,7 @@ func beginning(sv server, sd storedCheckpoint, startFrom StartFrom) (mysql.Set, 
 		return sv.executed.Clone(), nil
 	}
 	return nil, cdc.PositionError("no_checkpoint",
-		"for a first run store the position with `cdc-relay setup`; if one was stored and is lost, publish what consumers may lack, and store the position, with `cdc-relay repair --since TIME`, or with `cdc-relay position set POSITION` if it is known from a log or a backup, or begin with `cdc-relay run --start-from earliest` (repeats what the binlog still holds) or current (skips what was committed before)",
+		"for a first run store the position with `cdc-relay setup`; if one was stored and is lost, publish what consumers may lack, and store the position, with `cdc-relay repair --since TIME`, or with `cdc-relay position set POSITION --yes` if it is known from a log or a backup, or begin with `cdc-relay run --start-from earliest` (repeats what the binlog still holds) or current (skips what was committed before)",
 		"no checkpoint is stored, so where to begin is not known")
 }
 

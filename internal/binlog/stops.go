@@ -68,7 +68,7 @@ func (ss *session) stop(e *contentError) error {
 	fix := nextFile
 	if behind != "" {
 		fix = "publish what consumers miss of it with `cdc-relay repair --since " + time.UnixMicro(ss.tx.micros).UTC().Format(time.RFC3339) +
-			"`, and move the position past it with `cdc-relay position set " + behind + "`"
+			"`, and move the position past it with `cdc-relay position set " + behind + " --yes`"
 	}
 	if e.fix != "" {
 		fix = e.fix + ", then " + fix

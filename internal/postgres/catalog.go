@@ -60,8 +60,14 @@ func ReadSlot(ctx context.Context, conn *pgx.Conn, name string) (SlotRow, error)
 	var row SlotRow
 	var doc []byte
 	var flushed, xmin, inserted string
-	err := conn.QueryRow(ctx, `SELECT to_jsonb(s), COALESCE(pg_wal_lsn_diff(`+walEnd+`, s.restart_lsn), 0)::bigint, (`+walEnd+`)::text, pg_is_in_recovery(), `+endedNow+`
-		FROM (SELECT) AS one LEFT JOIN pg_replication_slots s ON s.slot_name = $1`, name).Scan(&doc, &row.Retained, &flushed, &row.Recovery, &xmin, &inserted)
+	var repairs bool
+	err := conn.QueryRow(ctx, `SELECT to_jsonb(s), COALESCE(pg_wal_lsn_diff(`+walEnd+`, s.restart_lsn), 0)::bigint, (`+walEnd+`)::text, pg_is_in_recovery(), `+endedNow+`,
+		EXISTS (SELECT FROM pg_replication_slots WHERE slot_name = $2)
+		FROM (SELECT) AS one LEFT JOIN pg_replication_slots s ON s.slot_name = $1`, name, RepairSlot(name)).Scan(&doc, &row.Retained, &flushed, &row.Recovery, &xmin, &inserted, &repairs)
+	if err == nil && doc == nil && repairs {
+		return row, cdc.PositionError(SlotMissing, "run the same command again if it was interrupted, or wait for its end",
+			"replication slot %q does not exist, and a repair, or a setup with --backfill and --where, which makes it at its end, runs or was interrupted", name)
+	}
 	if err == nil && doc == nil {
 		return row, MissingSlot(name)
 	}

@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,7 +17,8 @@ import (
 func (c *checker) slot(ctx context.Context) {
 	s := c.survey.Slot
 	if s == nil {
-		c.report.Fail("slot", MissingSlot(c.opts.Slot))
+		_, err := ReadSlot(ctx, c.db.Conn, c.opts.Slot)
+		c.report.Fail("slot", cmp.Or(err, MissingSlot(c.opts.Slot)))
 		return
 	}
 	if s.Problem != nil {

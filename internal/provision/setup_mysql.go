@@ -171,50 +171,53 @@ func (s *mysqlSetup) makeTables(ctx context.Context, db *mysql.Database, owner s
 	if err != nil {
 		return err
 	}
+	var made []outbox.Name
 	if before.Problem != nil || !may {
-		if err := s.asOwner(ctx, db.Server.Role, owner, before); err != nil {
+		if made, err = s.asOwner(ctx, db.Server.Role, owner, before); err != nil {
 			return err
 		}
 	}
 	for _, t := range s.Tables() {
-		s.reportTable(&t, before.Tables[t.Name.String()] == nil)
+		s.reportTable(&t, slices.Contains(made, t.Name))
 	}
 	return nil
 }
 
-func (s *mysqlSetup) asOwner(ctx context.Context, user string, dsn source.ConnString, before mysql.Survey) error {
+// asOwner returns the tables that it has made: the relay's user may not have seen those that were there.
+func (s *mysqlSetup) asOwner(ctx context.Context, user string, dsn source.ConnString, before mysql.Survey) (made []outbox.Name, err error) {
 	owner, err := s.Open(ctx, dsn)
 	if err != nil {
-		return err
+		return made, err
 	}
 	defer owner.Close()
 	known, err := owner.Survey(ctx, s.Binlog.Options)
 	if err != nil {
-		return err
+		return made, err
 	}
 	for _, t := range s.Tables() {
 		name := t.Name.String()
 		if before.Tables[name] == nil && known.Tables[name] == nil {
 			if t.Foreign() {
-				return cdc.Stop(cdc.ClassConfig, "table_missing", fmt.Errorf(
+				return made, cdc.Stop(cdc.ClassConfig, "table_missing", fmt.Errorf(
 					"table %s does not exist, or its owner may not see it, and setup creates no table that has a columns mapping", name),
 					"correct tables[].name, or have its software create it")
 			}
 			if err := makeTable(ctx, owner, s.Table(t.Name)); err != nil {
-				return err
+				return made, err
 			}
+			made = append(made, t.Name)
 		}
 		_, maintain := s.Binlog.Routines[name]
 		if maintain {
 			statements := outbox.MySQLMaintenance(owner.Server.Flavor, t.Name, outbox.MySQLRoutine(t.Name))
 			if err := owner.Exec(ctx, "create the procedure that maintains the partitions of "+name, outbox.Texts(statements)...); err != nil {
-				return err
+				return made, err
 			}
 		}
 		if s.NeedsRecords() {
 			statements := outbox.MySQLRecordLetters([]string{t.Name.Schema}, s.OwnLetters())
 			if err := owner.Exec(ctx, "record the dead letters of "+name, outbox.Texts(statements)...); err != nil {
-				return err
+				return made, err
 			}
 			if user != owner.Server.Role {
 				grant(ctx, owner, t.Name, outbox.MySQLSetupOptions{User: user, Records: []string{t.Name.Schema}})
@@ -228,7 +231,7 @@ func (s *mysqlSetup) asOwner(ctx context.Context, user string, dsn source.ConnSt
 			grant(ctx, owner, t.Name, o)
 		}
 	}
-	return nil
+	return made, nil
 }
 
 // grant gives the relay's user rights on a table and what belongs to it. It ignores errors: the owner may lack the right to grant, and

@@ -29,6 +29,8 @@ type Database interface {
 	// Lead keeps relays from leading, and finds out where to go on behind what it lets the tables show. It calls load once nobody else
 	// can move the position. Its errors are those of a source's Acquire.
 	Lead(ctx context.Context, load cdc.Resumer) (Ground, error)
+	// Abandon takes back what Lead has made, where nothing is published after all.
+	Abandon(ctx context.Context) error
 	// Finish is called once the new position is saved.
 	Finish(ctx context.Context) error
 	// Close gives back what Lead took. It may be called again.
@@ -62,6 +64,9 @@ type gap struct {
 	// behind is when the last published event was created; zero: not known. A row that is no newer may be a repeat.
 	behind time.Time
 }
+
+// gapUnknown is the reason when the user must say where the gap begins.
+const gapUnknown = "gap_unknown"
 
 // Intact is the reason when there is nothing to repair.
 const Intact = "position_intact"
@@ -101,7 +106,7 @@ func (o *Options) plan(ctx context.Context, g *Ground) (gap, error) {
 		from := behind.Add(-o.Overlap)
 		return gap{scan.Filter{From: from}, "rows created since " + clock(from) + ", which is " + o.Overlap.String() + " before the last published event" + rests, behind}, nil
 	}
-	return gap{}, cdc.PositionError("gap_unknown", "give a time before the first event that consumers miss with `cdc-relay repair --since TIME`, or publish every row with `cdc-relay repair --all`",
+	return gap{}, cdc.PositionError(gapUnknown, "give a time before the first event that consumers miss with `cdc-relay repair --since TIME`, or publish every row with `cdc-relay repair --all`",
 		"no checkpoint tells where the gap begins%s", savedAt(g))
 }
 

@@ -90,6 +90,9 @@ func (s *Source) Acquire(ctx context.Context, load cdc.Resumer) (cdc.Source, cdc
 		if stop, ok := errors.AsType[*cdc.StopError](err); ok && stop.Reason == Intact {
 			err = errors.Join(s.db.Finish(ctx), err) // an earlier repair may have ended before it was done with that
 		}
+		if cdc.ReasonOf(err) == gapUnknown {
+			err = errors.Join(err, s.db.Abandon(ctx))
+		}
 		s.db.Close(ctx)
 		return cdc.Source{}, "", err
 	}

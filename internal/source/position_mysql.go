@@ -194,7 +194,7 @@ func (p *mysqlPositions) reset(ctx context.Context, yes bool) error {
 	}
 	p.reportReset(kept, OrStart)
 	if !kept {
-		p.printf("run refuses to start until `cdc-relay position set POSITION` or `cdc-relay repair --since TIME` gives a position\n")
+		p.printf("run refuses to start until `cdc-relay position set POSITION --yes` or `cdc-relay repair --since TIME` gives a position\n")
 	}
 	return nil
 }

@@ -305,6 +305,11 @@ func (r *Repair) Finish(ctx context.Context) error {
 	return r.lock.DropSlot(ctx, postgres.RepairSlot(r.opts.Slot))
 }
 
+// Abandon implements [repair.Database]. The slot would keep WAL, and the next repair makes another one.
+func (r *Repair) Abandon(ctx context.Context) error {
+	return r.lock.DropSlot(ctx, postgres.RepairSlot(r.opts.Slot))
+}
+
 // failoverSince is the first version whose slots standbys can synchronize.
 const failoverSince = 170000
 

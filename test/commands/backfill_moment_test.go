@@ -104,6 +104,11 @@ func TestRepairBehindUnfinishedBackfill(t *testing.T) {
 		if err := proxy.Restore(); err != nil {
 			s.t.Fatal(err)
 		}
+		for _, command := range []string{"run", "check"} {
+			if r := s.run(command); r.code == 0 || !strings.Contains(r.stdout+r.stderr, "was interrupted") {
+				t.Errorf("%s: %s", command, r)
+			}
+		}
 		s.says(5, "was interrupted before it had published all rows", "repair")
 		s.says(0, "published 1 row", "setup", "--backfill", "--where", "1 = 1")
 	})

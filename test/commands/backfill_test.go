@@ -47,6 +47,22 @@ func TestBackfillConditions(t *testing.T) {
 	})
 }
 
+// A table that is there is not said to be created where the relay's user may not see it before setup grants it that.
+func TestSetupSaysWhatItHasMade(t *testing.T) {
+	t.Parallel()
+	onMySQL(t, func(s *site) {
+		s.more()
+		user := s.name[max(0, len(s.name)-20):]
+		s.sql("CREATE USER "+user+"@'%' IDENTIFIED BY 'geheim'", "GRANT REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO "+user+"@'%'")
+		if s.mysql.Flavor == "mariadb" {
+			s.sql("GRANT BINLOG MONITOR ON *.* TO " + user + "@'%'")
+		}
+		owner := "root@tcp(" + s.addr() + ")/" + s.name
+		s.replace(owner, user+":geheim@tcp("+s.addr()+")/"+s.name)
+		s.says(0, "more: exists\n", "setup", "--skip-existing", "--owner-dsn", owner)
+	})
+}
+
 // On MySQL and MariaDB the position is taken under a lock, which the relay's user may not have.
 func TestBackfillWithoutTheRightToLock(t *testing.T) {
 	t.Parallel()

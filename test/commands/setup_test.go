@@ -2,7 +2,6 @@ package commands
 
 import (
 	"bufio"
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -118,7 +117,7 @@ func TestSetupWaitsForTransactions(t *testing.T) {
 	s := newSiteOn(t, testenv.Postgres(t, testenv.PostgresOptions{})).setup() // no other test waits for the transaction
 	s.dropSlot()
 	open := s.connect()
-	defer func() { _ = open.Close(context.Background()) }()
+	defer func() { _ = open.Close(t.Context()) }()
 	query := func(sql string) string {
 		var out string
 		if err := open.QueryRow(t.Context(), sql).Scan(&out); err != nil {
@@ -144,8 +143,8 @@ func TestSetupWaitsForTransactions(t *testing.T) {
 	left := s.connect() // as a setup that was killed leaves it
 	made := make(chan error, 1)
 	go func() {
-		_, err := left.Exec(context.Background(), "SELECT pg_create_logical_replication_slot('"+s.slot()+"', 'pgoutput')")
-		made <- errors.Join(err, left.Close(context.Background()))
+		_, err := left.Exec(t.Context(), "SELECT pg_create_logical_replication_slot('"+s.slot()+"', 'pgoutput')")
+		made <- errors.Join(err, left.Close(t.Context()))
 	}()
 	eventually(t, func() error {
 		if query("SELECT count(*)::text FROM pg_replication_slots") == "0" {

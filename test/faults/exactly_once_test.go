@@ -405,7 +405,7 @@ func TestPositionTopicIsLost(t *testing.T) {
 				refused("position")
 				follow(t, r, said, start)
 				if code == 2 { // with an empty topic
-					refused("find out what consumers have, then accept the checkpoint, or another position, with `cdc-relay position set POSITION`")
+					refused("find out what consumers have, then accept the checkpoint, or another position, with `cdc-relay position set POSITION --yes`")
 					if found, err := r.Relay.Command(t.Context(), "check"); err == nil {
 						t.Errorf("check passes: %s", found)
 					}

@@ -132,6 +132,22 @@ func TestFixesOfPositions(t *testing.T) {
 			wrong: func(t *testing.T, r *cdctest.Rig) { t.Helper(); noSlot(t, r); r.Append("unsent", 10) },
 			code:  5, follow: since, asked: "setup",
 		},
+		//follows:repair.plan/gap_unknown repair
+		"repair without a checkpoint": {
+			keep:  cdctest.SlotOnly,
+			wrong: func(t *testing.T, r *cdctest.Rig) { t.Helper(); noSlot(t, r); r.Append("unsent", 10) },
+			code:  5,
+			follow: func(t *testing.T, r *cdctest.Rig, said string) {
+				t.Helper()
+				var left int
+				r.Must(postgresOf(r).Query(t.Context(), []any{&left}, "SELECT count(*) FROM pg_replication_slots WHERE slot_name = $1", r.DB.Name()+"_repair"))
+				if left > 0 {
+					t.Error("a slot is left, which keeps WAL")
+				}
+				follow(t, r, said, "repair --since", "TIME", began)
+			},
+			asked: "repair",
+		},
 		//follows:postgres.others slot
 		"setup with another slot beside unpublished rows": {
 			keep:  cdctest.SlotOnly,

@@ -28,9 +28,6 @@ func try(t *testing.T, r *cdctest.Rig, said, start string, fill ...string) (out 
 	}
 	r.Await("a command to be done: "+strings.Join(args, " "), func(ctx context.Context) (bool, error) {
 		out, err = r.Relay.Command(ctx, args...)
-		if err != nil && strings.Contains(out, "give --yes if that is meant") {
-			out, err = r.Relay.Command(ctx, append(args, "--yes")...)
-		}
 		// The server may not have noticed yet that the relay is gone.
 		return err == nil || !strings.Contains(out, "a relay runs"), nil
 	})
