@@ -64,6 +64,8 @@ func parseDSN(dsn string) (*pgconn.Config, error) {
 	switch {
 	case strings.HasPrefix(dsn, "jdbc:"):
 		return nil, cdc.Fixable("remove jdbc: at its start", "is a JDBC URL")
+	case dotNet.MatchString(dsn):
+		return nil, cdc.Fixable(writePostgres, "is a connection string of .NET")
 	case isMySQL:
 		return nil, cdc.Fixable("set source.mysql.dsn in place of it", "is a connection string for MySQL or MariaDB")
 	case !isURL && anyURL.MatchString(dsn):
@@ -83,6 +85,9 @@ func parseDSN(dsn string) (*pgconn.Config, error) {
 }
 
 const writePostgres = "write postgres://user@host:5432/database"
+
+// dotNet matches a connection string like "Host=db;Port=5432".
+var dotNet = regexp.MustCompile(`(?i)^\s*(Host|Server|Data Source|Port|Database|User ID|Username)\s*=[^;]*;`)
 
 // anyURL matches a connection string that starts with a scheme.
 var anyURL = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9+.:-]*://`)

@@ -4,6 +4,7 @@ package finding
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
@@ -46,4 +47,15 @@ func (f Finding) String() string {
 		line = strings.TrimSuffix(line, ".") + "."
 	}
 	return line
+}
+
+// clocksApart is how far the clocks of two machines may be apart.
+const clocksApart = 5 * time.Second
+
+// Clock compares the database's clock with that of this machine: it showed now at some time since asked.
+func (r *Report) Clock(asked, now time.Time) {
+	ahead := max(time.Until(now), 0) + min(now.Sub(asked), 0)
+	if ahead.Abs() > clocksApart {
+		r.Warn("clock", "set the clocks of both machines, with NTP", "the database's clock is %s off this machine's (negative: behind it), and lag and ages are wrong by as much", ahead.Round(time.Second))
+	}
 }

@@ -53,6 +53,12 @@ func Check(ctx context.Context, o Options, resume func(context.Context, *Databas
 	c.partitions(ctx)
 	c.limits(ctx)
 	c.semiSync()
+	asked := time.Now()
+	if now, err := c.db.Names(ctx, "read the clock", "SELECT CAST(UNIX_TIMESTAMP() AS CHAR)"); err == nil && len(now) == 1 {
+		if seconds, err := strconv.ParseInt(now[0], 10, 64); err == nil {
+			c.report.Clock(asked, time.Unix(seconds, 0))
+		}
+	}
 	c.replication(ctx, resume)
 	return c.report.Findings, tables
 }

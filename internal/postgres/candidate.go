@@ -33,13 +33,13 @@ const factsOfTable = `jsonb_build_object(
 
 // Candidate looks for a table, "schema.name". An error says that there is none whose inserts could be read.
 func (d *Database) Candidate(ctx context.Context, name string) (c Candidate, err error) {
-	var kind, root string
-	err = d.Conn.QueryRow(ctx, `SELECT c.relkind::text,
+	var kind, persistence, root, quoted string
+	err = d.Conn.QueryRow(ctx, `SELECT c.relkind::text, c.relpersistence::text, format('%I.%I', n.nspname, c.relname),
 		COALESCE((SELECT rn.nspname || '.' || r.relname FROM pg_class r JOIN pg_namespace rn ON rn.oid = r.relnamespace
 			WHERE c.relispartition AND r.oid = pg_partition_root(c.oid)), ''),
 		ARRAY(SELECT attname::text FROM pg_attribute WHERE attrelid = c.oid AND attnum > 0 AND NOT attisdropped AND attgenerated <> '' ORDER BY attnum),
 		`+factsOfTable+`
-		FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname || '.' || c.relname = $1`, name).Scan(&kind, &root, &c.Generated, &c.Facts)
+		FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname || '.' || c.relname = $1`, name).Scan(&kind, &persistence, &quoted, &root, &c.Generated, &c.Facts)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
 		return c, d.noTable(ctx, name)
@@ -47,6 +47,8 @@ func (d *Database) Candidate(ctx context.Context, name string) (c Candidate, err
 		return c, fmt.Errorf("read table %s: %w", name, err)
 	case kind != "r" && kind != "p":
 		return c, cdc.Usage("name the table that is inserted into", "%s is not a table but a view or the like, so inserts into it are not in the WAL", name)
+	case persistence != "p":
+		return c, notLogged(name, quoted)
 	case root != "":
 		return c, cdc.Usage("name "+root, "%s is a partition of %s, as whose rows its rows are published", name, root)
 	}

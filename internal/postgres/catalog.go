@@ -11,6 +11,7 @@ import (
 
 	"github.com/jackc/pglogrepl"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
@@ -154,8 +155,11 @@ type PublicationState struct {
 	Types Types
 	// Text is whether a needed column of a tracked table has no binary form that is known.
 	Text bool
-	// Problem is a sentence when the publication does not deliver every insert of every tracked table.
-	Problem error
+	// Problem is a sentence when the publication does not deliver every insert of every tracked table, Moves one when it may deliver one
+	// again, because an UPDATE moves its row to another partition.
+	Problem, Moves error
+	// LargeObject is a needed column of type oid; "": there is none.
+	LargeObject string
 	// Detaching is the SQL that ends a DETACH CONCURRENTLY of a partition of a tracked table; "": there is none.
 	Detaching string
 }
@@ -171,6 +175,8 @@ type publishedTable struct {
 	// As is the table that it is a partition of and as whose its rows are published; "" where they are its own.
 	As      string `json:"as"`
 	Columns []catalogColumn
+	// Keys are the columns of partition keys that an UPDATE may change.
+	Keys []string
 	// Child is a table that inherits from it and is no partition; "" if there is none.
 	Child string `json:"child"`
 	// Detaching is the SQL that ends a DETACH CONCURRENTLY of one of its partitions; "" if there is none.
@@ -183,7 +189,7 @@ const publicationQuery = `
 SELECT to_jsonb(p) || jsonb_build_object('xmin', p.xmin::text),
   COALESCE((SELECT jsonb_agg(jsonb_build_object(
       'oid', c.oid::bigint, 'name', n.nspname || '.' || c.relname, 'kind', c.relkind, 'persistence', c.relpersistence,
-      'as', %[2]s, 'child', %[3]s, 'detaching', %[4]s, 'published', p.puballtables OR pr.oid IS NOT NULL OR pn.row IS NOT NULL,
+      'as', %[2]s, 'child', %[3]s, 'detaching', %[4]s, 'keys', %[5]s, 'published', p.puballtables OR pr.oid IS NOT NULL OR pn.row IS NOT NULL,
       'filter', to_jsonb(pr) ->> 'prqual' IS NOT NULL,
       'rows', concat_ws(' ', pr.oid, pr.xmin, pn.row),
       'columns', (SELECT jsonb_agg(jsonb_build_object('name', a.attname, 'type', a.atttypid::bigint, 'sender', ` + senderOfColumn + `,
@@ -214,6 +220,14 @@ const detaching = `(SELECT format('ALTER TABLE %I.%I DETACH PARTITION %I.%I FINA
         FROM pg_inherits JOIN pg_class h ON h.oid = inhrelid JOIN pg_namespace hn ON hn.oid = h.relnamespace
         WHERE inhparent = c.oid AND inhdetachpending)`
 
+// changingKeys are the columns of the partition keys of c and of its partitions, also those in expressions. An identity, and a time that is
+// never NULL, are taken for what the INSERT sets.
+const changingKeys = `CASE WHEN c.relkind = 'p' THEN (SELECT jsonb_agg(DISTINCT ka.attname) FROM pg_partition_tree(c.oid) kt
+        JOIN pg_depend kd ON kd.objid = kt.relid AND kd.refobjid = kt.relid AND kd.objsubid > 0 AND kd.refobjsubid = 0
+          AND kd.classid = 'pg_class'::regclass AND kd.refclassid = kd.classid AND kd.deptype = 'i'
+        JOIN pg_attribute ka ON ka.attrelid = kd.objid AND ka.attnum = kd.objsubid JOIN pg_type t ON t.oid = ka.atttypid
+        WHERE ka.attidentity = '' AND NOT (ka.attnotnull AND ` + timeType + ` IS NOT NULL)) END`
+
 const (
 	asOfSchemaSince15 = ` OR EXISTS (SELECT FROM pg_publication_namespace s WHERE s.pnpubid = p.oid AND s.pnnspid = an.oid)`
 
@@ -235,7 +249,7 @@ func ReadPublication(ctx context.Context, conn *pgx.Conn, o Options, version int
 		ViaRoot   bool            `json:"pubviaroot"`
 	}
 	var doc, list []byte
-	err := conn.QueryRow(ctx, fmt.Sprintf(publicationQuery, schemas, fmt.Sprintf(publishedAs, asOfSchema), inheritor, detaching), name, o.Tables).Scan(&doc, &list)
+	err := conn.QueryRow(ctx, fmt.Sprintf(publicationQuery, schemas, fmt.Sprintf(publishedAs, asOfSchema), inheritor, detaching, changingKeys), name, o.Tables).Scan(&doc, &list)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return PublicationState{Problem: missingPublication(name)}, nil
 	}
@@ -256,13 +270,31 @@ func ReadPublication(ctx context.Context, conn *pgx.Conn, o Options, version int
 		t := &found[i]
 		st.Oids[t.OID] = t.Name
 		st.Detaching = cmp.Or(st.Detaching, t.Detaching)
+		// A column that the event is made of does not change.
+		if i := slices.IndexFunc(t.Keys, func(key string) bool { return !o.Needed(t.Name, key) }); i >= 0 && st.Moves == nil {
+			st.Moves = moves(t.Name, t.Keys[i])
+		}
 		st.Fingerprint[t.Name] = fmt.Sprintf("%d %s", t.OID, t.Rows)
 		if t.As != "" { // its rows are published as those of another table
 			st.Fingerprint[t.Name] += " " + t.As
 		}
+		for _, c := range t.Columns {
+			if c.Type == pgtype.OIDOID && o.Needed(t.Name, c.Name) {
+				st.LargeObject = t.Name + "." + c.Name
+			}
+		}
 		st.Text = needText(o, t.Name, t.Columns, st.Types) || st.Text
 	}
 	return st, nil
+}
+
+func notLogged(table, quoted string) error {
+	return cdc.ConfigError(UnfitTable, "run `ALTER TABLE "+quoted+" SET LOGGED`", "table %s is not logged, so its rows never reach the WAL", table)
+}
+
+func moves(table, key string) error {
+	return cdc.ConfigError("partition_key", "make the table with partitions by its time or ID, or with none",
+		"table %s has partitions by %s: an UPDATE of that moves the row to another partition, which PostgreSQL publishes as an INSERT, so that the event is published again", table, key)
 }
 
 func missingPublication(name string) error {
@@ -319,7 +351,7 @@ func publicationProblem(o Options, found []publishedTable, insert, viaRoot bool)
 		case t.Kind != "r" && t.Kind != "p":
 			return cdc.ConfigError(UnfitTable, "name the table that is inserted into in tables[].name", "%s is not a table but a view or the like, so inserts into it are not in the WAL", table)
 		case t.Persistence != "p":
-			return cdc.ConfigError(UnfitTable, "run `ALTER TABLE "+quoted+" SET LOGGED`", "table %s is not logged, so its rows never reach the WAL", table)
+			return notLogged(table, quoted)
 		case t.Child != "":
 			return inherited(table, quoted, t.Child)
 		case t.As != "":

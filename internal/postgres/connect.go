@@ -55,6 +55,7 @@ const (
 	stateDuplicateTable                    = "42P07"
 	stateWrongObjectType                   = "42809"
 	stateDependentObjects                  = "2BP01"
+	stateCantChangeRuntimeParam            = "55P02"
 )
 
 // ErrStopping says that PostgreSQL shuts down, starts up, or ended our session. Retryable.
@@ -96,6 +97,7 @@ func Connect(ctx context.Context, o Options) (*pgx.Conn, error) {
 	if err := secure(&cfg.Config, o.TLS); err != nil {
 		return nil, err
 	}
+	forLibpq(&cfg.Config)
 	cfg.ConnectTimeout = cmp.Or(cfg.ConnectTimeout, connectTimeout)
 	maps.Copy(cfg.RuntimeParams, map[string]string{
 		"application_name": applicationName, "statement_timeout": "10s",
@@ -124,6 +126,7 @@ func ConnectReplication(ctx context.Context, o Options) (*pgconn.PgConn, error) 
 	if err := secure(cfg, o.TLS); err != nil {
 		return nil, err
 	}
+	forLibpq(cfg)
 	cfg.ConnectTimeout = cmp.Or(cfg.ConnectTimeout, connectTimeout)
 	maps.Copy(cfg.RuntimeParams, map[string]string{
 		"replication": "database", "application_name": applicationName, "wal_sender_timeout": walSenderTimeout,
@@ -134,7 +137,24 @@ func ConnectReplication(ctx context.Context, o Options) (*pgconn.PgConn, error) 
 	if err != nil {
 		return nil, connectError(err, cfg, true)
 	}
+	// The server decodes a transaction within one of its own, so a transaction_timeout would end it. It is no parameter of the connection
+	// because servers before PostgreSQL 17 do not know it.
+	if _, err := conn.Exec(ctx, NoTimeouts).ReadAll(); err != nil {
+		CloseConn(ctx, conn)
+		return nil, connectError(err, cfg, true)
+	}
 	return conn, nil
+}
+
+// forLibpq leaves out the parameters that libpq keeps to itself and the driver would send to the server. Those that would make the
+// connection safer, such as sslcrl, are not among them: the server refuses them.
+func forLibpq(cfg *pgconn.Config) {
+	for _, name := range []string{"keepalives", "keepalives_idle", "keepalives_interval", "keepalives_count", "tcp_user_timeout", "load_balance_hosts", "fallback_application_name"} {
+		delete(cfg.RuntimeParams, name)
+	}
+	if cfg.RuntimeParams["gssencmode"] != "require" {
+		delete(cfg.RuntimeParams, "gssencmode")
+	}
 }
 
 func errDSN() error {
@@ -218,6 +238,14 @@ func hostError(err error, at string, cfg *pgconn.Config, replication bool) error
 	switch {
 	case errors.As(err, &pg) && pg.Code == stateInsufficientPrivilege && replication:
 		return mayNotReplicate(cfg.User, pg.Message)
+	case errors.As(err, &pg) && (pg.Code == stateUndefinedObject || pg.Code == stateCantChangeRuntimeParam):
+		return parameterError(pg, cfg)
+	case errors.As(err, &pg) && pg.Code == stateObjectNotInPrerequisiteState:
+		return cdc.Fixable(fmt.Sprintf("run `ALTER DATABASE %s ALLOW_CONNECTIONS true`", pgx.Identifier{cfg.Database}.Sanitize()), "PostgreSQL refuses connections (%s)", pg.Message)
+	case errors.As(err, &pg) && pg.Code == stateTooManyConnections && strings.Contains(pg.Message, "for role"):
+		return cdc.Fixable(fmt.Sprintf("raise its limit, or remove it with `ALTER ROLE %s CONNECTION LIMIT -1`", pgx.Identifier{cfg.User}.Sanitize()), "the role has no connection free (%s)", pg.Message)
+	case errors.As(err, &pg) && pg.Code == stateTooManyConnections && strings.Contains(pg.Message, "for database"):
+		return cdc.Fixable(fmt.Sprintf("raise its limit, or remove it with `ALTER DATABASE %s CONNECTION LIMIT -1`", pgx.Identifier{cfg.Database}.Sanitize()), "the database has no connection free (%s)", pg.Message)
 	case errors.As(err, &pg):
 		return serverError(pg, replication)
 	case errors.As(err, &dns):
@@ -237,6 +265,16 @@ func hostError(err error, at string, cfg *pgconn.Config, replication bool) error
 			"%s accepts connections and does not answer as PostgreSQL does (%s)", at, cdc.LastCause(err))
 	}
 	return cdc.Fixable("start it, or correct host and port in source.postgres.dsn", "PostgreSQL at %s cannot be reached (%s)", at, cdc.LastCause(err))
+}
+
+// parameterError is for a parameter of the connection string that the server refuses.
+func parameterError(pg *pgconn.PgError, cfg *pgconn.Config) error {
+	for name := range cfg.RuntimeParams {
+		if strings.Contains(pg.Message, `"`+name+`"`) {
+			return cdc.ConfigError("dsn_parameter", "remove it", "source.postgres.dsn has the parameter %s, which PostgreSQL does not take (%s)", name, pg.Message)
+		}
+	}
+	return cdc.ConfigError("dsn_parameter", "correct the parameters of source.postgres.dsn", "PostgreSQL refuses a setting of the connection, of its role or its database (%s)", pg.Message)
 }
 
 // address is host:port, or the directory of a socket.

@@ -126,3 +126,15 @@ func TestAnswersToStartReplication(t *testing.T) {
 		}
 	}
 }
+
+// What libpq keeps to itself is not sent to the server, which would refuse it. What would make the connection safer is.
+func TestParametersOfLibpq(t *testing.T) {
+	cfg, err := pgconn.ParseConfig("host=h keepalives=1 keepalives_idle=30 keepalives_interval=9 keepalives_count=3 tcp_user_timeout=1 load_balance_hosts=random gssencmode=disable sslcrl=x search_path=a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	forLibpq(cfg)
+	if got := fmt.Sprint(cfg.RuntimeParams); got != "map[search_path:a sslcrl:x]" {
+		t.Errorf("sent are %s", got)
+	}
+}

@@ -32,7 +32,10 @@ func (d *Database) Partitions(table string, routine Routine, slot string, slots 
 func (p *Partitions) Name() string { return p.table }
 
 // releaseEarly is because writers wait for the lock until our transaction ends: it does not wait for the disk or a standby.
-const releaseEarly = "SET synchronous_commit = off"
+// The role may be one that only reads where nothing else is said.
+const releaseEarly = "SET synchronous_commit = off; " + writes
+
+const writes = "SET default_transaction_read_only = off"
 
 // Maintainable prepares the connection for changes. It returns an error on a standby, and for a table without partitions.
 func (p *Partitions) Maintainable(ctx context.Context) error {

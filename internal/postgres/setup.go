@@ -86,9 +86,11 @@ func (d *Database) identify(ctx context.Context) error {
 type Survey struct {
 	// Tables are the configured tables that exist, by name.
 	Tables map[string]*cdc.Table
-	// Publication is whether it exists, Problem why it does not deliver every insert of every table.
-	Publication bool
-	Problem     error
+	// Publication is whether it exists, Problem why it does not deliver every insert of every table, Moves why it may deliver one again.
+	Publication    bool
+	Problem, Moves error
+	// LargeObject is a needed column of type oid; "": there is none.
+	LargeObject string
 	// Detaching is the SQL that ends a DETACH CONCURRENTLY of a partition of a table; "": there is none.
 	Detaching string
 	// Slot is nil when there is none.
@@ -117,7 +119,16 @@ func (d *Database) Survey(ctx context.Context, o Options) (Survey, error) {
 	if err != nil {
 		return s, err
 	}
-	s.Publication, s.Problem, s.Detaching = pub.Fingerprint != nil, pub.Problem, pub.Detaching
+	s.Publication, s.Problem, s.Moves, s.Detaching = pub.Fingerprint != nil, pub.Problem, pub.Moves, pub.Detaching
+	s.LargeObject = pub.LargeObject
+	if !s.Publication { // which could not be made
+		var name, quoted string
+		err := d.Conn.QueryRow(ctx, `SELECT n.nspname || '.' || c.relname, format('%I.%I', n.nspname, c.relname) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+			WHERE n.nspname || '.' || c.relname = ANY($1) AND c.relpersistence <> 'p' LIMIT 1`, o.Tables).Scan(&name, &quoted)
+		if err == nil {
+			s.Problem = notLogged(name, quoted)
+		}
+	}
 	s.Slot, err = d.Slot(ctx, o.Slot)
 	return s, err
 }
@@ -236,7 +247,7 @@ const ExecTimeout = time.Minute
 
 // Patient lets statements take [execTimeout] instead of the few seconds that questions get.
 func (d *Database) Patient(ctx context.Context) error {
-	return d.Exec(ctx, "set statement_timeout", fmt.Sprintf("SET statement_timeout = %d", ExecTimeout.Milliseconds()))
+	return d.Exec(ctx, "set statement_timeout", fmt.Sprintf("SET statement_timeout = %d; ", ExecTimeout.Milliseconds())+writes)
 }
 
 // Open names the transactions that a new slot waits for if it is made now, the oldest first; "" if none is known.

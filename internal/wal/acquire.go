@@ -165,6 +165,9 @@ func (ss *session) checkPublication(ctx context.Context) error {
 	if st.Problem != nil {
 		return st.Problem
 	}
+	if ss.src.baseline == nil && st.Moves != nil {
+		ss.src.log.Warn("events may be published again", "error", st.Moves)
+	}
 	ss.src.baseline, ss.src.oids, ss.src.types = st.Fingerprint, st.Oids, st.Types
 	ss.text = st.Text || ss.src.text
 	return nil

@@ -225,10 +225,7 @@ func (r *Repair) keepOthersOut(ctx context.Context) (err error) {
 	if !alone {
 		return fmt.Errorf("%w: it holds the advisory lock of slot %q", cdc.ErrStandby, r.opts.Slot)
 	}
-	if _, err = r.lock.Conn.Exec(ctx, postgres.NoTimeouts); err == nil {
-		_, err = r.ss.repl.Exec(ctx, postgres.NoTimeouts).ReadAll() // the snapshot of the slot ends with its session
-	}
-	if err != nil {
+	if _, err = r.lock.Conn.Exec(ctx, postgres.NoTimeouts); err != nil {
 		return fmt.Errorf("prepare the connection: %w", err)
 	}
 	return nil

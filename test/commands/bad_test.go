@@ -68,6 +68,21 @@ func badDatabase(strict, replica *testenv.PostgresServer, pooler, lenient *teste
 		{"nothing listens", func(s *site) { s.impatient().replace(s.pg.Addr(), "127.0.0.1:1") }, nil},
 		{"wrong password", func(s *site) { s.to(strict, "sslmode=require").replace("postgres@", "postgres:wrong@") }, nil},
 		{"unknown role", func(s *site) { s.replace("postgres@", "nobody@") }, nil},
+		{"parameter of Prisma", func(s *site) { s.replace("sslmode=disable", "sslmode=disable&schema=public") }, nil},
+		{"parameter of another driver", func(s *site) { s.replace("sslmode=disable", "sslmode=disable&ssl=false") }, nil},
+		{"connection string of .NET", func(s *site) { s.replace(s.pg.DSN(s.name, ""), "Host=db;Port=5432;Username=relay") }, []string{"run"}},
+		{"limit of the role", func(s *site) {
+			s.impatient().sql("CREATE ROLE limited LOGIN REPLICATION CONNECTION LIMIT 0").replace("postgres@", "limited@")
+		}, nil},
+		{"limit of the database", func(s *site) {
+			s.impatient().sql("CREATE ROLE many LOGIN REPLICATION", "ALTER DATABASE "+s.name+" CONNECTION LIMIT 0").replace("postgres@", "many@")
+		}, nil},
+		{"database that takes no connections", func(s *site) {
+			s.impatient()
+			if err := s.pg.Exec(s.t.Context(), "postgres", "ALTER DATABASE "+s.name+" ALLOW_CONNECTIONS false"); err != nil {
+				s.t.Fatal(err)
+			}
+		}, nil},
 		{"unknown database", func(s *site) { s.replace("/"+s.name, "/nowhere") }, nil},
 		{"TLS refused", func(s *site) { s.replace("sslmode=disable", "sslmode=require") }, nil},
 		{"TLS required", func(s *site) { s.to(strict, "sslmode=disable") }, nil},
@@ -115,6 +130,10 @@ func badDatabase(strict, replica *testenv.PostgresServer, pooler, lenient *teste
 		{"table that is not logged", func(s *site) {
 			s.setup().sql("CREATE UNLOGGED TABLE fast (LIKE outbox)").config += "tables: [{name: public.fast}]\n"
 		}, []string{"run", "check", "setup"}},
+		{"table that is not logged, before setup", func(s *site) {
+			s.sql("CREATE UNLOGGED TABLE fast (event_id uuid PRIMARY KEY)").config += "tables: [{name: public.fast}]\n"
+			s.env = []string{"DATABASE_URL=" + s.pg.DSN(s.name, "")}
+		}, []string{"setup", "init --from fast"}},
 		{"column missing", func(s *site) { s.setup().sql("ALTER TABLE outbox DROP COLUMN payload") }, nil},
 		{"column of a route missing", func(s *site) {
 			s.setup().replace("{topic: "+s.name+"}", `{match: {region: "eu"}, topic: `+s.name+"}")

@@ -3,12 +3,18 @@ package wal
 import (
 	"context"
 	"errors"
+	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/checkpoint"
 	"github.com/cdc-relay/cdc-relay/internal/finding"
 	"github.com/cdc-relay/cdc-relay/internal/postgres"
+	"github.com/cdc-relay/cdc-relay/internal/testenv"
 	"github.com/cdc-relay/cdc-relay/internal/wal"
 )
 
@@ -71,6 +77,135 @@ func TestLeafPartitionIsRefused(t *testing.T) {
 				t.Errorf("start: %v; check: %s; want the fix %q", err, checked, tt.fix)
 			}
 		})
+	}
+}
+
+// check fails, and a start warns, where an UPDATE could move a row to another partition, which would publish its event again. A key that is
+// a part of the event, or that only the INSERT sets, is none of these.
+func TestPartitionKeyThatChanges(t *testing.T) {
+	for name, tt := range map[string]struct {
+		by    string
+		fails bool
+	}{
+		"status": {"LIST (status)", true}, "expression of a status": {"LIST ((status = 'sent'))", true}, "behind the time": {"RANGE (at, status)", true},
+		"nullable time": {"RANGE (sent_at)", true}, "expression of it": {"RANGE (coalesce(sent_at, 'infinity'))", true},
+		"time": {by: "RANGE (at)"}, "expression of the time": {by: "RANGE (date_trunc('day', at))"},
+		"id": {by: "HASH (id)"}, "part of the event": {by: "LIST (kind)"}, "identity": {by: "RANGE (n)"},
+	} {
+		by, fails := tt.by, tt.fails
+		t.Run(name, func(t *testing.T) {
+			d := newDatabase(t)
+			d.needs = func(_, column string) bool { return column == "id" || column == "kind" }
+			d.exec("CREATE TABLE parted (id uuid, kind text, status text, at timestamp NOT NULL, sent_at timestamp, n bigint GENERATED ALWAYS AS IDENTITY) PARTITION BY " + by)
+			d.exec("CREATE TABLE deep (id uuid, kind text, status text, at timestamp NOT NULL, sent_at timestamp, n bigint) PARTITION BY HASH (id)")
+			d.exec("CREATE TABLE part PARTITION OF deep FOR VALUES WITH (MODULUS 1, REMAINDER 0) PARTITION BY " + by)
+			d.exec("ALTER PUBLICATION " + d.name + " ADD TABLE parted, deep")
+			for _, table := range []string{"public.parted", "public.deep"} {
+				if table == "public.deep" && by == "RANGE (n)" { // a partition has no identity of its own
+					continue
+				}
+				var log strings.Builder
+				o := wal.Options{Options: postgres.Options{
+					Slot: d.name, Tables: []string{table}, DSN: func(context.Context) (string, error) { return server.DSN(d.name, ""), nil }, Publication: d.name, Needs: d.needs,
+				}}
+				found, _ := wal.Check(t.Context(), o, none)
+				failed := slices.ContainsFunc(found, func(f finding.Finding) bool { return f.Severity == finding.Fail && f.Subject == "publication" })
+				s := wal.New(o, slog.New(slog.NewTextHandler(&log, nil)), prometheus.NewRegistry())
+				_, _, err := s.Acquire(t.Context(), none)
+				s.Release(t.Context())
+				if warned := strings.Contains(log.String(), "published again"); err != nil || failed != fails || warned != fails {
+					t.Errorf("%s: %v; check fails: %t, the start warns: %t; want %t", table, err, failed, warned, fails)
+				}
+			}
+		})
+	}
+}
+
+// check warns of a needed column of type oid, whose values are the numbers of large objects.
+func TestLargeObjects(t *testing.T) {
+	d := newDatabase(t)
+	d.exec("CREATE TABLE large (id uuid, body oid)")
+	d.exec("ALTER PUBLICATION " + d.name + " ADD TABLE large")
+	for _, needed := range []bool{true, false} {
+		found, _ := wal.Check(t.Context(), wal.Options{Options: postgres.Options{
+			Slot: d.name, Tables: []string{"public.large"}, DSN: func(context.Context) (string, error) { return server.DSN(d.name, ""), nil }, Publication: d.name,
+			Needs: func(_, column string) bool { return needed || column == "id" },
+		}}, none)
+		if warned := slices.ContainsFunc(found, func(f finding.Finding) bool { return f.Severity == finding.Warn && f.Subject == "publication" }); warned != needed {
+			t.Errorf("needed: %t, %v", needed, found)
+		}
+	}
+}
+
+// check warns of an encoding in which a text may have no equivalent in UTF-8.
+func TestEncodingsThatCannotBeSent(t *testing.T) {
+	for encoding, warns := range map[string]bool{"UTF8": false, "LATIN1": false, "SQL_ASCII": true, "WIN1252": true} {
+		name := "encoded_" + strings.ToLower(encoding)
+		if err := server.CreateDatabase(t.Context(), name, "TEMPLATE template0 LC_COLLATE 'C' LC_CTYPE 'C' ENCODING", "'"+encoding+"'"); err != nil {
+			t.Fatal(err)
+		}
+		found, _ := wal.Check(t.Context(), wal.Options{Options: postgres.Options{DSN: func(context.Context) (string, error) { return server.DSN(name, ""), nil }}}, none)
+		if warned := slices.ContainsFunc(found, func(f finding.Finding) bool { return f.Severity == finding.Warn && f.Subject == "server" }); warned != warns {
+			t.Errorf("%s: %v", encoding, found)
+		}
+	}
+}
+
+// Where sessions only read unless they ask for more, those that write do.
+func TestSessionsThatWrite(t *testing.T) {
+	d := newDatabase(t)
+	d.exec("CREATE TABLE events (id int PRIMARY KEY, at timestamptz, sent boolean)")
+	d.exec("ALTER DATABASE " + d.name + " SET default_transaction_read_only = on")
+	for name, prepare := range map[string]func(*postgres.Database) error{
+		"setup": func(db *postgres.Database) error { return db.Patient(t.Context()) },
+		"partitions": func(db *postgres.Database) error {
+			return db.Partitions("public.outbox", postgres.Routine{}, d.name, d.slots, checkpoint.None{}.Load).Maintainable(t.Context())
+		},
+		"retention": func(db *postgres.Database) error {
+			return db.Rows(postgres.RowOptions{Table: "public.events", SQL: "public.events", Key: "id", At: "at"}).Verify(t.Context())
+		},
+		"write_back": func(db *postgres.Database) error {
+			return db.Marks(postgres.MarkOptions{Table: "public.events", SQL: "public.events", Key: "id", Pending: "NOT sent"}).Verify(t.Context())
+		},
+	} {
+		db, err := postgres.OpenDatabase(t.Context(), postgres.Options{DSN: func(context.Context) (string, error) { return server.DSN(d.name, ""), nil }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = prepare(db)
+		if err == nil {
+			_, err = db.Conn.Exec(t.Context(), "INSERT INTO events SELECT count(*) FROM events")
+		}
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		db.Close(t.Context())
+	}
+}
+
+// No timeout of the role ends the session that streams: the server decodes a transaction within one of its own.
+func TestTimeoutsOfTheRole(t *testing.T) {
+	for _, version := range []int{14, 18} {
+		p := testenv.Postgres(t, testenv.PostgresOptions{Version: version})
+		names := []string{"statement_timeout", "idle_in_transaction_session_timeout", "idle_session_timeout", "transaction_timeout"}
+		if version < 17 {
+			names = names[:3]
+		}
+		for _, name := range names {
+			if err := p.Exec(t.Context(), "postgres", "ALTER ROLE postgres SET "+name+" = '30s'"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		conn, err := postgres.ConnectReplication(t.Context(), postgres.Options{DSN: func(context.Context) (string, error) { return p.DSN("postgres", ""), nil }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range names {
+			if result, err := conn.Exec(t.Context(), "SHOW "+name).ReadAll(); err != nil || string(result[0].Rows[0][0]) != "0" {
+				t.Errorf("PostgreSQL %d, %s: %v, %v", version, name, result, err)
+			}
+		}
+		postgres.CloseConn(t.Context(), conn)
 	}
 }
 
