@@ -25,3 +25,6 @@ type Kept interface {
 
 // Assignment sets a column: to a text that the database converts, or, if SQL is not "", to an expression.
 type Assignment struct{ Column, Value, SQL string }
+
+// BadWriteBack is the reason of a write_back that the table or the server refuses.
+const BadWriteBack = "write_back"

@@ -22,6 +22,8 @@ func (d *Database) Candidate(ctx context.Context, name string) (*cdc.Table, *cdc
 		return nil, nil, d.noTable(ctx, schema, table)
 	case err != nil:
 		return nil, nil, fmt.Errorf("read table %s: %w", name, err)
+	case kind == versioned:
+		return nil, nil, cdc.Usage(FixSystemVersioned(schema, table), "table %s is system-versioned: the binlog holds each update of a row as one more insert", name)
 	case kind != "BASE TABLE":
 		return nil, nil, cdc.Usage("name the table that is inserted into", "%s is not a table but a view or the like, so inserts into it are not in the binlog", name)
 	}

@@ -34,7 +34,7 @@ func variableNames() []string {
 		"binlog_row_value_options", "replica_preserve_commit_order", "slave_preserve_commit_order",
 		"replica_parallel_workers", "slave_parallel_workers", "net_write_timeout", "read_only",
 		"binlog_transaction_compression", "log_bin_compress", "hostname", "max_allowed_packet", "lower_case_table_names",
-		"binlog_optimize_thread_scheduling", "binlog_storage_engine",
+		"binlog_optimize_thread_scheduling", "binlog_storage_engine", "gtid_strict_mode",
 		"rpl_semi_sync_master_enabled", "rpl_semi_sync_master_timeout", "rpl_semi_sync_master_wait_point",
 		"rpl_semi_sync_source_enabled", "rpl_semi_sync_source_timeout", "rpl_semi_sync_source_wait_point",
 	}
@@ -157,8 +157,11 @@ func readMariaDB(ctx context.Context, db *sql.DB) (executed, purged Set, err err
 	return parseBoth(cdc.MariaDB, has, gone.String)
 }
 
-// listLogs hangs while two groups of commits wait for a replica.
-const listLogs = "SHOW BINARY LOGS"
+// listLogs and binlogStatus hang while two groups of commits wait for a replica.
+const (
+	listLogs     = "SHOW BINARY LOGS"
+	binlogStatus = "SHOW BINLOG STATUS"
+)
 
 // stuckAfter is when a statement that takes milliseconds counts as one that hangs.
 const stuckAfter = 2 * time.Second
@@ -187,7 +190,7 @@ func oldestLog(ctx context.Context, db *sql.DB) (string, error) {
 // is gone, and attempts would use up max_connections.
 func notStuck(ctx context.Context, db *sql.DB) error {
 	var stuck int
-	err := db.QueryRowContext(ctx, `SELECT COUNT(*) FROM information_schema.processlist WHERE info = ? AND time_ms > ?`, listLogs, stuckAfter.Milliseconds()).Scan(&stuck)
+	err := db.QueryRowContext(ctx, `SELECT COUNT(*) FROM information_schema.processlist WHERE info IN (?, ?) AND time_ms > ?`, listLogs, binlogStatus, stuckAfter.Milliseconds()).Scan(&stuck)
 	switch {
 	case err != nil:
 		return fmt.Errorf("look for statements that hang: %w", err)

@@ -46,7 +46,7 @@ func Check(ctx context.Context, o Options, resume func(context.Context, *Databas
 	c.db = db
 	c.connection()
 	c.role(ctx)
-	if !c.server() {
+	if !c.server(ctx) {
 		return c.report.Findings, nil
 	}
 	tables := c.tables(ctx)
@@ -94,7 +94,7 @@ func (c *checker) role(ctx context.Context) {
 }
 
 // server tells whether there is any use in going on.
-func (c *checker) server() bool {
+func (c *checker) server(ctx context.Context) bool {
 	s := &c.db.Server
 	wrong := c.db.Settings(c.opts)
 	for _, w := range wrong {
@@ -102,6 +102,10 @@ func (c *checker) server() bool {
 	}
 	if len(wrong) == 0 {
 		if err := c.db.Problem(c.opts); err != nil {
+			c.report.Fail("server", err)
+			return false
+		}
+		if err := c.db.Filtered(ctx, c.opts); err != nil {
 			c.report.Fail("server", err)
 			return false
 		}
@@ -152,6 +156,10 @@ func (c *checker) limits(ctx context.Context) {
 		default:
 			c.report.OK("limits", "the server keeps binlogs for %.1f days: a relay may be stopped that long", keeps.Hours()/24)
 		}
+	}
+	if v.is("gtid_strict_mode", "OFF") { // on MariaDB. No start can tell: servers that were primaries in turn have the same binlog state
+		c.report.Warn("replica", change(c.db.Server.Flavor, "gtid_strict_mode", "ON")+", on each replica too",
+			"gtid_strict_mode is OFF: rows that were written to a replica alone can be skipped once it is promoted")
 	}
 	if !readReplica(ctx, c.db.DB, c.db.Server.Flavor).configured {
 		return

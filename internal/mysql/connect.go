@@ -215,6 +215,14 @@ func (c *guardedConn) Read(b []byte) (int, error) {
 	return n, err
 }
 
+// Of a locked account, of MySQL and of MariaDB; source: their error message references.
+const (
+	erAccountLocked        = 3118
+	erAccountLockedMariaDB = 4151
+)
+
+func quoteUser(name string) string { return "'" + strings.ReplaceAll(name, "'", "''") + "'@'%'" }
+
 // erSecureTransport is ER_SECURE_TRANSPORT_REQUIRED of MySQL 8; source: its error message reference.
 const erSecureTransport = 3159
 
@@ -265,7 +273,16 @@ func connectError(err error, cfg *mysql.Config) error {
 	case code == gomysql.ER_CON_COUNT_ERROR:
 		return &cdc.FixableError{Cause: fmt.Errorf("MySQL has no connection free (%s)", said), Fix: "raise max_connections"}
 	case code == gomysql.ER_TOO_MANY_USER_CONNECTIONS, code == gomysql.ER_USER_LIMIT_REACHED:
-		return &cdc.FixableError{Cause: fmt.Errorf("MySQL refuses the user another connection (%s)", said), Fix: "raise its limit: a relay needs 4 connections while it starts, and a standby 2 more"}
+		return &cdc.FixableError{Cause: fmt.Errorf("MySQL refuses the user another connection (%s)", said), Fix: fmt.Sprintf(
+			"raise the user's own limit (ALTER USER %s WITH MAX_USER_CONNECTIONS n MAX_CONNECTIONS_PER_HOUR 0, or max_user_connections of the server): a relay needs 4 connections while it starts, and a standby 2 more", quoteUser(cfg.User))}
+	case code == gomysql.ER_MUST_CHANGE_PASSWORD, code == gomysql.ER_MUST_CHANGE_PASSWORD_LOGIN:
+		return cdc.ConfigError("password", fmt.Sprintf("have an administrator run ALTER USER %s IDENTIFIED BY '...' PASSWORD EXPIRE NEVER, with the host in CREATE USER, and set the password in source.mysql", quoteUser(cfg.User)),
+			"the password of user %s has expired (%s)", cfg.User, said)
+	case code == erAccountLocked, code == erAccountLockedMariaDB:
+		return cdc.ConfigError("account_locked", fmt.Sprintf("have an administrator run ALTER USER %s ACCOUNT UNLOCK, with the host in CREATE USER", quoteUser(cfg.User)),
+			"MySQL refuses the user: its account is locked (%s)", said)
+	case code == gomysql.ER_UNKNOWN_SYSTEM_VARIABLE:
+		return cdc.ConfigError("parameter", "remove it", "source.mysql.dsn has a parameter that the server does not know (%s)", said)
 	case code != 0:
 		return fmt.Errorf("MySQL at %s: %s (%d)", cfg.Addr, said, code)
 	case errors.As(err, &dns):

@@ -102,6 +102,14 @@ func (d *Database) identify(ctx context.Context) error {
 // Problem says why no relay can work on such a server, or would not be safe; nil: none.
 func (d *Database) Problem(o Options) error { return d.vars.Problem(&o) }
 
+// Filtered returns an error if the server leaves rows of a configured table out of its binlog.
+func (d *Database) Filtered(ctx context.Context, o Options) error {
+	if !d.vars.is("log_bin", "ON") {
+		return nil // a problem of its own
+	}
+	return d.vars.Filtered(ctx, d.DB, o.Tables)
+}
+
 // Settings are the server's settings that must change before a relay can work.
 func (d *Database) Settings(o Options) []Setting { return d.vars.wrong(&o) }
 

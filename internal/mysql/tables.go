@@ -34,21 +34,34 @@ func ConfiguredName(names []string, caseless bool, table string) string {
 func CheckTables(ctx context.Context, db *sql.DB, names []string, caseless bool) error {
 	for _, name := range names {
 		schema, table, _ := strings.Cut(name, ".")
-		var spelled string
+		var spelled, kind string
 		var engine sql.NullString
-		err := db.QueryRowContext(ctx, `SELECT CONCAT(table_schema, '.', table_name), engine FROM information_schema.tables WHERE table_schema = ? AND table_name = ? AND table_type = 'BASE TABLE'`,
-			schema, table).Scan(&spelled, &engine)
+		err := db.QueryRowContext(ctx, `SELECT CONCAT(table_schema, '.', table_name), table_type, engine FROM information_schema.tables WHERE table_schema = ? AND table_name = ? AND table_type IN ('BASE TABLE', '`+versioned+`')`,
+			schema, table).Scan(&spelled, &kind, &engine)
 		switch {
 		case errors.Is(err, sql.ErrNoRows), err == nil && ConfiguredName([]string{name}, caseless, spelled) == "":
 			return tableMissing(ctx, db, name)
 		case err != nil:
 			return fmt.Errorf("read table %s: %w", name, err)
+		case kind == versioned:
+			return cdc.ConfigError(SystemVersioned, FixSystemVersioned(schema, table), "table %s is system-versioned: the binlog holds each update of a row as one more insert", name)
 		case !strings.EqualFold(engine.String, "InnoDB"):
 			return cdc.ConfigError("engine", fmt.Sprintf("ALTER TABLE %s.%s ENGINE = InnoDB", QuoteName(schema), QuoteName(table)),
 				"table %s is in engine %s, which does not commit and roll back with the application's transaction", name, engine.String)
 		}
 	}
 	return nil
+}
+
+// SystemVersioned is the reason of a table of MariaDB that keeps its history.
+const (
+	SystemVersioned = "system_versioned"
+	versioned       = "SYSTEM VERSIONED" // its type
+)
+
+// FixSystemVersioned makes it one whose inserts are rows that were inserted.
+func FixSystemVersioned(schema, table string) string {
+	return fmt.Sprintf("run ALTER TABLE %s.%s DROP SYSTEM VERSIONING (where SHOW CREATE TABLE lists a period, with DROP COLUMN of its columns and DROP PERIOD, and system_versioning_alter_history = KEEP), which deletes its history", QuoteName(schema), QuoteName(table))
 }
 
 // tableMissing says what is not there: the table, or its database with it.

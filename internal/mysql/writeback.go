@@ -5,6 +5,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -70,6 +71,9 @@ func (m *Marks) describe(ctx context.Context) (partitioned int, err error) {
 	if err != nil {
 		return 0, fmt.Errorf("read table %s: %w", m.o.Table, err)
 	}
+	if kind == "bit" { // the driver brings bytes, which no comparison takes for the number
+		return 0, cdc.ConfigError(cdc.BadWriteBack, "remove write_back, or map a column of another type with a unique index", "column %s of table %s has the type BIT, by which no row can be marked", m.o.Key, m.o.Table)
+	}
 	m.shown, m.param = cellOf(kind, columnOf(m.o.Key, kind, length, set)), "?"
 	if kind == "decimal" { // with a text it is compared as a rounded number
 		m.param = fmt.Sprintf("CAST(? AS DECIMAL(%d, %d))", precision, scale)
@@ -108,8 +112,31 @@ func (m *Marks) Verify(ctx context.Context) error {
 			return m.unfit(ctx, err)
 		}
 	}
+	if err := m.enums(ctx); err != nil {
+		return err
+	}
 	if m.unique == "" {
 		return cdc.Fixable("create a unique index on it", "column %s of table %s has no unique index of its own, by which rows could be marked", m.o.Key, m.o.Table)
+	}
+	return nil
+}
+
+// enums returns an error if a text that is set is none of its ENUM: the server says so only of a row.
+func (m *Marks) enums(ctx context.Context) error {
+	schema, table, _ := strings.Cut(m.o.Table, ".")
+	for _, a := range slices.Concat(m.o.Set, m.o.OnDeadLetter) {
+		if a.SQL != "" {
+			continue
+		}
+		var list string
+		err := m.db.rows.QueryRowContext(ctx, `SELECT COALESCE(MIN(column_type), '') FROM information_schema.columns
+			WHERE table_schema = ? AND table_name = ? AND column_name = ? AND data_type = 'enum'`, schema, table, a.Column).Scan(&list)
+		if err != nil {
+			return fmt.Errorf("read table %s: %w", m.o.Table, err)
+		}
+		if quoted := "'" + strings.ReplaceAll(a.Value, "'", "''") + "'"; list != "" && !strings.Contains(strings.ToLower(list), strings.ToLower(quoted)) {
+			return cdc.ConfigError(cdc.BadWriteBack, "set one of "+list, "write_back of table %s: %q is no value of column %s", m.o.Table, a.Value, a.Column)
+		}
 	}
 	return nil
 }
@@ -192,7 +219,7 @@ func (m *Marks) unfit(ctx context.Context, err error) error {
 	switch code {
 	case gomysql.ER_PARSE_ERROR, gomysql.ER_BAD_FIELD_ERROR, gomysql.ER_FIELD_SPECIFIED_TWICE,
 		gomysql.ER_SP_DOES_NOT_EXIST, gomysql.ER_INVALID_GROUP_FUNC_USE, gomysql.ER_TRUNCATED_WRONG_VALUE, nonDefaultGenerated:
-		return cdc.Fixable("correct write_back: pending is what follows WHERE, and set has a text or {sql: an expression} for each column, in the server's SQL",
+		return cdc.ConfigError(cdc.BadWriteBack, "correct write_back: pending is what follows WHERE, and set has a text or {sql: an expression} for each column, in the server's SQL",
 			"write_back of table %s: %s: %s", m.o.Table, m.db.Server.Flavor.Title(), said)
 	}
 	return m.failed(ctx, "prepare the marks", err)

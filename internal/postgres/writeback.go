@@ -74,7 +74,7 @@ func (m *Marks) Verify(ctx context.Context) error {
 	case !unique:
 		return cdc.Fixable("create a unique index on it", "column %s of table %s has no unique index of its own, by which rows could be marked", m.o.Key, m.o.Table)
 	case len(missing) > 0:
-		return cdc.Fixable("correct write_back", "column %s, which write_back sets, does not exist in table %s, or is generated", missing[0], m.o.Table)
+		return cdc.ConfigError(cdc.BadWriteBack, "correct write_back", "column %s, which write_back sets, does not exist in table %s, or is generated", missing[0], m.o.Table)
 	case !reads || len(lacks) > 0:
 		return cdc.Fixable(fmt.Sprintf("run `cdc-relay setup` with the owner's connection string, or GRANT SELECT, UPDATE ON %s TO %s", m.o.SQL, pgx.Identifier{m.db.Server.Role}.Sanitize()),
 			"role %q may not mark rows of %s", m.db.Server.Role, m.o.Table)
@@ -95,6 +95,15 @@ func (m *Marks) Verify(ctx context.Context) error {
 	}
 	for _, text := range statements {
 		if _, err := m.db.Conn.Prepare(ctx, "", text); err != nil {
+			return m.unfit(ctx, err)
+		}
+	}
+	for _, set := range [][]cdc.Assignment{m.o.Set, m.o.OnDeadLetter} {
+		text, values := m.update(set)
+		if len(values) == 0 {
+			continue
+		}
+		if _, err := m.db.Conn.Exec(ctx, "EXPLAIN "+text, append([]any{[]string{}}, values...)...); err != nil { // a text that is none of its type
 			return m.unfit(ctx, err)
 		}
 	}
@@ -128,7 +137,7 @@ func (m *Marks) unfit(ctx context.Context, err error) error {
 	if !errors.As(err, &pg) || pg.Code == stateInsufficientPrivilege || !slices.Contains([]string{"22", "42", "0A"}, pg.Code[:2]) {
 		return m.failed(ctx, "prepare the marks", err)
 	}
-	return cdc.Fixable("correct write_back: pending is what follows WHERE, and set has a text or {sql: an expression} for each column, in PostgreSQL's SQL",
+	return cdc.ConfigError(cdc.BadWriteBack, "correct write_back: pending is what follows WHERE, and set has a text or {sql: an expression} for each column, in PostgreSQL's SQL",
 		"write_back of table %s: PostgreSQL: %s", m.o.Table, pg.Message)
 }
 

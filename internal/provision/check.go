@@ -150,7 +150,9 @@ func (c *check) checkMarks(ctx context.Context, r *finding.Report) {
 	}
 	defer closeAll()
 	for _, t := range tables {
-		if err := t.Verify(ctx); err != nil {
+		if err := t.Verify(ctx); cdc.ReasonOf(err) == cdc.BadWriteBack {
+			r.Fail("write-back", err)
+		} else if err != nil {
 			r.Warn("write-back", cdc.Fix(err), "%v", err)
 		} else {
 			r.OK("write-back", "rows of %s can be marked", t.Name())

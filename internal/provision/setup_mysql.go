@@ -129,6 +129,9 @@ func (s *mysqlSetup) Run(ctx context.Context, owner source.ConnString) error {
 	if err := db.Problem(s.Binlog.Options); err != nil && len(db.Settings(s.Binlog.Options)) == 0 {
 		return err // another flavor or an unsupported version
 	}
+	if err := db.Filtered(ctx, s.Binlog.Options); err != nil {
+		return err
+	}
 	if err := s.makeTables(ctx, db, owner); err != nil {
 		return err
 	}
@@ -258,6 +261,9 @@ func (s *mysqlSetup) ready(ctx context.Context, db *mysql.Database) error {
 	var lacks []string
 	for _, setting := range v.settings {
 		lacks = append(lacks, fmt.Sprintf("%s must be %s", setting.Name, setting.Want))
+	}
+	if reason := cdc.ReasonOf(after.Problem); after.Problem != nil && reason != "table_missing" && reason != "database_missing" {
+		return after.Problem // no grant helps
 	}
 	if after.Problem != nil {
 		lacks = append(lacks, v.user+" must see the tables")

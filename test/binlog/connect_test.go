@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -181,4 +182,64 @@ func TestRights(t *testing.T) {
 		}
 		s.Release(context.WithoutCancel(t.Context()))
 	})
+}
+
+// A replica that takes no writes and leaves the table out of its replication is refused. One that takes writes is not: the table may be
+// written there.
+func TestReplicationFilter(t *testing.T) {
+	for _, c := range []struct{ flavor, ignore, source, reset string }{
+		{testenv.MySQLFlavor, "CHANGE REPLICATION FILTER REPLICATE_IGNORE_DB = (%s)",
+			"CHANGE REPLICATION SOURCE TO SOURCE_HOST = '127.0.0.1', SOURCE_PORT = 1, SOURCE_USER = 'nobody'", "RESET REPLICA ALL"},
+		{testenv.MariaDBFlavor, "SET GLOBAL replicate_ignore_db = '%s'",
+			"CHANGE MASTER TO MASTER_HOST = '127.0.0.1', MASTER_PORT = 1, MASTER_USER = 'nobody'", "RESET SLAVE ALL"},
+	} {
+		t.Run(c.flavor, func(t *testing.T) {
+			d := newDatabase(t, c.flavor)
+			d.simple()
+			d.exec(c.source)
+			defer d.exec(c.reset)
+			d.exec(fmt.Sprintf(c.ignore, d.name))
+			defer d.exec(fmt.Sprintf(c.ignore, ""))
+			start := func() (reason string) {
+				s := d.source(current())
+				_, _, err := s.Acquire(t.Context(), none)
+				s.Release(context.WithoutCancel(t.Context()))
+				if err != nil {
+					reason = cdc.ReasonOf(err)
+				}
+				return reason
+			}
+			if why := start(); why != "" {
+				t.Errorf("a server that takes writes is refused: %s", why)
+			}
+			d.exec("SET GLOBAL read_only = ON")
+			defer d.exec("SET GLOBAL read_only = OFF")
+			stops(t, d.source(current()), "replication_filter", "replicate-ignore-db="+d.name)
+			found, _ := binlog.Check(t.Context(), d.options(current()), none)
+			if !slices.ContainsFunc(found, func(f finding.Finding) bool { return strings.Contains(f.Text, "replicate-ignore-db="+d.name) }) {
+				t.Errorf("check does not name the filter: %+v", found)
+			}
+			d.exec(fmt.Sprintf(c.ignore, ""))
+			if why := start(); why != "" {
+				t.Errorf("without the filter: %s", why)
+			}
+		})
+	}
+}
+
+// Check asks MariaDB for gtid_strict_mode, without which rows of an errant transaction are skipped after a failover.
+func TestCheckOfStrictMode(t *testing.T) {
+	d := newDatabase(t, testenv.MariaDBFlavor)
+	d.simple()
+	defer d.exec("SET GLOBAL gtid_strict_mode = OFF")
+	for _, mode := range []string{"OFF", "ON"} {
+		d.exec("SET GLOBAL gtid_strict_mode = " + mode)
+		found, _ := binlog.Check(t.Context(), d.options(current()), none)
+		warned := slices.ContainsFunc(found, func(f finding.Finding) bool {
+			return f.Severity == finding.Warn && strings.Contains(f.Fix, "SET GLOBAL gtid_strict_mode = ON")
+		})
+		if warned != (mode == "OFF") {
+			t.Errorf("%s: %+v", mode, found)
+		}
+	}
 }

@@ -17,6 +17,10 @@ func badMySQL(strict *testenv.MySQLServer, web string) []badInput {
 		{"wrong password", func(s *site) { s.replace("mysql: {", "mysql: {password: wrong, ") }, nil},
 		{"unknown user", func(s *site) { s.replace("root@", "nobody@") }, nil},
 		{"unknown database", func(s *site) { s.replace("/"+s.name, "/nowhere") }, []string{"run", "check", "setup", "schema apply"}},
+		{"parameter of another driver", func(s *site) { s.replace("/"+s.name+`"`, "/"+s.name+`?connection_limit=5"`) }, nil},
+		{"account locked", func(s *site) {
+			s.sql("DROP USER IF EXISTS locked", "CREATE USER locked ACCOUNT LOCK").replace("root@", "locked@")
+		}, nil},
 		{"TLS refused", func(s *site) { s.replace("mysql: {", "mysql: {tls: {}, ") }, nil},
 		{"TLS required", func(s *site) { url(s, strict) }, nil},
 		{"certificate of an unknown authority", func(s *site) { url(s, strict).replace("mysql: {", "mysql: {tls: {}, ") }, nil},

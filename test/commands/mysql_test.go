@@ -1,11 +1,16 @@
 package commands
 
 import (
+	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdctest"
 	"github.com/cdc-relay/cdc-relay/internal/testenv"
@@ -161,4 +166,98 @@ func statements(text string) []string {
 		}
 	}
 	return list
+}
+
+// Options of the server that leave the outbox out of the binlog are refused by each command before it says that events are published. What
+// is printed publishes what was written meanwhile.
+//
+//follows:mysql.binlogFiltered/binlog_filter repair
+func TestBinlogFilters(t *testing.T) {
+	t.Parallel()
+	for flavor := range mysqls {
+		t.Run(flavor, func(t *testing.T) {
+			t.Parallel()
+			server := testenv.MySQL(t, testenv.MySQLOptions{Flavor: flavor})
+			s := newMySQLSiteOn(t, server).setup()
+			settings := filepath.Join(filepath.Dir(server.LogPath()), "my.cnf")
+			before, err := os.ReadFile(settings)
+			if err != nil {
+				t.Fatal(err)
+			}
+			restart := func(more string) {
+				if err := errors.Join(os.WriteFile(settings, append(slices.Clone(before), more...), 0o600), server.Restart(t.Context(), testenv.MySQLShutdown)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			began := time.Now().Add(-time.Minute).UTC().Format(time.RFC3339)
+			filter, says := "binlog_do_db = other\n", "binlog-do-db=other leaves table NAME.outbox out of the binlog"
+			if flavor == testenv.MySQLFlavor {
+				filter, says = "binlog_ignore_db = "+s.name+"\n", "binlog-ignore-db=NAME leaves table NAME.outbox out of the binlog"
+			}
+			restart(filter)
+			s.insert(1)
+			s.says(3, says, "check")
+			s.says(2, says, "setup")
+			said := s.says(2, says, "run")
+			restart("")
+			args, err := cdctest.PrintedCommand(t.Context(), said, "repair", "TIME", began)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.says(0, "", args...)
+			relay := s.start()
+			url := relay.leading()
+			s.insert(2).saves(url, eventID(2))
+			relay.stops()
+			s.consume(s.name, 2)
+		})
+	}
+}
+
+// A table that becomes system-versioned stops the relay at its first row, whatever the columns of its period are called, and is refused by
+// its name from then on. What is printed publishes what was inserted meanwhile.
+//
+//follows:binlog.unversioned/system_versioned position reset, repair
+func TestSystemVersionedTable(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string][2]string{
+		"usual": {"ADD SYSTEM VERSIONING", "DROP SYSTEM VERSIONING"},
+		"named": {"ADD COLUMN since TIMESTAMP(6) GENERATED ALWAYS AS ROW START, ADD COLUMN until TIMESTAMP(6) GENERATED ALWAYS AS ROW END, ADD PERIOD FOR SYSTEM_TIME(since, until), ADD SYSTEM VERSIONING",
+			"DROP COLUMN since, DROP COLUMN until, DROP PERIOD FOR SYSTEM_TIME, DROP SYSTEM VERSIONING"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newMySQLSite(t, testenv.MariaDBFlavor).markedTable("varchar(36)")
+			s.config = s.config[strings.Index(s.config, "source:"):]
+			s.config = strings.Split(markedConfig, "    write_back:")[0] + s.config
+			s.setup()
+			relay := s.start()
+			url := relay.leading()
+			s.newJob("a", "")
+			s.saves(url, "a")
+			began := time.Now().Add(-time.Minute).UTC().Format(time.RFC3339)
+			s.sql("ALTER TABLE jobs "+change[0], "UPDATE jobs SET attempts = 1", "INSERT INTO jobs (id, type, about, payload) VALUES ('b', 'placed', 'a', '{}')")
+			if code := relay.wait(); code != 1 {
+				t.Errorf("exit %d", code)
+			}
+			said := relay.lines[len(relay.lines)-1]
+			const refused = "table NAME.jobs is system-versioned"
+			s.says(2, refused, "run")
+			s.says(2, refused, "setup")
+			s.says(3, refused, "check")
+			s.sql("SET STATEMENT system_versioning_alter_history = KEEP FOR ALTER TABLE jobs " + change[1])
+			s.says(0, "dropped", append(strings.Fields(printedCommand(t, said, "position reset")), "--yes")...)
+			args, err := cdctest.PrintedCommand(t.Context(), said, "repair", "TIME", began)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.says(0, "", args...)
+			relay = s.start()
+			url = relay.leading()
+			s.newJob("c", "")
+			s.saves(url, "c")
+			relay.stops()
+			s.consume(s.name, 4) // a is published by the repair once more
+		})
+	}
 }

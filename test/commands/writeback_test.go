@@ -383,18 +383,21 @@ func TestWriteBackBadInput(t *testing.T) {
 		} {
 			config := s.config
 			s.replace(c.old, c.with)
-			if r := s.run("check"); !strings.Contains(r.stdout, c.says) || !strings.Contains(r.stdout, c.fix) || !strings.Contains(r.stdout, "warn  write-back: ") {
+			if r := s.run("check"); !strings.Contains(r.stdout, c.says) || !strings.Contains(r.stdout, c.fix) || !strings.Contains(r.stdout, "fail  write-back: ") || r.code != 3 {
 				s.t.Errorf("%s: %s", c.with, r)
 			}
 			s.config = config
 		}
 		if s.mysql != nil {
-			s.sql("ALTER TABLE jobs DROP PRIMARY KEY")
+			s.sql("ALTER TABLE jobs MODIFY id bit(16)")
+			s.says(3, "column id of table "+s.qualified("jobs")+" has the type BIT", "check")
+			s.sql("ALTER TABLE jobs MODIFY id varchar(36)", "ALTER TABLE jobs DROP PRIMARY KEY")
 		} else {
 			s.sql("ALTER TABLE jobs DROP CONSTRAINT jobs_pkey")
 		}
 		s.says(0, "column id of table "+s.qualified("jobs")+" has no unique index of its own, by which rows could be marked. Fix: create a unique index on it", "check")
 		s.sql("ALTER TABLE jobs ADD PRIMARY KEY (id)")
+		s.enumOfWriteBack()
 		// What leaves the row pending is found out when the first row is marked, and undone.
 		s.replace("set: {status: SENT, ", "set: {")
 		relay := s.start()
@@ -403,6 +406,25 @@ func TestWriteBackBadInput(t *testing.T) {
 		s.jobs("a NEW")
 		relay.stops()
 	})
+}
+
+// enumOfWriteBack verifies that check tells of a text that is none of an ENUM.
+func (s *site) enumOfWriteBack() {
+	s.t.Helper()
+	if s.mysql != nil {
+		s.sql("ALTER TABLE jobs ADD COLUMN kind ENUM('SENT', 'NEW') NOT NULL DEFAULT 'NEW'")
+	} else {
+		s.sql("CREATE TYPE kinds AS ENUM ('SENT', 'NEW')", "ALTER TABLE jobs ADD COLUMN kind kinds NOT NULL DEFAULT 'NEW'")
+	}
+	config := s.config
+	s.replace("status: SENT,", "status: SENT, kind: SNET,")
+	if r := s.run("check"); r.code != 3 || !strings.Contains(r.stdout, "SNET") {
+		s.t.Errorf("a text that is none of its ENUM: %s", r)
+	}
+	s.config = config
+	s.replace("status: SENT,", "status: SENT, kind: SENT,")
+	s.says(0, "rows of "+s.qualified("jobs")+" can be marked", "check")
+	s.config = config
 }
 
 // A role that may only replicate and read is granted what marks need by the setup that check names, and no more.
