@@ -18,6 +18,8 @@ type Ask struct {
 	// Letters are the IDs of those that are to be resolved. An accepted drop has them too: the next leader goes on with it, since what
 	// an accepted drop names is never published.
 	Letters []string `json:"letters,omitempty"`
+	// Again says that a relay has accepted it, and that its command, which waits, has sent it again under the same key.
+	Again bool `json:"again,omitempty"`
 	// State is the answer: [Accepted], then [Ended]; "" in the request.
 	State string `json:"state,omitempty"`
 	// Waits is why an accepted one has to wait, or "".

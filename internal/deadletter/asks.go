@@ -103,7 +103,7 @@ func (s asks) take(a ask) {
 
 // accept accepts a request, or refuses one that only relays of another version know.
 func (a *Ask) accept() *pending {
-	p := &pending{do: a.Do, left: map[string]bool{}}
+	p := &pending{do: a.Do, left: map[string]bool{}, resumed: a.Again}
 	if p.do != Retry && p.do != Drop {
 		p.refused = fmt.Sprintf("it does not know the request %q", p.do)
 		return p

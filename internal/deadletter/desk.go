@@ -268,6 +268,9 @@ func (a *asking) hear(got answer) {
 		a.said[got.Waits] = true
 		a.waits(got.Waits)
 	}
+	if ask := a.open[got.key]; ask != nil {
+		ask.Again = ask.Again || got.State == Accepted
+	}
 	if a.open[got.key] != nil && got.State == Ended {
 		a.result.Done += got.Done
 		a.result.Skipped += got.Skipped

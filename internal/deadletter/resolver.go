@@ -125,7 +125,7 @@ func (r *Resolver) Load(ctx context.Context, id cdc.Source, from cdc.Progress) e
 	r.index, r.barrier, r.asks, r.asked = loaded.Index, loaded.Barrier, asks{}, make(chan ask)
 	for id, a := range loaded.Accepted {
 		r.asks[id] = a.accept()
-		r.asks[id].resumed = true
+		r.asks[id].resumed, r.asks[id].done = true, a.Done
 	}
 	r.lost, r.scanned, r.later = map[string]time.Time{}, map[int32]int64{}, map[string]postponed{}
 	r.loaded.Store(loaded.Index)

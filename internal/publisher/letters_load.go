@@ -98,7 +98,7 @@ func (p *Publisher) LoadLetters(ctx context.Context, id cdc.Source, passed func(
 	}
 	loaded := &deadletter.Loaded{Index: p.newIndex(records.Entries, passed), Barrier: end, Accepted: map[string]*deadletter.Ask{}}
 	for id, a := range records.Asks {
-		if a.Do == deadletter.Drop && a.State == deadletter.Accepted && len(a.Letters) > 0 {
+		if a.Do == deadletter.Drop && (a.State == deadletter.Accepted || a.Again) && len(a.Letters) > 0 {
 			loaded.Accepted[id] = a
 		}
 	}

@@ -473,6 +473,8 @@ func TestRowOfADroppedLetterComesAgain(t *testing.T) {
 		}
 		for id, a := range map[string]*deadletter.Ask{
 			"accepted": {Do: deadletter.Drop, State: deadletter.Accepted, Letters: []string{left}},
+			"again":    {Do: deadletter.Drop, Again: true, Letters: []string{left}},
+			"asked":    {Do: deadletter.Drop, Letters: []string{left}},
 			"ended":    {Do: deadletter.Drop, State: deadletter.Ended},
 			"retry":    {Do: deadletter.Retry, State: deadletter.Accepted},
 		} {
@@ -481,7 +483,7 @@ func TestRowOfADroppedLetterComesAgain(t *testing.T) {
 			}
 		}
 		l.restart(t, func(string) bool { return false })
-		if len(l.accepted) != 1 || l.accepted["accepted"] == nil {
+		if len(l.accepted) != 2 || l.accepted["accepted"] == nil || l.accepted["again"] == nil {
 			t.Errorf("asks that go on: %+v", l.accepted)
 		}
 		l.next = 1
