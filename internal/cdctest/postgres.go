@@ -33,7 +33,7 @@ var _ Database = (*Postgres)(nil)
 // NewPostgres creates the database, with options of CREATE DATABASE. The name must also be valid for a slot: lower-case letters, digits, underscores.
 func NewPostgres(ctx context.Context, server *testenv.PostgresServer, name string, options ...string) (*Postgres, error) {
 	p := &Postgres{Server: server, name: name, PayloadColumn: "payload"}
-	if err := server.CreateDatabase(ctx, name, options...); err != nil {
+	if err := server.Exec(ctx, "postgres", "CREATE DATABASE "+name+" "+strings.Join(options, " ")); err != nil {
 		return nil, fmt.Errorf("create database %s: %w", name, err)
 	}
 	table := outbox.Name{Schema: "public", Table: "outbox"}

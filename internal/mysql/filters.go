@@ -143,10 +143,10 @@ func (f *filter) replication(name string) (option string) {
 // like is SQL's LIKE.
 func like(pattern, text string) bool {
 	expr := regexp.MustCompile(`\\.|[%_]|[^\\%_]+|\\`).ReplaceAllStringFunc(pattern, func(part string) string {
-		switch {
-		case part == "%":
+		switch part {
+		case "%":
 			return ".*"
-		case part == "_":
+		case "_":
 			return "."
 		}
 		return regexp.QuoteMeta(strings.TrimPrefix(part, `\`))

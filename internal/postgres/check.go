@@ -104,7 +104,7 @@ func (c *checker) server() bool {
 	} else {
 		c.report.OK("server", "wal_level is %s, and the first logical slot of the primary raises it to logical", level)
 	}
-	if encoding := c.db.Conn.PgConn().ParameterStatus("server_encoding"); encoding != "" && !slices.Contains(translatable, encoding) {
+	if encoding := c.db.Conn.PgConn().ParameterStatus("server_encoding"); encoding != "" && !slices.Contains(strings.Fields(translatable), encoding) {
 		c.report.Warn("server", "restore a dump of it into a database with ENCODING 'UTF8'",
 			"database %q has the encoding %s: PostgreSQL cannot send a row whose text has no equivalent in UTF-8, nor what is behind it", c.db.Server.Database, encoding)
 	}
@@ -115,7 +115,7 @@ func (c *checker) server() bool {
 }
 
 // translatable are the encodings whose every byte has an equivalent in UTF-8, as convert() says of PostgreSQL 15.
-var translatable = strings.Fields("UTF8 LATIN1 LATIN2 LATIN4 LATIN5 LATIN6 LATIN7 LATIN8 LATIN9 LATIN10 ISO_8859_5 KOI8R KOI8U WIN866 WIN1256")
+const translatable = "UTF8 LATIN1 LATIN2 LATIN4 LATIN5 LATIN6 LATIN7 LATIN8 LATIN9 LATIN10 ISO_8859_5 KOI8R KOI8U WIN866 WIN1256"
 
 func (c *checker) publication() {
 	if c.survey.Detaching != "" {

@@ -268,4 +268,4 @@ const (
 
 // statesUnreadable are those of a row that the server cannot send: text that is not valid in its encoding, or has no equivalent in UTF-8,
 // or more than 1 GB.
-var statesUnreadable = []string{"22021", "22P05", "54000"}
+const statesUnreadable = "22021 22P05 54000"

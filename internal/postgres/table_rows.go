@@ -262,7 +262,7 @@ func (t *TableReader) page(ctx context.Context, f scan.Filter, p scan.Page, yiel
 	if err == nil && b.Rows() > 0 {
 		err = send()
 	}
-	if pg, ok := errors.AsType[*pgconn.PgError](err); ok && slices.Contains(statesUnreadable, pg.Code) {
+	if pg, ok := errors.AsType[*pgconn.PgError](err); ok && strings.Contains(statesUnreadable, pg.Code) {
 		err = scan.Unreadable(t.o.Table, t.o.IDPrefix+p.Keys[0].ID, pg.Message)
 	}
 	return found, err

@@ -249,9 +249,9 @@ func (p *PostgresServer) LogPath() string { return p.inst.logPath() }
 // LogTail returns the last lines of the server's log.
 func (p *PostgresServer) LogTail(lines int) string { return p.inst.logTail(lines) }
 
-// CreateDatabase creates a database. options are those of the statement.
-func (p *PostgresServer) CreateDatabase(ctx context.Context, name string, options ...string) error {
-	return p.Exec(ctx, "postgres", "CREATE DATABASE "+pgx.Identifier{name}.Sanitize()+" "+strings.Join(options, " "))
+// CreateDatabase creates a database.
+func (p *PostgresServer) CreateDatabase(ctx context.Context, name string) error {
+	return p.Exec(ctx, "postgres", "CREATE DATABASE "+pgx.Identifier{name}.Sanitize())
 }
 
 // Exec runs statements as the superuser over the Unix socket.

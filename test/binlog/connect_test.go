@@ -188,10 +188,14 @@ func TestRights(t *testing.T) {
 // written there.
 func TestReplicationFilter(t *testing.T) {
 	for _, c := range []struct{ flavor, ignore, source, reset string }{
-		{testenv.MySQLFlavor, "CHANGE REPLICATION FILTER REPLICATE_IGNORE_DB = (%s)",
-			"CHANGE REPLICATION SOURCE TO SOURCE_HOST = '127.0.0.1', SOURCE_PORT = 1, SOURCE_USER = 'nobody'", "RESET REPLICA ALL"},
-		{testenv.MariaDBFlavor, "SET GLOBAL replicate_ignore_db = '%s'",
-			"CHANGE MASTER TO MASTER_HOST = '127.0.0.1', MASTER_PORT = 1, MASTER_USER = 'nobody'", "RESET SLAVE ALL"},
+		{
+			testenv.MySQLFlavor, "CHANGE REPLICATION FILTER REPLICATE_IGNORE_DB = (%s)",
+			"CHANGE REPLICATION SOURCE TO SOURCE_HOST = '127.0.0.1', SOURCE_PORT = 1, SOURCE_USER = 'nobody'", "RESET REPLICA ALL",
+		},
+		{
+			testenv.MariaDBFlavor, "SET GLOBAL replicate_ignore_db = '%s'",
+			"CHANGE MASTER TO MASTER_HOST = '127.0.0.1', MASTER_PORT = 1, MASTER_USER = 'nobody'", "RESET SLAVE ALL",
+		},
 	} {
 		t.Run(c.flavor, func(t *testing.T) {
 			d := newDatabase(t, c.flavor)

@@ -222,13 +222,16 @@ func TestSystemVersionedTable(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string][2]string{
 		"usual": {"ADD SYSTEM VERSIONING", "DROP SYSTEM VERSIONING"},
-		"named": {"ADD COLUMN since TIMESTAMP(6) GENERATED ALWAYS AS ROW START, ADD COLUMN until TIMESTAMP(6) GENERATED ALWAYS AS ROW END, ADD PERIOD FOR SYSTEM_TIME(since, until), ADD SYSTEM VERSIONING",
-			"DROP COLUMN since, DROP COLUMN until, DROP PERIOD FOR SYSTEM_TIME, DROP SYSTEM VERSIONING"},
+		"named": {
+			"ADD COLUMN since TIMESTAMP(6) GENERATED ALWAYS AS ROW START, ADD COLUMN until TIMESTAMP(6) GENERATED ALWAYS AS ROW END, ADD PERIOD FOR SYSTEM_TIME(since, until), ADD SYSTEM VERSIONING",
+			"DROP COLUMN since, DROP COLUMN until, DROP PERIOD FOR SYSTEM_TIME, DROP SYSTEM VERSIONING",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := newMySQLSite(t, testenv.MariaDBFlavor).markedTable("varchar(36)")
-			s.config = s.config[strings.Index(s.config, "source:"):]
+			_, rest, _ := strings.Cut(s.config, "source:")
+			s.config = "source:" + rest
 			s.config = strings.Split(markedConfig, "    write_back:")[0] + s.config
 			s.setup()
 			relay := s.start()

@@ -141,7 +141,7 @@ func TestLargeObjects(t *testing.T) {
 func TestEncodingsThatCannotBeSent(t *testing.T) {
 	for encoding, warns := range map[string]bool{"UTF8": false, "LATIN1": false, "SQL_ASCII": true, "WIN1252": true} {
 		name := "encoded_" + strings.ToLower(encoding)
-		if err := server.CreateDatabase(t.Context(), name, "TEMPLATE template0 LC_COLLATE 'C' LC_CTYPE 'C' ENCODING", "'"+encoding+"'"); err != nil {
+		if err := server.Exec(t.Context(), "postgres", "CREATE DATABASE "+name+" TEMPLATE template0 LC_COLLATE 'C' LC_CTYPE 'C' ENCODING '"+encoding+"'"); err != nil {
 			t.Fatal(err)
 		}
 		found, _ := wal.Check(t.Context(), wal.Options{Options: postgres.Options{DSN: func(context.Context) (string, error) { return server.DSN(name, ""), nil }}}, none)
