@@ -109,7 +109,7 @@ func TestFragmentsThatDoNotFit(t *testing.T) {
 			if err == nil || cdc.ReasonOf(err) != reason || !strings.Contains(err.Error(), tt.says) {
 				t.Errorf("%s, attempt %d: %v (%s), want %q (%s)", name, attempt, err, cdc.ReasonOf(err), tt.says, reason)
 			}
-			if stop, ok := errors.AsType[*cdc.StopError](err); ok && (!strings.HasPrefix(err.Error(), "transaction 0-1-2: ") || !strings.HasSuffix(stop.Fix, "`cdc-relay position set 0-1-2`")) {
+			if stop, ok := errors.AsType[*cdc.StopError](err); ok && (!strings.HasPrefix(err.Error(), "transaction 0-1-2: ") || !strings.HasSuffix(stop.Fix, "`cdc-relay position set 0-1-2 --yes`")) {
 				t.Errorf("%s: %s", name, cdc.Explain(err))
 			}
 		}

@@ -35,6 +35,8 @@ func statements123() map[string][][]any {
 	known[`^SHOW GLOBAL VARIABLES WHERE Variable_name IN \(`] = vars
 	known[`^SELECT @@GLOBAL.gtid_binlog_pos, COALESCE\(`] = [][]any{{"pos", "engine"}, {"0-1-9", "innodb"}}
 	known[`FROM information_schema.collation_character_set_applicability WHERE`] = [][]any{{"id", "name"}, {"45", "utf8mb4"}}
+	known[`^SELECT COUNT\(\*\) FROM information_schema.processlist WHERE info IN`] = [][]any{{"stuck"}, {"0"}}
+	known[`^SHOW BINLOG STATUS$`] = [][]any{{"Binlog_Do_DB", "Binlog_Ignore_DB"}, {"", ""}}
 	known[`^SHOW ALL SLAVES STATUS$`] = [][]any{{"Slave_IO_State"}}
 	known[`^SELECT CONCAT_WS\(`] = [][]any{{"identity"}, {"1 db 3306"}}
 	known[`^SHOW SLAVE HOSTS$`] = [][]any{{"Server_id", "Host", "Port", "Master_id"}}

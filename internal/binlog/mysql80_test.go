@@ -9,9 +9,11 @@ import (
 	"net"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	gomysql "github.com/go-mysql-org/go-mysql/mysql"
 	"github.com/go-mysql-org/go-mysql/replication"
@@ -36,7 +38,9 @@ func statements80() map[string][][]any {
 		`^SELECT @@GLOBAL.server_id$`: {{"server_id"}, {"1"}},
 		`^SELECT @@GLOBAL.gtid_executed, @@GLOBAL.gtid_purged$`:             {{"executed", "purged"}, {serverA + ":1-9", serverA + ":1-2"}},
 		`^SELECT @@server_uuid$`:                                            {{"uuid"}, {serverA}},
-		`FROM information_schema.tables WHERE`:                              {{"name", "engine"}, {"shop.outbox", "InnoDB"}},
+		`^SELECT CAST\(UNIX_TIMESTAMP\(\) AS CHAR\)$`:                       {{"now"}, {strconv.FormatInt(time.Now().Unix(), 10)}},
+		`^SHOW MASTER STATUS$`:                                              {{"Binlog_Do_DB", "Binlog_Ignore_DB"}, {"", ""}},
+		`FROM information_schema.tables WHERE`:                              {{"name", "type", "engine"}, {"shop.outbox", "BASE TABLE", "InnoDB"}},
 		`FROM information_schema.partitions WHERE`:                          {{"seconds"}, {"864000"}},
 		`FROM information_schema.collations WHERE`:                          {{"id", "name"}, {"45", "utf8mb4"}},
 		`FROM information_schema.columns WHERE`:                             {{"a", "b", "c", "d", "e", "f"}, {"shop", "outbox", "event_id", "varbinary", "16", []byte{}}},

@@ -36,6 +36,7 @@ type lettered struct {
 	next        uint64
 	exactlyOnce bool
 
+	stop  func() // ends collect
 	mu    sync.Mutex
 	acked uint64
 	err   error
@@ -97,17 +98,23 @@ func (l *lettered) start(t *testing.T, passed func(string) bool) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	go l.collect(t.Context(), l.Durable())
+	ctx, stop := context.WithCancel(t.Context())
+	var collecting sync.WaitGroup
+	answers := l.Durable()
+	collecting.Go(func() { l.collect(ctx, answers) })
+	l.stop = func() {
+		stop()
+		collecting.Wait()
+	}
 }
 
 // restart is that of a relay that was killed.
 func (l *lettered) restart(t *testing.T, passed func(string) bool) {
 	t.Helper()
 	l.Kill()
+	l.stop()
 	l.Reset()
-	l.mu.Lock()
-	l.acked = 0
-	l.mu.Unlock()
+	l.acked, l.err = 0, nil
 	l.start(t, passed)
 }
 
