@@ -156,7 +156,6 @@ func badRest(taken net.Addr, web string) []badInput {
 		{"PostgreSQL's port is Redis's", func(s *site) { s.impatient().replace(s.pg.Addr(), redis.Addr()) }, nil},
 		{"PostgreSQL's port is MySQL's", func(s *site) { s.impatient().replace(s.pg.Addr(), mysqls[testenv.MySQLFlavor].Addr()) }, nil},
 		{"Kafka's port is PostgreSQL's", of(postgres.Addr()), []string{"check"}},
-		{"Kafka's port is MySQL's", of(mysqls[testenv.MySQLFlavor].Addr()), []string{"check"}},
 		{"Kafka's port is HTTP's", of(web), nil},
 		{"Kafka's port is Redis's", of(redis.Addr()), nil},
 		{"Kafka's port is a controller's", of(kafka.Addrs(testenv.ListenerController)[0]), nil},
