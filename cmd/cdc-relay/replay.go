@@ -37,14 +37,14 @@ func newReplayCommand(a *app) *cobra.Command {
 		Long: `Publish events that are still in the outbox table once more, also those in partitions that retention has taken out.
 
 Filters are combined; a filter that is repeated selects any of its values. Events are published in order of creation
-(created_at, then event ID), one table after the other. The order of commits is not in the table: where transactions
-overlapped, the two differ. Records are routed by the present configuration and are like those of the relay, but for
+(created_at, or see tables[].order_by; then event ID), one table after the other, up to the last row that is there at
+the beginning. The order of commits is not in the table: where transactions overlapped, the two differ. Records are routed by the present configuration and are like those of the relay, but for
 the header ` + events.HeaderReplayed + ` with the time of the replay, ce_committime, which is created_at, and ce_sequence, which is
 absent. The relay may run meanwhile: its position and its fence are not touched.
 
 It takes SELECT on the table, which the relay's role may lack: set ` + source.EnvOwner + ` to the connection string of the
-table's owner. Rows are looked up by event ID and created_at; without an index on created_at each 100,000 events
-read the index of a partition once.
+table's owner. Rows are looked up by event ID and by that column; without an index on it each 100,000 events read the
+index of a partition once.
 
 An interrupted replay leaves its state in a file; --resume goes on from there and repeats at most the events that were
 not acknowledged and the rest of a page of 1,000.`,
@@ -133,7 +133,7 @@ func (r *replayCommand) show(ctx context.Context, c *config.Config) error {
 	if err != nil {
 		return err
 	}
-	r.printf("%s would be published in order of creation%s\n", display.Plural(int(dry.Published), "event"), events.DroppedToo(dry.Dropped))
+	r.printf("%s would be published%s\n", display.Plural(int(dry.Published), "event"), events.DroppedToo(dry.Dropped))
 	for _, topic := range slices.Sorted(maps.Keys(dry.Topics)) {
 		r.printf("%-8s %s: %d\n", "topic", topic, dry.Topics[topic])
 	}

@@ -269,7 +269,7 @@ func newMaintainer(c *config.Config, db source.Database, load cdc.Loader, letter
 			o.Letters = letters.Events
 		}
 		for _, t := range db.Tables() {
-			o.OnDeadLetter[t.Name.String()] = t.WriteBack != nil && len(t.WriteBack.OnDeadLetter) > 0
+			o.OnDeadLetter[t.Name.String()] = t.Config.WriteBack != nil && len(t.Config.WriteBack.OnDeadLetter) > 0
 		}
 		m := writeback.New(o, db.Marks(dsn, ""), log, reg)
 		all = append(all, func(ctx context.Context, kept cdc.Kept) { m.Run(ctx, kept) })

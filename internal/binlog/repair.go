@@ -65,8 +65,8 @@ func (r *Repair) Lead(ctx context.Context, load cdc.Resumer) (g repair.Ground, e
 	}
 	reading := r.opts.Options.Options
 	reading.DSN = r.opts.ReadDSN
-	for _, o := range r.opts.Read {
-		t, err := mysql.OpenTable(ctx, reading, o)
+	for i := range r.opts.Read {
+		t, err := mysql.OpenTable(ctx, reading, r.opts.Read[i])
 		if err != nil {
 			return g, err
 		}
@@ -80,10 +80,14 @@ func (r *Repair) Lead(ctx context.Context, load cdc.Resumer) (g repair.Ground, e
 		err := r.pick(ctx, db, &sv, &g)
 		return g, err
 	}
-	for _, t := range r.readers {
-		if err := t.EndAtLatest(ctx); err != nil {
-			return g, err
+	for _, t := range r.readers { // what is written from now on is behind the position
+		end := ""
+		if t.Order() != "" {
+			if end, err = scan.Last(ctx, t, scan.Filter{}); err != nil {
+				return g, err
+			}
 		}
+		g.Ends = append(g.Ends, end)
 	}
 	return g, nil
 }

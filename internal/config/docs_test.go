@@ -168,7 +168,7 @@ text in the document. If the path leads to nothing, or to null, the part is NULL
 document that is not JSON makes the row malformed. So does a ` + "`partition_key` or `aggregate_id`" + ` that is an object or an array: it may be written in several
 ways, and a key is compared byte by byte. Without a path the part is the whole document.
 
-Rows are looked for by ` + "`created_at`" + `, which is a column, and by the ID, which is one too, or a text with one column behind it:
+Rows are looked for by ` + "`created_at`" + ` or [` + "`order_by`" + `](#tables), which are columns, and by the ID, which is one too, or a text with one column behind it:
 ` + "`event_id: {template: \"orders-${id}\"}`" + ` tells the numbers of a table from those of another. The event's ID is then ` + "`orders-17`" + ` in its record, in
 ` + "`errors.skip`" + ` and wherever a command takes one. Give each table a text of its own that does not end in a digit, and give it before the first run: with
 another text the events of the table have other IDs, so that nothing tells which of them were published before.

@@ -127,6 +127,8 @@ type Table struct {
 	Only map[string]string `yaml:"only,omitempty"`
 	// The time zone (IANA) of the clocks that wrote the table's times whose type has no zone: timestamp, on MySQL DATETIME. Records have them in UTC. A time that clocks show twice is the first; one that they jump over is the moment of the change. For a table with columns. Default: UTC.
 	TimeZone string `yaml:"time_zone,omitempty" jsonschema:"example=Europe/Berlin"`
+	// The column that grows with each INSERT, by which `setup --backfill`, repair and replay read the rows. For a table with columns. Default: a number that the database counts up (identity, serial, AUTO_INCREMENT), or else created_at, or else occurred_at.
+	OrderBy string `yaml:"order_by,omitempty" jsonschema:"example=seq"`
 	// Mark rows whose event is published, for software that reads a status. Default: the relay writes nothing into the table. See [write-back](operations.md#marking-rows).
 	WriteBack *WriteBack `yaml:"write_back,omitempty" jsonschema_extras:"x-optional=true"`
 }

@@ -62,6 +62,7 @@ func (d *document) tables(tables []Table, source *Source) {
 		d.shape(t, item("tables", i))
 		d.expressions(t.Only, item("tables", i)+".only")
 		d.timeZone(&tables[i], item("tables", i))
+		d.orderBy(&tables[i], item("tables", i))
 		path := item("tables", i) + ".name"
 		if t.Name == "" {
 			continue
@@ -77,6 +78,13 @@ func (d *document) tables(tables []Table, source *Source) {
 			continue
 		}
 		first[full] = i
+	}
+}
+
+// orderBy checks by which column a table's rows are read.
+func (d *document) orderBy(t *Table, table string) {
+	if t.OrderBy != "" && t.Columns == nil && !d.bad(table+".columns") {
+		d.report(table+".order_by", "remove it, or map the table's columns", "is set for a table without columns: the native table's rows are read by created_at")
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/IBM/sarama"
@@ -196,43 +197,32 @@ func (r *Replay) open(ctx context.Context) (readers []source.TableReader, err er
 	return readers, nil
 }
 
-// count counts the events, and returns an error if there are none.
+// count finds where the tables end, counts the events, and returns an error if there are none. What is written meanwhile, the relay publishes.
 func (r *Replay) count(ctx context.Context) error {
-	if r.Resume {
-		r.total = r.State.Total
-		return nil
-	}
 	for i := range r.selections {
-		old, young, err := r.countOf(ctx, &r.selections[i])
+		s := &r.selections[i]
+		if r.Resume {
+			s.Filter.Last = r.State.Ends[i]
+			continue
+		}
+		err := s.Table.Orderly(ctx, s.Filter)
+		if err == nil {
+			s.Filter.Last, err = scan.Last(ctx, s.Table, s.Filter)
+		}
 		if err != nil {
 			return err
 		}
-		r.total += old + young
-		r.State.Old += old
+		n, err := s.Table.Count(ctx, s.Filter)
+		if err != nil {
+			return err
+		}
+		r.State.Total += n
+		r.State.Ends = append(r.State.Ends, s.Filter.Last)
 	}
-	r.State.Total = r.total
-	if r.total == 0 {
+	if r.total = r.State.Total; r.total == 0 {
 		return r.nothing()
 	}
 	return nil
-}
-
-// countOf counts the events of a table: those that are old, to which later transactions add none, and the others.
-func (r *Replay) countOf(ctx context.Context, s *replay.Selection) (old, young int64, err error) {
-	f, since := s.Filter, s.Filter
-	if since.From.Before(r.State.old()) {
-		since.From = r.State.old()
-		if f.To.IsZero() || f.To.After(since.From) {
-			f.To = since.From
-		}
-		if old, err = s.Table.Count(ctx, f); err != nil {
-			return 0, 0, err
-		}
-	}
-	if since.To.IsZero() || since.To.After(since.From) {
-		young, err = s.Table.Count(ctx, since)
-	}
-	return old, young, err
 }
 
 func (r *Replay) nothing() error {
@@ -289,10 +279,11 @@ func (r *Replay) publish(ctx context.Context) error {
 	if err := r.State.save(r.File); err != nil {
 		return err
 	}
-	r.Printf("publishing %s in order of creation, which is not that of commits where transactions overlapped\n", display.Plural(int(r.total-r.State.Published), "event"))
+	r.Printf("publishing %s of %s, which is not the order of commits where transactions overlapped\n",
+		display.Plural(int(max(0, r.total-r.State.Published-r.State.Dropped)), "event"), strings.Join(r.State.Tables, ", "))
 	show := display.NewProgress(r.Progress, r.State.Published, r.total)
 	err = replay.Run(ctx, replay.Options{
-		Selections: r.selections, Router: router, Sink: sink, From: r.State.Place, Old: r.State.old(), Topic: r.State.Topic, Rate: r.State.Rate,
+		Selections: r.selections, Router: router, Sink: sink, From: r.State.Place, Topic: r.State.Topic, Rate: r.State.Rate,
 		Every: time.Second, Report: r.reporter(show, problems),
 	})
 	show.End()
@@ -310,19 +301,14 @@ func (r *Replay) publish(ctx context.Context) error {
 	return r.missing()
 }
 
-// missing returns an error if rows were removed after they were counted. Events that came meanwhile make up for them, but old ones hardly
-// ever come.
+// missing returns an error if rows were removed after they were counted.
 func (r *Replay) missing() error {
-	counted, read, which := r.total, r.State.Place.Rows, ""
-	if read >= counted {
-		counted, read, which = r.State.Old, r.State.Place.Old, "created before "+RFC3339(r.State.old())+" and "
-	}
-	if r.State.Uncounted || read >= counted {
+	if r.State.Place.Rows >= r.total {
 		return nil
 	}
 	return cdc.Fixable("check for how long events are kept: removed events cannot be replayed",
-		"of %s that were %scounted only %d were in the outbox when they were read: the others were removed meanwhile and are not published",
-		display.Plural(int(counted), "event"), which, read)
+		"of %s that were counted only %d were in the outbox when they were read: the others were removed meanwhile and are not published",
+		display.Plural(int(r.total), "event"), r.State.Place.Rows)
 }
 
 // connect waits for Kafka as a relay does at its start: a cluster that has just started has no producer IDs yet.

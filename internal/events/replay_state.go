@@ -1,11 +1,11 @@
 package events
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
-	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -30,21 +30,16 @@ type State struct {
 	Topic  string    `json:"topic,omitempty"`
 	Rate   int       `json:"rate,omitempty"`
 	Began  time.Time `json:"began"`
-	// Total is how many events were counted, Old how many of them were old.
+	// Total is how many events were counted.
 	Total int64 `json:"total"`
-	Old   int64 `json:"old"`
-	// Tables are those that are read, in order. Place counts them.
+	// Tables are those that are read, in order, and by what. Place counts them. Ends are where they ended when they were counted.
 	Tables []string     `json:"tables"`
+	Ends   []string     `json:"ends"`
 	Place  replay.Place `json:"place"`
-	// Uncounted says that an earlier version began the replay, which did not count the rows before Place.
-	Uncounted bool `json:"uncounted,omitempty"`
 	// Published and Dropped count the events before Place, and those behind it that were acknowledged.
 	Published int64 `json:"published"`
 	Dropped   int64 `json:"dropped"`
 }
-
-// old is when events stop to be old, exclusively: hardly any transaction that was open when they were counted has written an older one.
-func (s *State) old() time.Time { return s.Began.Add(-time.Minute).Truncate(time.Microsecond) }
 
 // save replaces the file, so that a crash leaves the old or the new one.
 func (s *State) save(file string) error {
@@ -121,21 +116,17 @@ func (r *Replay) continueFrom() error {
 		return cdc.Usage("start a replay without --resume, or name its file with --state", "no replay was interrupted: %s does not exist", filepath.Clean(r.File))
 	}
 	rate, source := r.State.Rate, r.State.Source
-	r.State.Place.Rows = math.MinInt64 // what it stays if the state has none
 	if err == nil {
 		err = json.Unmarshal(doc, &r.State)
 	}
-	if p := r.State.Place; err == nil && (p.Table < 0 || p.Table > len(r.State.Tables) || p.Rows < 0 && p.Rows != math.MinInt64) {
-		err = fmt.Errorf("place %+v is none", p)
+	if p := r.State.Place; err == nil && (p.Table < 0 || p.Table > len(r.State.Tables) || p.Rows < 0 || len(r.State.Ends) != len(r.State.Tables)) {
+		err = fmt.Errorf("place %+v is none, or it is of another version", p)
 	}
 	if err != nil {
 		return r.unreadable(err)
 	}
 	if r.State.Source != source {
 		return cdc.Usage("use the configuration of that replay, or name its file with --state", "%s is of a replay of database %s, not %s", filepath.Clean(r.File), r.State.Source, source)
-	}
-	if r.State.Place.Rows == math.MinInt64 {
-		r.State.Place.Rows, r.State.Uncounted = 0, true
 	}
 	if rate > 0 {
 		r.State.Rate = rate
@@ -147,11 +138,11 @@ func (r *Replay) unreadable(err error) error {
 	return cdc.Usage("remove it, and start the replay anew", "the state in %s cannot be read (%w)", filepath.Clean(r.File), err)
 }
 
-// keepTables notes which tables are read, and returns an error if a replay that goes on would read others.
+// keepTables notes which tables are read, and returns an error if a replay that goes on would read others, or in another order.
 func (r *Replay) keepTables() error {
 	names := make([]string, len(r.selections))
 	for i := range r.selections {
-		names[i] = r.selections[i].Table.Name()
+		names[i] = r.selections[i].Table.Name() + " by " + cmp.Or(r.selections[i].Table.Order(), "ID")
 	}
 	if r.Resume && !slices.Equal(r.State.Tables, names) {
 		return cdc.Usage("use the configuration of that replay, or remove the state and start anew", "%s is of a replay of the tables %s, not %s",

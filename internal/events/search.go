@@ -130,7 +130,7 @@ func (s *search) rows(ctx context.Context, db source.Database, dsn source.ConnSt
 		if err != nil {
 			return err
 		}
-		err = scan.Fetch(ctx, reader, s.found.ID, time.Time{}, func(b *cdc.Batch) error {
+		err = scan.Fetch(ctx, reader, s.found.ID, func(b *cdc.Batch) error {
 			for row := range b.Txs {
 				found := FoundRow{Table: tables[i].Name.String()}
 				if at := b.Txs[row].Time; at != 0 {

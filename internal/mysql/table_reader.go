@@ -1,6 +1,7 @@
 package mysql
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -22,6 +23,9 @@ type ReadOptions struct {
 	Table string
 	// Key is the column with the event's ID, At the one with the time. IDPrefix goes before the value of Key in IDs.
 	Key, At, IDPrefix string
+	// OrderBy is the column by which rows are read; "": a number that the database counts up, if Counted and there is one, or else At.
+	OrderBy string
+	Counted bool
 	// Zone is where the clocks were that wrote the time, if its type has no zone; nil: UTC.
 	Zone *cdc.Zone
 	// TakenOut is a query for the names of the tables that were taken out of it and that the user may see, Routine the procedure that
@@ -37,15 +41,18 @@ type TableReader struct {
 	o     ReadOptions
 	sql   string
 	table *cdc.Table
-	// key and at are quoted.
-	key, at string
-	cells   []cell
-	// nullable is whether the ID or the time may be NULL.
-	nullable bool
-	// until limits the time, exclusively; zero: no limit.
-	until   time.Time
-	out     []tableOut
-	batches scan.Batches
+	// key has the ID, at the time, by the order. at and by may be absent.
+	key, at, by column
+	cells       []cell
+	out         []tableOut
+	batches     scan.Batches
+}
+
+// column is one of a table, with its name in SQL; the zero value is none.
+type column struct {
+	name, sql string
+	cell      cell
+	nullable  bool
 }
 
 // tableOut is a table that was taken out.
@@ -77,7 +84,7 @@ func OpenTable(ctx context.Context, o Options, r ReadOptions) (*TableReader, err
 		return nil, err
 	}
 	schema, table, _ := strings.Cut(r.Table, ".")
-	t := &TableReader{db: db, cfg: cfg, o: r, sql: QuoteName(schema) + "." + QuoteName(table), key: QuoteName(r.Key), at: QuoteName(r.At)}
+	t := &TableReader{db: db, cfg: cfg, o: r, sql: QuoteName(schema) + "." + QuoteName(table)}
 	if err := t.prepare(ctx); err != nil {
 		t.Close(ctx)
 		return nil, err
@@ -95,6 +102,9 @@ func (t *TableReader) Close(context.Context) {
 
 // Name returns the table's name.
 func (t *TableReader) Name() string { return t.o.Table }
+
+// Order returns the column by which rows are read.
+func (t *TableReader) Order() string { return t.by.name }
 
 // Has reports whether the table has a column.
 func (t *TableReader) Has(column string) bool { return t.table.Index(column) >= 0 }
@@ -127,15 +137,17 @@ func (t *TableReader) prepare(ctx context.Context) (err error) {
 	return t.describe(ctx)
 }
 
-// describe reads how the columns are to be selected, and returns an error if they give no order.
+// describe reads how the columns are to be selected, and finds those that rows are read by.
 func (t *TableReader) describe(ctx context.Context) error {
 	schema, table, _ := strings.Cut(t.o.Table, ".")
-	kinds := map[string]string{}
-	err := t.query(ctx, `SELECT column_name, data_type, is_nullable FROM information_schema.columns WHERE table_schema = ? AND table_name = ?`,
+	kinds, nullable, grows := map[string]string{}, map[string]bool{}, ""
+	err := t.query(ctx, `SELECT column_name, data_type, is_nullable, extra FROM information_schema.columns WHERE table_schema = ? AND table_name = ?`,
 		[]any{schema, table}, func(values []sql.RawBytes) error {
-			kinds[string(values[0])] = strings.ToLower(string(values[1]))
-			nullable := string(values[2]) == "YES"
-			t.nullable = t.nullable || nullable && (string(values[0]) == t.o.At || string(values[0]) == t.o.Key)
+			name := string(values[0])
+			kinds[name], nullable[name] = strings.ToLower(string(values[1])), string(values[2]) == "YES"
+			if t.o.Counted && strings.Contains(strings.ToLower(string(values[3])), "auto_increment") { // a table has one at most
+				grows = name
+			}
 			return nil
 		})
 	if err != nil {
@@ -144,22 +156,64 @@ func (t *TableReader) describe(ctx context.Context) error {
 	for _, c := range t.table.Columns {
 		t.cells = append(t.cells, cellOf(kinds[c.Name], c))
 	}
-	if t.o.Key == "" || t.table.Index(t.o.Key) < 0 {
+	find := func(name string) column {
+		i := t.table.Index(name)
+		if name == "" || i < 0 {
+			return column{}
+		}
+		return column{name, QuoteName(name), t.cells[i], nullable[name]}
+	}
+	if t.key = find(t.o.Key); t.key.name == "" {
 		return scan.NoID(t.o.Table, t.o.Key)
 	}
-	if !slices.Contains([]string{"datetime", "timestamp", "date"}, kinds[t.o.At]) {
-		return scan.NoTime(t.o.Table, t.o.At)
+	if slices.Contains([]string{"datetime", "timestamp", "date"}, kinds[t.o.At]) {
+		t.at = find(t.o.At)
 	}
-	t.batches = scan.Batches{At: t.table.Index(t.o.At)}
-	if kinds[t.o.At] == localTime {
+	t.by = find(cmp.Or(t.o.OrderBy, grows, t.at.name))
+	if t.o.OrderBy != "" && t.by.name == "" {
+		return scan.NoOrderColumn(t.o.Table, t.o.OrderBy)
+	}
+	t.batches = scan.Batches{At: t.table.Index(t.at.name)}
+	if kinds[t.at.name] == localTime {
 		t.batches.Zone = t.o.Zone
 	}
-	if !t.nullable {
-		return nil
+	return nil
+}
+
+// order returns the column by which the rows of a filter are read. Of rows that are chosen by their IDs one may have no place.
+func (t *TableReader) order(f *scan.Filter) *column {
+	if len(f.IDs) > 0 && (t.by.name == "" || t.by.nullable) {
+		return &t.key
 	}
-	for _, column := range []string{t.o.At, t.o.Key} {
-		err := t.query(ctx, "SELECT 1 FROM "+t.sql+" WHERE "+QuoteName(column)+" IS NULL LIMIT 1", nil, func([]sql.RawBytes) error {
-			return scan.NoPlace(t.o.Table, column)
+	return &t.by
+}
+
+// Orderly returns an error if a row that f may select has no place in the order.
+func (t *TableReader) Orderly(ctx context.Context, f scan.Filter) error {
+	columns := []*column{t.order(&f)}
+	switch timed := !f.From.IsZero() || !f.To.IsZero(); {
+	case columns[0].name == "":
+		return scan.NoOrder(t.o.Table)
+	case timed && t.at.name == "":
+		return scan.NoTime(t.o.Table)
+	case timed:
+		columns = append(columns, &t.at)
+	}
+	if len(f.IDs) == 0 {
+		columns = append(columns, &t.key)
+	}
+	f.From, f.To, f.Last = time.Time{}, time.Time{}, "" // NULL is on no side of them
+	for _, column := range columns {
+		if !column.nullable {
+			continue
+		}
+		var c conditions
+		if err := t.where(&c, f, scan.Window{}, nil); err != nil {
+			return err
+		}
+		c.add(column.sql + " IS NULL")
+		err := t.query(ctx, "SELECT 1 FROM "+t.sql+c.clause()+" LIMIT 1", c.args, func([]sql.RawBytes) error {
+			return scan.NoPlace(t.o.Table, column.name)
 		})
 		if err != nil {
 			return err
@@ -168,8 +222,11 @@ func (t *TableReader) describe(ctx context.Context) error {
 	return nil
 }
 
-// Bounds returns the bounds of the partitions, if they are times.
+// Bounds returns the bounds of the partitions, if they are times, and rows are read by them.
 func (t *TableReader) Bounds(ctx context.Context) (bounds []time.Time, err error) {
+	if t.by.name != t.at.name {
+		return nil, nil
+	}
 	schema, table, _ := strings.Cut(t.o.Table, ".")
 	err = t.query(ctx, `SELECT partition_description FROM information_schema.partitions WHERE table_schema = ? AND table_name = ?
 		AND partition_description IS NOT NULL ORDER BY partition_ordinal_position`, []any{schema, table}, func(values []sql.RawBytes) error {
@@ -248,48 +305,6 @@ func (t *TableReader) takenOut(ctx context.Context) (names []string, err error) 
 	return names, err
 }
 
-// EndAtLatest leaves out what is created after the latest row that is there now. Without an index it takes a read of the last partition
-// that has rows.
-func (t *TableReader) EndAtLatest(ctx context.Context) error {
-	bounds, err := t.Bounds(ctx)
-	if err != nil {
-		return err
-	}
-	return t.whole(ctx, func() error {
-		t.until = time.Time{}
-		text := ""
-		latest := func(where string, args ...any) error {
-			return t.query(ctx, "SELECT MAX("+t.at+") FROM "+t.sql+where, args, func(values []sql.RawBytes) error {
-				text = string(values[0])
-				return nil
-			})
-		}
-		for _, since := range slices.Backward(bounds) {
-			if err := latest(" WHERE "+t.at+" >= ?", t.timeText(since)); err != nil {
-				return err
-			}
-			if text != "" {
-				break
-			}
-		}
-		if text == "" {
-			if err := latest(""); err != nil {
-				return err
-			}
-		}
-		last, err := t.parseTime(text)
-		for i := range t.out {
-			if t.out[i].until.After(last) {
-				last = t.out[i].until
-			}
-		}
-		if (err == nil || text == "") && !last.IsZero() && last.Year() < lastYear {
-			t.until = last.Add(time.Microsecond)
-		}
-		return nil
-	})
-}
-
 // lastYear is the last one that a DATETIME can have.
 const lastYear = 9999
 
@@ -304,7 +319,7 @@ func (t *TableReader) span(ctx context.Context, name string) (tableOut, error) {
 	if err != nil {
 		return out, err
 	}
-	return out, t.query(ctx, "SELECT MIN("+t.at+"), MAX("+t.at+") FROM "+out.sql, nil, func(values []sql.RawBytes) (err error) {
+	return out, t.query(ctx, "SELECT MIN("+t.at.sql+"), MAX("+t.at.sql+") FROM "+out.sql, nil, func(values []sql.RawBytes) (err error) {
 		if values[0] == nil {
 			return nil
 		}

@@ -30,13 +30,20 @@ func placeholders(n int) string { return "(?" + strings.Repeat(", ?", n-1) + ")"
 func (t *TableReader) where(c *conditions, f scan.Filter, w scan.Window, has []string) (err error) {
 	for _, since := range []time.Time{f.From, w.Since} {
 		if !since.IsZero() {
-			c.add(t.at+" >= ?", t.timeText(since))
+			c.add(t.at.sql+" >= ?", t.timeText(since))
 		}
 	}
-	for _, until := range []time.Time{f.To, w.Until, t.until} {
+	for _, until := range []time.Time{f.To, w.Until} {
 		if !until.IsZero() {
-			c.add(t.at+" < ?", t.timeText(until))
+			c.add(t.at.sql+" < ?", t.timeText(until))
 		}
+	}
+	if by := t.order(&f); f.Last != "" {
+		last, err := by.cell.keyArg(f.Last)
+		if err != nil {
+			return fmt.Errorf("read table %s: end %q: %w", t.o.Table, f.Last, err)
+		}
+		c.add(by.sql+" <= ?", last)
 	}
 	if len(f.IDs) > 0 {
 		values, err := scan.Values(t.o.Table, t.o.IDPrefix, f.IDs)
@@ -45,11 +52,11 @@ func (t *TableReader) where(c *conditions, f scan.Filter, w scan.Window, has []s
 		}
 		ids := make([]any, len(values))
 		for i, id := range values {
-			if ids[i], err = t.keyCell().idArg(id); err != nil {
-				return scan.NotAnID(t.o.Table, t.o.Key, t.keyCell().idKind(), strconv.Quote(id)+" is none")
+			if ids[i], err = t.key.cell.idArg(id); err != nil {
+				return scan.NotAnID(t.o.Table, t.o.Key, t.key.cell.idKind(), strconv.Quote(id)+" is none")
 			}
 		}
-		c.add(t.key+" IN "+placeholders(len(ids)), ids...)
+		c.add(t.key.sql+" IN "+placeholders(len(ids)), ids...)
 	}
 	for _, m := range f.Matches {
 		columns, values := make([]string, len(m.Columns)), make([]any, len(m.Values))
@@ -69,8 +76,6 @@ func (t *TableReader) where(c *conditions, f scan.Filter, w scan.Window, has []s
 	}
 	return nil
 }
-
-func (t *TableReader) keyCell() *cell { return &t.cells[t.table.Index(t.o.Key)] }
 
 func (t *TableReader) timeText(at time.Time) string {
 	return t.batches.Zone.Shown(at).Format("2006-01-02 15:04:05.999999")
@@ -111,7 +116,7 @@ func (c *conditions) clause() string {
 }
 
 // columns lists the table's columns, and those that give the order; NULL for those that has lacks, unless it is nil.
-func (t *TableReader) columns(has []string) string {
+func (t *TableReader) columns(by *column, has []string) string {
 	list := make([]string, len(t.table.Columns), len(t.table.Columns)+2)
 	for i, c := range t.table.Columns {
 		list[i] = t.cells[i].sql + " AS " + QuoteName("c"+strconv.Itoa(i))
@@ -119,7 +124,7 @@ func (t *TableReader) columns(has []string) string {
 			list[i] = "NULL AS " + QuoteName("c"+strconv.Itoa(i))
 		}
 	}
-	return strings.Join(append(list, t.at+" AS row_at", t.key+" AS row_id"), ", ")
+	return strings.Join(append(list, by.sql+" AS row_at", t.key.sql+" AS row_id"), ", ")
 }
 
 // Count counts rows.
@@ -148,50 +153,67 @@ func (t *TableReader) whole(ctx context.Context, query func() error) error {
 
 // Keys returns the keys of rows behind a key, in order.
 func (t *TableReader) Keys(ctx context.Context, f scan.Filter, w scan.Window, after scan.Key, limit int) (keys []scan.Key, err error) {
-	err = t.whole(ctx, func() error {
-		keys = nil
+	err = t.places(ctx, f, w, after, fmt.Sprintf("ORDER BY row_at, row_id LIMIT %d", limit), func(key scan.Key) { keys = append(keys, key) }, func() { keys = nil })
+	return keys, err
+}
+
+// Last returns the greatest value of the order's column.
+func (t *TableReader) Last(ctx context.Context, f scan.Filter, w scan.Window) (last string, err error) {
+	err = t.places(ctx, f, w, scan.Key{}, "ORDER BY row_at DESC LIMIT 1", func(key scan.Key) { last = key.At }, func() { last = "" })
+	return last, err
+}
+
+// places reads the keys of rows behind a key. It calls begin before the first one, and again if it begins anew.
+func (t *TableReader) places(ctx context.Context, f scan.Filter, w scan.Window, after scan.Key, end string, row func(scan.Key), begin func()) error {
+	by := t.order(&f)
+	return t.whole(ctx, func() error {
+		begin()
 		from, args, err := t.from(w, selection{func(c *conditions, has []string) error {
 			if err := t.where(c, f, w, has); err != nil {
 				return err
 			}
-			t.placed(c)
-			return t.behind(c, after)
-		}, func([]string) string { return t.at + " AS row_at, " + t.key + " AS row_id" }})
+			t.placed(c, by)
+			return t.behind(c, by, after)
+		}, func([]string) string { return by.sql + " AS row_at, " + t.key.sql + " AS row_id" }})
 		if err != nil {
 			return err
 		}
-		query := fmt.Sprintf("SELECT CAST(row_at AS CHAR), %s FROM %s ORDER BY row_at, row_id LIMIT %d", t.keyCell().keyText("row_id"), from, limit)
-		return t.query(ctx, query, args, func(values []sql.RawBytes) error {
-			keys = append(keys, scan.NewKey(values[0], values[1]))
+		return t.query(ctx, "SELECT "+by.cell.keyText("row_at")+", "+t.key.cell.keyText("row_id")+" FROM "+from+" "+end, args, func(values []sql.RawBytes) error {
+			row(scan.NewKey(values[0], values[1]))
 			return nil
 		})
 	})
-	return keys, err
 }
 
 // placed leaves out rows that have no place in the order. There were none at first.
-func (t *TableReader) placed(c *conditions) {
-	if t.nullable {
-		c.add(t.at + " IS NOT NULL AND " + t.key + " IS NOT NULL")
+func (t *TableReader) placed(c *conditions, by *column) {
+	for _, column := range []*column{by, &t.key} {
+		if column.nullable {
+			c.add(column.sql + " IS NOT NULL")
+		}
 	}
 }
 
 // behind adds the condition for rows behind a key. The first one is compared with the bounds of partitions.
-func (t *TableReader) behind(c *conditions, after scan.Key) error {
+func (t *TableReader) behind(c *conditions, by *column, after scan.Key) error {
 	if after == (scan.Key{}) {
 		return nil
 	}
-	id, err := t.keyCell().keyArg(after.ID)
+	at, err := by.cell.keyArg(after.At)
+	if err != nil {
+		return fmt.Errorf("read table %s: key %q: %w", t.o.Table, after.At, err)
+	}
+	id, err := t.key.cell.keyArg(after.ID)
 	if err != nil {
 		return fmt.Errorf("read table %s: key %q: %w", t.o.Table, after.ID, err)
 	}
-	c.add(t.at+" >= ?", after.At)
-	c.add("("+t.at+" > ? OR "+t.key+" > ?)", after.At, id)
+	c.add(by.sql+" >= ?", at)
+	c.add("("+by.sql+" > ? OR "+t.key.sql+" > ?)", at, id)
 	return nil
 }
 
 // Sorts reports whether the server compares IDs as their texts in keys compare: bytes.
-func (t *TableReader) Sorts() bool { return t.keyCell().hex }
+func (t *TableReader) Sorts() bool { return t.key.cell.hex }
 
 // Rows reads the rows of a page.
 func (t *TableReader) Rows(ctx context.Context, f scan.Filter, p scan.Page, yield func(*cdc.Batch) error) error {
@@ -205,16 +227,17 @@ func (t *TableReader) Rows(ctx context.Context, f scan.Filter, p scan.Page, yiel
 func (t *TableReader) page(ctx context.Context, f scan.Filter, p scan.Page, yield func(*cdc.Batch) error) (found int, err error) {
 	ids := make([]any, len(p.Keys))
 	for i, key := range p.Keys {
-		if ids[i], err = t.keyCell().keyArg(key.ID); err != nil {
+		if ids[i], err = t.key.cell.keyArg(key.ID); err != nil {
 			return 0, fmt.Errorf("read table %s: key %q: %w", t.o.Table, key.ID, err)
 		}
 	}
+	by := t.order(&f)
 	from, args, err := t.from(p.Window, selection{func(c *conditions, has []string) error {
-		if err := t.within(c, p, ids); err != nil {
+		if err := t.within(c, by, p, ids); err != nil {
 			return err
 		}
 		return t.where(c, scan.Filter{Matches: f.Matches, Where: f.Where}, scan.Window{}, has)
-	}, t.columns})
+	}, func(has []string) string { return t.columns(by, has) }})
 	if err != nil {
 		return 0, err
 	}
@@ -258,24 +281,28 @@ func sameID(id any, raw []byte) bool {
 }
 
 // within adds the condition for the rows of a page, whose IDs are ids. The first one is compared with the bounds of partitions.
-func (t *TableReader) within(c *conditions, p scan.Page, ids []any) error {
-	first, last := p.Keys[0].At, p.Keys[len(p.Keys)-1].At
-	c.add(t.at+" BETWEEN ? AND ?", first, last)
-	c.add("("+t.at+" > ? OR "+t.key+" >= ?)", first, ids[0])
-	c.add("("+t.at+" < ? OR "+t.key+" <= ?)", last, ids[len(ids)-1])
+func (t *TableReader) within(c *conditions, by *column, p scan.Page, ids []any) error {
+	limits := []struct {
+		of   *column
+		text string
+		arg  any
+	}{{of: by, text: p.Keys[0].At}, {of: by, text: p.Keys[len(p.Keys)-1].At}, {of: &t.key, text: p.Least}, {of: &t.key, text: p.Greatest}}
+	for i := range limits {
+		l := &limits[i]
+		var err error
+		if l.arg, err = l.of.cell.keyArg(l.text); err != nil {
+			return fmt.Errorf("read table %s: key %q: %w", t.o.Table, l.text, err)
+		}
+	}
+	first, last := limits[0].arg, limits[1].arg
+	c.add(by.sql+" BETWEEN ? AND ?", first, last)
+	c.add("("+by.sql+" > ? OR "+t.key.sql+" >= ?)", first, ids[0])
+	c.add("("+by.sql+" < ? OR "+t.key.sql+" <= ?)", last, ids[len(ids)-1])
 	if p.Greatest == "" {
-		c.add(t.key+" IN "+placeholders(len(ids)), ids...)
+		c.add(t.key.sql+" IN "+placeholders(len(ids)), ids...)
 		return nil
 	}
-	least, err := t.keyCell().keyArg(p.Least)
-	if err != nil {
-		return fmt.Errorf("read table %s: key %q: %w", t.o.Table, p.Least, err)
-	}
-	greatest, err := t.keyCell().keyArg(p.Greatest)
-	if err != nil {
-		return fmt.Errorf("read table %s: key %q: %w", t.o.Table, p.Greatest, err)
-	}
-	c.add(t.key+" BETWEEN ? AND ?", least, greatest)
+	c.add(t.key.sql+" BETWEEN ? AND ?", limits[2].arg, limits[3].arg)
 	return nil
 }
 

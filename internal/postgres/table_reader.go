@@ -20,6 +20,9 @@ type ReadOptions struct {
 	Table, SQL string
 	// Key is the column with the event's ID, At the one with the time. IDPrefix goes before the value of Key in IDs.
 	Key, At, IDPrefix string
+	// OrderBy is the column by which rows are read; "": a number that the database counts up, if Counted and there is one, or else At.
+	OrderBy string
+	Counted bool
 	// TakenOut is a query for the names in SQL of the tables that were taken out of it; "": there are none.
 	TakenOut string
 	// Zone is where the clocks were that wrote the time, if its type has no zone; nil: UTC.
@@ -34,16 +37,20 @@ type TableReader struct {
 	o     ReadOptions
 	table *cdc.Table
 	role  string
-	// key and at are quoted, keyType and atType their types.
-	key, at, keyType, atType string
+	// key has the ID, at the time, by the order. at and by may be absent.
+	key, at, by column
 	// types are the columns' types, by column, in SQL, and formats those in which the stream would send the values.
 	types   []string
 	formats []int16
-	// nullable is whether the ID or the time may be NULL.
-	nullable bool
-	out      []relationOut
+	out     []relationOut
 
 	batches scan.Batches
+}
+
+// column is one of a table, with its name in SQL; the zero value is none.
+type column struct {
+	name, sql, kind string
+	nullable        bool
 }
 
 // relationOut is a table that was taken out.
@@ -67,7 +74,7 @@ func OpenTable(ctx context.Context, o Options, r ReadOptions) (*TableReader, err
 	if err != nil {
 		return nil, err
 	}
-	t := &TableReader{conn: conn, o: r, key: pgx.Identifier{r.Key}.Sanitize(), at: pgx.Identifier{r.At}.Sanitize()}
+	t := &TableReader{conn: conn, o: r}
 	if err := t.prepare(ctx, o); err != nil {
 		t.Close(ctx)
 		return nil, err
@@ -80,6 +87,9 @@ func (t *TableReader) Close(ctx context.Context) { CloseConn(ctx, t.conn.PgConn(
 
 // Name returns the table's name.
 func (t *TableReader) Name() string { return t.o.Table }
+
+// Order returns the column by which rows are read.
+func (t *TableReader) Order() string { return t.by.name }
 
 // Has reports whether the table has a column.
 func (t *TableReader) Has(column string) bool { return t.table.Index(column) >= 0 }
@@ -103,47 +113,61 @@ func (t *TableReader) exec(ctx context.Context, sql string) error {
 	return err
 }
 
-// describe reads the types of the columns, and returns an error if they give no order. binary is whether the stream would be.
+// counted is whether a column is a number that the database counts up: of a sequence that hands out one at a time.
+const counted = `EXISTS (SELECT FROM pg_sequence s JOIN pg_depend d ON d.classid = 'pg_class'::regclass AND d.objid = seqrelid
+	WHERE d.refclassid = 'pg_class'::regclass AND refobjid = attrelid AND refobjsubid = attnum AND deptype IN ('a', 'i') AND seqcache = 1 AND seqincrement > 0 AND NOT seqcycle)`
+
+// describe reads the columns and finds those that rows are read by. binary is whether the stream would be.
 func (t *TableReader) describe(ctx context.Context, binary bool) error {
-	rows, err := t.conn.Query(ctx, `SELECT current_user, attname, format_type(atttypid, atttypmod), COALESCE(`+timeType+`, ''), attnotnull, typsend <> 0
-		FROM pg_attribute a JOIN pg_type t ON t.oid = atttypid WHERE attrelid = $1::text::regclass AND attnum > 0 AND NOT attisdropped`, t.o.SQL)
+	rows, err := t.conn.Query(ctx, `SELECT current_user, attname, format_type(atttypid, atttypmod), COALESCE(`+timeType+`, ''), NOT attnotnull, typsend <> 0, `+counted+`
+		FROM pg_attribute a JOIN pg_type t ON t.oid = atttypid WHERE attrelid = $1::text::regclass AND attnum > 0 AND NOT attisdropped ORDER BY attnum`, t.o.SQL)
 	if err != nil {
 		return t.failed(err)
 	}
 	types, formats := map[string]string{}, map[string]int16{}
-	var name, kind, timed string
-	var notNull, sent bool
-	_, err = pgx.ForEachRow(rows, []any{&t.role, &name, &kind, &timed, &notNull, &sent}, func() error {
-		types[name] = kind
+	var c, grows column
+	var timed string
+	var sent, counts bool
+	_, err = pgx.ForEachRow(rows, []any{&t.role, &c.name, &c.kind, &timed, &c.nullable, &sent, &counts}, func() error {
+		c.sql = pgx.Identifier{c.name}.Sanitize()
+		types[c.name] = c.kind
 		if binary && sent { // others come as text also in a binary stream
-			formats[name] = pgx.BinaryFormatCode
+			formats[c.name] = pgx.BinaryFormatCode
 		}
-		if name == t.o.At {
-			t.atType = timed
+		if c.name == t.o.Key {
+			t.key = c
 		}
-		t.nullable = t.nullable || !notNull && (name == t.o.At || name == t.o.Key)
+		if c.name == t.o.OrderBy {
+			t.by = c
+		}
+		if t.o.Counted && counts && !c.nullable && (grows.name == "" || c.name == t.o.Key) {
+			grows = c
+		}
+		if c.name == t.o.At && timed != "" {
+			t.at = column{c.name, c.sql, timed, c.nullable}
+		}
 		return nil
 	})
 	if err != nil {
 		return t.failed(err)
 	}
-	t.keyType = types[t.o.Key]
 	for _, c := range t.table.Columns {
 		t.types = append(t.types, types[c.Name])
 		t.formats = append(t.formats, formats[c.Name])
 	}
 	switch {
-	case t.keyType == "" || t.table.Index(t.o.Key) < 0:
+	case t.key.name == "" || t.table.Index(t.o.Key) < 0:
 		return scan.NoID(t.o.Table, t.o.Key)
-	case t.atType == "" || t.table.Index(t.o.At) < 0:
-		return scan.NoTime(t.o.Table, t.o.At)
+	case t.o.OrderBy != "" && t.by.name == "":
+		return scan.NoOrderColumn(t.o.Table, t.o.OrderBy)
+	case t.o.OrderBy == "" && grows.name != "":
+		t.by = grows
+	case t.o.OrderBy == "":
+		t.by = t.at
 	}
-	t.batches = scan.Batches{At: t.table.Index(t.o.At), Cost: cdc.BatchCost}
-	if t.atType == localTime {
+	t.batches = scan.Batches{At: t.table.Index(t.at.name), Cost: cdc.BatchCost}
+	if t.at.kind == localTime {
 		t.batches.Zone = t.o.Zone
-	}
-	if t.nullable {
-		return t.requirePlaces(ctx)
 	}
 	if err := t.exec(ctx, "SELECT FROM "+t.o.SQL+" LIMIT 0"); err != nil { // which takes the right to
 		return t.failed(err)
@@ -151,23 +175,61 @@ func (t *TableReader) describe(ctx context.Context, binary bool) error {
 	return nil
 }
 
-// requirePlaces returns an error if a row has no time or no ID: no order has it.
-func (t *TableReader) requirePlaces(ctx context.Context) error {
-	for _, column := range []string{t.o.At, t.o.Key} {
-		var found bool
-		err := t.conn.QueryRow(ctx, "SELECT EXISTS (SELECT FROM "+t.o.SQL+" WHERE "+pgx.Identifier{column}.Sanitize()+" IS NULL)").Scan(&found)
+// order returns the column by which the rows of a filter are read. Of rows that are chosen by their IDs one may have no place.
+func (t *TableReader) order(f *scan.Filter) column {
+	if len(f.IDs) > 0 && (t.by.name == "" || t.by.nullable) {
+		return t.key
+	}
+	return t.by
+}
+
+// Orderly returns an error if a row that f may select has no place in the order.
+func (t *TableReader) Orderly(ctx context.Context, f scan.Filter) error {
+	columns := []column{t.order(&f)}
+	switch timed := !f.From.IsZero() || !f.To.IsZero(); {
+	case columns[0].name == "":
+		return scan.NoOrder(t.o.Table)
+	case timed && t.at.name == "":
+		return scan.NoTime(t.o.Table)
+	case timed:
+		columns = append(columns, t.at)
+	}
+	if len(f.IDs) == 0 {
+		columns = append(columns, t.key)
+	}
+	f.From, f.To, f.Last = time.Time{}, time.Time{}, "" // NULL is on no side of them
+	for _, column := range columns {
+		if !column.nullable {
+			continue
+		}
+		var c conditions
+		t.where(&c, f, scan.Window{}, nil)
+		c.add("%s IS NULL", column.sql)
+		found := false
+		err := t.reading(ctx, func() error {
+			return t.query(ctx, "SELECT FROM "+t.o.SQL+c.clause()+" LIMIT 1", c.args, nil, func([][]byte) error {
+				found = true
+				return nil
+			})
+		})
+		if errors.Is(err, scan.ErrAgain) {
+			return t.Orderly(ctx, f)
+		}
 		if err != nil {
-			return t.failed(err)
+			return err
 		}
 		if found {
-			return scan.NoPlace(t.o.Table, column)
+			return scan.NoPlace(t.o.Table, column.name)
 		}
 	}
 	return nil
 }
 
-// Bounds returns the bounds of the partitions, if they are times.
+// Bounds returns the bounds of the partitions, if they are times, and rows are read by them.
 func (t *TableReader) Bounds(ctx context.Context) ([]time.Time, error) {
+	if t.by.name != t.at.name {
+		return nil, nil
+	}
 	rows, err := t.conn.Query(ctx, `SELECT unnest(regexp_match(pg_get_expr(c.relpartbound, c.oid), '^FOR VALUES FROM \(''([^'']+)''\) TO \(''([^'']+)''\)$'))
 		FROM pg_inherits JOIN pg_class c ON c.oid = inhrelid WHERE inhparent = $1::text::regclass`, t.o.SQL)
 	if err != nil {
@@ -225,7 +287,7 @@ func (t *TableReader) refresh(ctx context.Context) (changed bool, err error) {
 // span reads from when to when the rows of r are.
 func (t *TableReader) span(ctx context.Context, r *relationOut) error {
 	var since, until *int64
-	micros := "(extract(epoch FROM GREATEST(LEAST(%s(" + t.at + "), '9999-12-31'), '0001-01-02')) * 1000000)::bigint" // it may be infinite
+	micros := "(extract(epoch FROM GREATEST(LEAST(%s(" + t.at.sql + "), '9999-12-31'), '0001-01-02')) * 1000000)::bigint" // it may be infinite
 	query := fmt.Sprintf("SELECT "+micros+", "+micros+" FROM %s", "min", "max", r.sql)
 	if err := t.conn.QueryRow(ctx, query).Scan(&since, &until); err != nil {
 		return t.failed(err)
@@ -250,7 +312,7 @@ func (t *TableReader) failed(err error) error {
 	case stateInsufficientPrivilege, stateInvalidSchemaName:
 		return scan.MayNotRead(t.o.Table, pg.Message)
 	case stateInvalidText, stateInvalidDatetime:
-		return scan.NotAnID(t.o.Table, t.o.Key, t.keyType, pg.Message)
+		return scan.NotAnID(t.o.Table, t.o.Key, t.key.kind, pg.Message)
 	case stateUndefinedTable:
 		return scan.Gone(t.o.Table, pg.Message)
 	}

@@ -35,16 +35,19 @@ func (c *conditions) add(format string, args ...any) {
 func (t *TableReader) where(c *conditions, f scan.Filter, w scan.Window, has []string) {
 	for _, since := range []time.Time{f.From, w.Since} {
 		if !since.IsZero() {
-			c.add("%s >= %s::%s", t.at, c.arg(t.timeText(since)), t.atType)
+			c.add("%s >= %s::%s", t.at.sql, c.arg(t.timeText(since)), t.at.kind)
 		}
 	}
 	for _, until := range []time.Time{f.To, w.Until} {
 		if !until.IsZero() {
-			c.add("%s < %s::%s", t.at, c.arg(t.timeText(until)), t.atType)
+			c.add("%s < %s::%s", t.at.sql, c.arg(t.timeText(until)), t.at.kind)
 		}
 	}
+	if by := t.order(&f); f.Last != "" {
+		c.add("%s <= %s::%s", by.sql, c.arg(f.Last), by.kind)
+	}
 	if len(f.IDs) > 0 {
-		c.add("%s = ANY(%s::text[]::%s[])", t.key, c.arg(arrayText(f.IDs)), t.keyType)
+		c.add("%s = ANY(%s::text[]::%s[])", t.key.sql, c.arg(arrayText(f.IDs)), t.key.kind)
 	}
 	for _, m := range f.Matches {
 		var columns []string
@@ -129,10 +132,10 @@ func (t *TableReader) columns(has []string) string {
 // values returns the values that the column has for event IDs. What the server would say of a number that is too large is no error of an ID.
 func (t *TableReader) values(ids []string) ([]string, error) {
 	values, err := scan.Values(t.o.Table, t.o.IDPrefix, ids)
-	bits, whole := map[string]int{"smallint": 16, "integer": 32, "bigint": 64}[t.keyType]
+	bits, whole := map[string]int{"smallint": 16, "integer": 32, "bigint": 64}[t.key.kind]
 	for _, value := range values {
 		if _, err := strconv.ParseInt(value, 10, bits); whole && err != nil {
-			return nil, scan.NotAnID(t.o.Table, t.o.Key, t.keyType, strconv.Quote(value)+" is none")
+			return nil, scan.NotAnID(t.o.Table, t.o.Key, t.key.kind, strconv.Quote(value)+" is none")
 		}
 	}
 	return values, err
@@ -177,44 +180,59 @@ func (t *TableReader) whole(ctx context.Context, query func() error) error {
 
 // Keys returns the keys of rows behind a key, in order.
 func (t *TableReader) Keys(ctx context.Context, f scan.Filter, w scan.Window, after scan.Key, limit int) (keys []scan.Key, err error) {
-	if f.IDs, err = t.values(f.IDs); err != nil {
-		return nil, err
-	}
-	err = t.whole(ctx, func() error {
-		keys = nil
-		from, args := t.from(w, selection{func(c *conditions, has []string) {
-			t.where(c, f, w, has)
-			t.placed(c)
-			t.behind(c, after)
-		}, func([]string) string { return t.at + " AS row_at, " + t.key + " AS row_id" }})
-		query := fmt.Sprintf("SELECT row_at::text, row_id::text FROM %s ORDER BY found.row_at, found.row_id LIMIT %d", from, limit)
-		return t.query(ctx, query, args, nil, func(values [][]byte) error {
-			keys = append(keys, scan.NewKey(values[0], values[1]))
-			return nil
-		})
-	})
+	err = t.places(ctx, f, w, after, "row_at::text, row_id::text", fmt.Sprintf("ORDER BY found.row_at, found.row_id LIMIT %d", limit), func(values [][]byte) {
+		keys = append(keys, scan.NewKey(values[0], values[1]))
+	}, func() { keys = nil })
 	return keys, err
 }
 
+// Last returns the greatest value of the order's column.
+func (t *TableReader) Last(ctx context.Context, f scan.Filter, w scan.Window) (last string, err error) {
+	err = t.places(ctx, f, w, scan.Key{}, "row_at::text", "ORDER BY found.row_at DESC LIMIT 1", func(values [][]byte) { last = string(values[0]) }, func() { last = "" })
+	return last, err
+}
+
+// places reads of rows behind a key what is selected, of row_at and row_id. It calls begin before the first row, and again if it begins anew.
+func (t *TableReader) places(ctx context.Context, f scan.Filter, w scan.Window, after scan.Key, selected, end string, row func([][]byte), begin func()) (err error) {
+	if f.IDs, err = t.values(f.IDs); err != nil {
+		return err
+	}
+	by := t.order(&f)
+	return t.whole(ctx, func() error {
+		begin()
+		from, args := t.from(w, selection{func(c *conditions, has []string) {
+			t.where(c, f, w, has)
+			t.placed(c, &by)
+			t.behind(c, &by, after)
+		}, func([]string) string { return by.sql + " AS row_at, " + t.key.sql + " AS row_id" }})
+		return t.query(ctx, "SELECT "+selected+" FROM "+from+" "+end, args, nil, func(values [][]byte) error {
+			row(values)
+			return nil
+		})
+	})
+}
+
 // placed leaves out rows that have no place in the order. There were none at first.
-func (t *TableReader) placed(c *conditions) {
-	if t.nullable {
-		c.add("%s IS NOT NULL AND %s IS NOT NULL", t.at, t.key)
+func (t *TableReader) placed(c *conditions, by *column) {
+	for _, column := range []*column{by, &t.key} {
+		if column.nullable {
+			c.add("%s IS NOT NULL", column.sql)
+		}
 	}
 }
 
 // behind adds the condition for rows behind a key. The first one is compared with the bounds of partitions.
-func (t *TableReader) behind(c *conditions, after scan.Key) {
+func (t *TableReader) behind(c *conditions, by *column, after scan.Key) {
 	if after == (scan.Key{}) {
 		return
 	}
-	at, id := c.arg(after.At)+"::"+t.atType, c.arg(after.ID)+"::"+t.keyType
-	c.add("%s >= %s", t.at, at)
-	c.add("(%s, %s) > (%s, %s)", t.at, t.key, at, id)
+	at, id := c.arg(after.At)+"::"+by.kind, c.arg(after.ID)+"::"+t.key.kind
+	c.add("%s >= %s", by.sql, at)
+	c.add("(%s, %s) > (%s, %s)", by.sql, t.key.sql, at, id)
 }
 
 // Sorts reports whether the server compares IDs as their texts compare: UUIDs.
-func (t *TableReader) Sorts() bool { return t.keyType == "uuid" }
+func (t *TableReader) Sorts() bool { return t.key.kind == "uuid" }
 
 // Rows reads the rows of a page.
 func (t *TableReader) Rows(ctx context.Context, f scan.Filter, p scan.Page, yield func(*cdc.Batch) error) error {
@@ -229,13 +247,14 @@ func (t *TableReader) Rows(ctx context.Context, f scan.Filter, p scan.Page, yiel
 
 // page returns how many of the keys it has found.
 func (t *TableReader) page(ctx context.Context, f scan.Filter, p scan.Page, yield func(*cdc.Batch) error) (found int, err error) {
+	by := t.order(&f)
 	from, args := t.from(p.Window, selection{func(c *conditions, has []string) {
 		t.where(c, scan.Filter{Matches: f.Matches, Where: f.Where}, scan.Window{}, has)
-		t.within(c, p)
+		t.within(c, &by, p)
 	}, t.columns})
-	order := t.at + ", " + t.key
+	order := by.sql + ", " + t.key.sql
 	if p.Ascending {
-		order = t.key + ", " + t.at // that of the index
+		order = t.key.sql + ", " + by.sql // that of the index
 	}
 	key := t.table.Index(t.o.Key)
 	form, b := t.table.Columns[key].Form, t.batches.New(t.table, len(p.Keys))
@@ -269,22 +288,22 @@ func (t *TableReader) page(ctx context.Context, f scan.Filter, p scan.Page, yiel
 }
 
 // within adds the condition for the rows of a page. The first one is compared with the bounds of partitions.
-func (t *TableReader) within(c *conditions, p scan.Page) {
+func (t *TableReader) within(c *conditions, by *column, p scan.Page) {
 	first, last := p.Keys[0], p.Keys[len(p.Keys)-1]
-	c.add("%s BETWEEN %s::%s AND %s::%[3]s", t.at, c.arg(first.At), t.atType, c.arg(last.At))
+	c.add("%s BETWEEN %s::%s AND %s::%[3]s", by.sql, c.arg(first.At), by.kind, c.arg(last.At))
 	place := func(key scan.Key) string {
-		return "(" + c.arg(key.At) + "::" + t.atType + ", " + c.arg(key.ID) + "::" + t.keyType + ")"
+		return "(" + c.arg(key.At) + "::" + by.kind + ", " + c.arg(key.ID) + "::" + t.key.kind + ")"
 	}
-	c.add("(%s, %s) BETWEEN %s AND %s", t.at, t.key, place(first), place(last))
+	c.add("(%s, %s) BETWEEN %s AND %s", by.sql, t.key.sql, place(first), place(last))
 	if p.Greatest != "" {
-		c.add("%s BETWEEN %s::%s AND %s::%[3]s", t.key, c.arg(p.Least), t.keyType, c.arg(p.Greatest))
+		c.add("%s BETWEEN %s::%s AND %s::%[3]s", t.key.sql, c.arg(p.Least), t.key.kind, c.arg(p.Greatest))
 		return
 	}
 	ids := make([]string, len(p.Keys))
 	for i, key := range p.Keys {
 		ids[i] = key.ID
 	}
-	c.add("%s = ANY(%s::text[]::%s[])", t.key, c.arg(arrayText(ids)), t.keyType)
+	c.add("%s = ANY(%s::text[]::%s[])", t.key.sql, c.arg(arrayText(ids)), t.key.kind)
 }
 
 func appendRow(b *cdc.Batch, values [][]byte) {

@@ -3,12 +3,14 @@ package provision
 import (
 	"context"
 	"sync"
+	"time"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/config"
 	"github.com/cdc-relay/cdc-relay/internal/finding"
 	"github.com/cdc-relay/cdc-relay/internal/position"
 	"github.com/cdc-relay/cdc-relay/internal/retention"
+	"github.com/cdc-relay/cdc-relay/internal/scan"
 	"github.com/cdc-relay/cdc-relay/internal/source"
 	"github.com/cdc-relay/cdc-relay/internal/stages"
 )
@@ -81,11 +83,11 @@ func (c *check) checkDatabase(ctx context.Context, r *finding.Report) {
 		c.checkMarks(ctx, r)
 		c.checkRecords(ctx, r)
 	}
-	c.checkTables(tables, r)
+	c.checkTables(ctx, tables, r)
 }
 
 // checkTables verifies that the tables have the columns that the router needs.
-func (c *check) checkTables(tables map[string]*cdc.Table, r *finding.Report) {
+func (c *check) checkTables(ctx context.Context, tables map[string]*cdc.Table, r *finding.Report) {
 	router, err := stages.Router(c.config, c.db.Tables())
 	if err != nil {
 		r.Fail("routes", err)
@@ -104,7 +106,32 @@ func (c *check) checkTables(tables map[string]*cdc.Table, r *finding.Report) {
 		r.OK("table "+name, "has the columns that records and routes need")
 		if table.Foreign() {
 			noteColumns(i, &table, t, router.Needs, r)
+			c.checkOrder(ctx, &table, r)
 		}
+	}
+}
+
+// orderTimeout is how long it is looked for rows without a place in the order, which may take a read of the table.
+const orderTimeout = 5 * time.Second
+
+// checkOrder says what cannot be done with a table's rows by SQL, before the day on which somebody has to.
+func (c *check) checkOrder(ctx context.Context, table *source.Table, r *finding.Report) {
+	ctx, cancel := context.WithTimeout(ctx, orderTimeout)
+	defer cancel()
+	dsn, err := c.db.ConnString("")
+	if err != nil {
+		return // reported
+	}
+	reader, err := c.db.Reader(ctx, dsn, table)
+	if err != nil {
+		return // of rights: the owner's connection string may have them
+	}
+	defer reader.Close(context.WithoutCancel(ctx))
+	subject := "table " + table.Name.String()
+	if err := reader.Orderly(ctx, scan.Filter{}); cdc.Fix(err) != "" {
+		r.Warn(subject, cdc.Fix(err), "repair, setup --backfill and a replay of all rows are not possible: %v", err)
+	} else if err := reader.Orderly(ctx, scan.Filter{From: time.Now()}); cdc.Fix(err) != "" {
+		r.Info(subject, cdc.Fix(err), "repair --since and replay --from are not possible: %v", err)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/display"
 	"github.com/cdc-relay/cdc-relay/internal/kafka"
 	"github.com/cdc-relay/cdc-relay/internal/outbox"
+	"github.com/cdc-relay/cdc-relay/internal/scan"
 	"github.com/cdc-relay/cdc-relay/internal/source"
 	"github.com/cdc-relay/cdc-relay/internal/stages"
 )
@@ -115,10 +116,11 @@ func countPending(ctx context.Context, db source.Database, read source.ConnStrin
 	}
 	defer r.Close(ctx)
 	n, err := r.CountWhere(ctx, where)
-	if err == nil {
-		printf("table %s: the backfill publishes the %s where %s\n", t.Name, display.Plural(int(n), "row"), where)
+	if err != nil {
+		return err
 	}
-	return err
+	printf("table %s: the backfill publishes the %s where %s\n", t.Name, display.Plural(int(n), "row"), where)
+	return r.Orderly(ctx, scan.Filter{Where: where})
 }
 
 // apply calls create with each table that is ours; it reports whether the table existed.

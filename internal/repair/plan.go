@@ -49,6 +49,8 @@ type Ground struct {
 	Together bool
 	// Tables are the outbox tables. They belong to the Database.
 	Tables []scan.Table
+	// Ends are where the rows of Tables end, see [scan.Filter]; nil: they end by themselves.
+	Ends []string
 	// Probes are the same tables. An error of one leaves Tables as they are.
 	Probes []scan.Table
 	// Where is a condition that each row of the gap meets; "": none is known. Exact tells people what it says.
@@ -150,7 +152,7 @@ func lastPublished(ctx context.Context, g *Ground) (at time.Time, err error) {
 		return time.Time{}, nil
 	}
 	for _, t := range g.Probes {
-		err := scan.Fetch(ctx, t, g.Stored.LastEventID, time.Time{}, func(b *cdc.Batch) error {
+		err := scan.Fetch(ctx, t, g.Stored.LastEventID, func(b *cdc.Batch) error {
 			for _, tx := range b.Txs {
 				if created := time.UnixMicro(tx.Time); tx.Time != 0 && (at.IsZero() || created.Before(at)) {
 					at = created

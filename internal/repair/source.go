@@ -86,17 +86,29 @@ func (s *Source) Acquire(ctx context.Context, load cdc.Resumer) (cdc.Source, cdc
 	s.rows.Store(0)
 	s.leftOut.Store(0)
 	s.repeats.Store(0)
-	if s.gap, err = s.opts.plan(ctx, &s.ground); err != nil {
+	if s.gap, err = s.opts.plan(ctx, &s.ground); err == nil {
+		err = s.orderly(ctx)
+	}
+	if err != nil {
 		if stop, ok := errors.AsType[*cdc.StopError](err); ok && stop.Reason == Intact {
 			err = errors.Join(s.db.Finish(ctx), err) // an earlier repair may have ended before it was done with that
-		}
-		if cdc.ReasonOf(err) == gapUnknown {
+		} else if ok && (stop.Reason == gapUnknown || stop.Class == cdc.ClassConfig) {
 			err = errors.Join(err, s.db.Abandon(ctx))
 		}
 		s.db.Close(ctx)
 		return cdc.Source{}, "", err
 	}
 	return s.Identity(0), g.Stored.Progress.Position, nil
+}
+
+// orderly returns an error if a row of the gap has no place in the order.
+func (s *Source) orderly(ctx context.Context) error {
+	for _, t := range s.ground.Tables {
+		if err := t.Orderly(ctx, s.gap.filter); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Release implements relay.Source.
@@ -179,8 +191,16 @@ func (s *Source) publish(ctx context.Context, q cdc.Queue) error {
 	began := time.Now()
 	progress := time.NewTicker(progressEvery)
 	defer progress.Stop()
-	for _, t := range s.ground.Tables {
-		err := scan.Each(ctx, t, s.gap.filter, scan.Key{}, func(b *cdc.Batch, _ scan.Key) error {
+	for i, t := range s.ground.Tables {
+		f := s.gap.filter
+		if len(s.ground.Ends) > 0 {
+			f.Last = s.ground.Ends[i]
+		}
+		tied := func() {
+			s.log.Warn("rows of a transaction, or of a second, may change places: they have the same time, and their IDs do not grow", "table", t.Name(), "column", t.Order(),
+				"fix", "name a column that grows with each INSERT in tables[].order_by")
+		}
+		err := scan.Each(ctx, t, f, scan.Key{}, tied, func(b *cdc.Batch, _ scan.Key) error {
 			select {
 			case <-progress.C:
 				s.log.Info("publishing", s.progress(began)...)

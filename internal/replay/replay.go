@@ -30,12 +30,11 @@ type Selection struct {
 }
 
 // Place is how far a replay has come: every selected row up to Key of the table is published, and all of the tables before it. These
-// are Rows rows, of which Old are old.
+// are Rows rows.
 type Place struct {
 	Table int      `json:"table"`
 	Key   scan.Key `json:"after"`
 	Rows  int64    `json:"rows"`
-	Old   int64    `json:"old"`
 }
 
 // Progress counts rows.
@@ -52,8 +51,6 @@ type Options struct {
 	Sink       Sink
 	// From is where to begin.
 	From Place
-	// Old is when rows stop to be old, exclusively.
-	Old time.Time
 	// Topic takes every record; "": the router decides.
 	Topic string
 	// Rate limits the events in a second; 0: no limit.
@@ -65,19 +62,6 @@ type Options struct {
 
 // ahead is how many batches are read before they are published, each of a quarter of a megabyte or one row.
 const ahead = 8
-
-// add counts the rows of b.
-func (p *Place) add(b *cdc.Batch, old time.Time) {
-	if b == nil {
-		return
-	}
-	p.Rows += int64(b.Rows())
-	for i := range b.Txs {
-		if b.Txs[i].Time < old.UnixMicro() {
-			p.Old++
-		}
-	}
-}
 
 // batchAt is a batch with the place before it.
 type batchAt struct {
@@ -106,18 +90,20 @@ func Run(ctx context.Context, o Options) error {
 }
 
 func readAll(ctx context.Context, o Options, out chan<- batchAt) error {
-	after, read := o.From.Key, o.From // so far
+	after, read := o.From.Key, o.From.Rows // so far
 	for i := o.From.Table; i < len(o.Selections); i++ {
 		s := o.Selections[i]
-		place := Place{i, after, read.Rows, read.Old}
-		err := scan.Each(ctx, s.Table, s.Filter, after, func(b *cdc.Batch, done scan.Key) error {
+		place := Place{i, after, read}
+		err := scan.Each(ctx, s.Table, s.Filter, after, nil, func(b *cdc.Batch, done scan.Key) error {
 			switch {
 			case b == nil:
-				place = Place{Table: i + 1, Rows: read.Rows, Old: read.Old}
+				place = Place{Table: i + 1, Rows: read}
 			case done != place.Key:
-				place = Place{i, done, read.Rows, read.Old}
+				place = Place{i, done, read}
 			}
-			read.add(b, o.Old)
+			if b != nil {
+				read += int64(b.Rows())
+			}
 			select {
 			case out <- batchAt{b, place}:
 				return nil

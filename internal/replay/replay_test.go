@@ -27,6 +27,8 @@ type rows struct {
 
 func (t rows) Bounds(context.Context) ([]time.Time, error) { return nil, nil }
 
+func (t rows) Orderly(context.Context, scan.Filter) error { return nil }
+
 func (t rows) Sorts() bool { return false }
 
 func id(i int) string { return fmt.Sprintf("%04d", i) }

@@ -19,7 +19,7 @@ const (
 
 // Batches makes batches of the rows of a table, one at a time.
 type Batches struct {
-	// At is the column with the time, Cost what a batch costs beside its arena.
+	// At is the column with the time, -1 if there is none; Cost what a batch costs beside its arena.
 	At, Cost int
 	// Zone is where the clocks were that wrote the time, if it has no zone; nil: UTC.
 	Zone     *cdc.Zone

@@ -13,16 +13,26 @@ func NoID(table, column string) error {
 }
 
 // NoTime says that a table has no column with the time of its rows.
-func NoTime(table, column string) error {
-	if column == "" {
-		return cdc.ConfigError("no_time", "map created_at to a column with the time of the INSERT in tables[].columns", "table %s has no column with the time of the INSERT, so its rows have no order", table)
-	}
-	return cdc.ConfigError("no_time", "map created_at to a column with the time of the INSERT in tables[].columns", "column %s of table %s does not exist or is no date and no timestamp, so its rows have no order", column, table)
+func NoTime(table string) error {
+	return cdc.ConfigError("no_time", "select all rows, or by IDs; or map created_at to a column with the time of the INSERT in tables[].columns",
+		"table %s has no column with the time of the INSERT, so its rows cannot be selected by time", table)
 }
 
-// NoPlace says that a row has no time or no ID.
+// NoOrder says that a table has no column by which its rows can be read.
+func NoOrder(table string) error {
+	return cdc.ConfigError("no_order", "name a column that grows with each INSERT in tables[].order_by, or map created_at to a column with its time",
+		"table %s has neither a number that the database counts up nor the time of the INSERT, so its rows have no order and can be read by --id alone", table)
+}
+
+// NoOrderColumn says that the column that the configuration names is not there.
+func NoOrderColumn(table, column string) error {
+	return cdc.ConfigError("no_order", "name a column of the table", "table %s has no column %q, which tables[].order_by names", table, column)
+}
+
+// NoPlace says that a row that is selected is NULL in a column that gives it its place.
 func NoPlace(table, column string) error {
-	return cdc.ConfigError("no_place", "fill it in (UPDATE), and make it NOT NULL", "column %s of table %s is NULL in a row, which has no place in the order", column, table)
+	return cdc.ConfigError("no_place", "select rows in which it is filled in, fill it in (UPDATE), or name another column in tables[].order_by",
+		"column %s of table %s is NULL in a row that is selected, so it has no place in the order", column, table)
 }
 
 // ReasonNotAnID is the reason of NotAnID.

@@ -23,6 +23,9 @@ func Pick(ctx context.Context, t Table, f Filter) (*Picked, error) {
 }
 
 func pick(ctx context.Context, t Table, f Filter, atOnce int) (*Picked, error) {
+	if err := t.Orderly(ctx, f); err != nil {
+		return nil, err
+	}
 	bounds, err := t.Bounds(ctx)
 	if err != nil {
 		return nil, err
@@ -44,6 +47,9 @@ func pick(ctx context.Context, t Table, f Filter, atOnce int) (*Picked, error) {
 	p.keys = slices.Compact(p.keys) // an ID may be there twice if no index prevents it
 	return p, nil
 }
+
+// Orderly implements [Table]: the rows have their places.
+func (p *Picked) Orderly(context.Context, Filter) error { return nil }
 
 // Bounds implements [Table]: the rows are not looked for.
 func (p *Picked) Bounds(context.Context) ([]time.Time, error) { return nil, nil }

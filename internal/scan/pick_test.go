@@ -32,7 +32,7 @@ func TestOnlyPickedRowsAreRead(t *testing.T) {
 		l := limits{rapid.IntRange(1, 8).Draw(t, "keys of a statement"), rapid.IntRange(1, 4).Draw(t, "page")}
 		for range 2 { // it can be read again
 			got = nil
-			err = each(t.Context(), p, Filter{}, Key{}, l, func(b *cdc.Batch, _ Key) error {
+			err = each(t.Context(), p, Filter{}, Key{}, l, nil, func(b *cdc.Batch, _ Key) error {
 				if b != nil {
 					got = append(got, texts(b)...)
 				}

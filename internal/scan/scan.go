@@ -3,6 +3,7 @@ package scan
 import (
 	"context"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
@@ -17,7 +18,8 @@ const (
 	pageRows = 1000
 )
 
-// Key is a row's place in the order. Only the table that returned it parses its texts. The zero value is before all rows.
+// Key is a row's place in the order: its value in the column of [Table.Order], and its event ID. Only the table that returned it parses
+// its texts. The zero value is before all rows.
 type Key struct {
 	At string `json:"created_at"`
 	ID string `json:"event_id"`
@@ -37,8 +39,10 @@ type Match struct {
 
 // Filter selects rows. Its conditions are combined; the zero value selects every row.
 type Filter struct {
-	// From and To limit created_at, To exclusively; zero: no limit.
+	// From and To limit the row's time, To exclusively; zero: no limit.
 	From, To time.Time
+	// Last limits the column of [Table.Order], inclusively, see [Last]; "": no limit.
+	Last string
 	// IDs are event IDs as records have them.
 	IDs []string
 	// Matches are conditions on texts.
@@ -56,8 +60,14 @@ type Table interface {
 	Name() string
 	// Has reports whether it has a column.
 	Has(column string) bool
-	// Bounds returns the bounds of its partitions, in order; none if it has none.
+	// Order returns the column by which rows are read; "" if there is none, so that they can be read by their IDs alone.
+	Order() string
+	// Bounds returns the bounds of its partitions, in order; none if it has none, or if rows are not read by their time.
 	Bounds(ctx context.Context) ([]time.Time, error)
+	// Orderly returns an error if a row that f may select has no place in the order.
+	Orderly(ctx context.Context, f Filter) error
+	// Last returns the greatest value of the order's column in a window; "" if there are no rows.
+	Last(ctx context.Context, f Filter, w Window) (string, error)
 	// Count counts rows.
 	Count(ctx context.Context, f Filter) (int64, error)
 	// Keys returns the keys of rows behind a key, in order, one for each row. If there are fewer than limit, no others follow.
@@ -69,15 +79,45 @@ type Table interface {
 }
 
 // Each reads the rows behind a key and yields batches with rows. done is the last key of which all rows have been yielded before.
-// yield is called without a batch once at the end.
-func Each(ctx context.Context, t Table, f Filter, after Key, yield func(b *cdc.Batch, done Key) error) error {
-	return each(ctx, t, f, after, limits{keysAtOnce, pageRows}, yield)
+// yield is called without a batch once at the end. tied is called, once, if rows follow each other only by their IDs, which do not grow;
+// nil: nobody asks.
+func Each(ctx context.Context, t Table, f Filter, after Key, tied func(), yield func(b *cdc.Batch, done Key) error) error {
+	return each(ctx, t, f, after, limits{keysAtOnce, pageRows}, tied, yield)
+}
+
+// Last returns the end of the rows that f selects now, to be [Filter.Last]: rows that are written later are behind it, but for those of
+// transactions that are open. "" if there are no rows.
+func Last(ctx context.Context, t Table, f Filter) (string, error) {
+	bounds, err := t.Bounds(ctx)
+	if err != nil {
+		return "", err
+	}
+	for _, w := range slices.Backward(windows(bounds, f)) {
+		if last, err := t.Last(ctx, f, w); err != nil || last != "" {
+			return last, err
+		}
+	}
+	return "", nil
+}
+
+// ties reports whether keys have rows of one place whose IDs tell nothing of their order. UUIDs of version 7 do.
+func ties(keys []Key) bool {
+	for i := 1; i < len(keys); i++ {
+		id := strings.ReplaceAll(keys[i].ID, "-", "")
+		if keys[i].At == keys[i-1].At && (len(id) != 32 || id[12] != '7') {
+			return true
+		}
+	}
+	return false
 }
 
 // limits are how many keys and rows a statement reads.
 type limits struct{ keys, page int }
 
-func each(ctx context.Context, t Table, f Filter, after Key, l limits, yield func(b *cdc.Batch, done Key) error) error {
+func each(ctx context.Context, t Table, f Filter, after Key, l limits, tied func(), yield func(b *cdc.Batch, done Key) error) error {
+	if err := t.Orderly(ctx, f); err != nil {
+		return err
+	}
 	bounds, err := t.Bounds(ctx)
 	if err != nil {
 		return err
@@ -91,6 +131,10 @@ func each(ctx context.Context, t Table, f Filter, after Key, l limits, yield fun
 			}
 			more = len(keys) >= l.keys
 			keys = slices.Compact(keys) // an ID may be there twice if no index prevents it
+			if tied != nil && ties(keys) {
+				tied()
+				tied = nil
+			}
 			if done, err = read(ctx, t, f, pages(t, f, w, keys, l.page), done, yield); err != nil {
 				return err
 			}
@@ -127,16 +171,12 @@ func windows(bounds []time.Time, f Filter) []Window {
 	return list
 }
 
-// Fetch yields the rows with an event ID, and, unless at is zero, with that created_at.
-func Fetch(ctx context.Context, t Table, id string, at time.Time, yield func(*cdc.Batch) error) error {
+// Fetch yields the rows with an event ID.
+func Fetch(ctx context.Context, t Table, id string, yield func(*cdc.Batch) error) error {
 	f := Filter{IDs: []string{id}}
-	if !at.IsZero() {
-		f.From, f.To = at, at.Add(time.Microsecond)
-	}
-	w := Window{f.From, f.To}
-	keys, err := t.Keys(ctx, f, w, Key{}, pageRows)
+	keys, err := t.Keys(ctx, f, Window{}, Key{}, pageRows)
 	if err != nil || len(keys) == 0 {
 		return err
 	}
-	return t.Rows(ctx, f, Page{Window: w, Keys: slices.Compact(keys)}, yield)
+	return t.Rows(ctx, f, Page{Keys: slices.Compact(keys)}, yield)
 }

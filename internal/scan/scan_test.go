@@ -30,6 +30,17 @@ const layout = "2006-01-02 15:04:05.000000"
 
 func (t *fakeTable) Bounds(context.Context) ([]time.Time, error) { return t.bounds, nil }
 
+func (t *fakeTable) Orderly(context.Context, Filter) error { return nil }
+
+func (t *fakeTable) Last(_ context.Context, _ Filter, w Window) (last string, err error) {
+	for _, row := range t.rows {
+		if within(w, row) {
+			last = row.At
+		}
+	}
+	return last, nil
+}
+
 func (t *fakeTable) Sorts() bool { return t.sorts }
 
 func (t *fakeTable) Keys(_ context.Context, _ Filter, w Window, after Key, limit int) (keys []Key, err error) {
@@ -142,7 +153,7 @@ func TestEveryRowIsReadOnceInOrder(t *testing.T) {
 		var got []string
 		var stops []stop
 		last := false
-		err := each(t.Context(), table, f, Key{}, limit, func(b *cdc.Batch, done Key) error {
+		err := each(t.Context(), table, f, Key{}, limit, nil, func(b *cdc.Batch, done Key) error {
 			stops = append(stops, stop{len(got), done})
 			if last = b == nil; !last {
 				got = append(got, texts(b)...)
@@ -154,7 +165,7 @@ func TestEveryRowIsReadOnceInOrder(t *testing.T) {
 		}
 		from := rapid.SampledFrom(stops).Draw(t, "interrupted")
 		var rest []string
-		err = each(t.Context(), table, f, from.done, limit, func(b *cdc.Batch, _ Key) error {
+		err = each(t.Context(), table, f, from.done, limit, nil, func(b *cdc.Batch, _ Key) error {
 			if b != nil {
 				rest = append(rest, texts(b)...)
 			}
@@ -192,7 +203,7 @@ func TestPagesAreRangesWhereIDsFollowTheTime(t *testing.T) {
 		for i := range 100 {
 			table.rows = append(table.rows, Key{midnight.Add(time.Duration(i) * time.Hour).Format(layout), c.id(i)})
 		}
-		err := each(t.Context(), table, c.filter, Key{}, limits{1000, 10}, func(*cdc.Batch, Key) error { return nil })
+		err := each(t.Context(), table, c.filter, Key{}, limits{1000, 10}, nil, func(*cdc.Batch, Key) error { return nil })
 		if err != nil || table.ranges != c.ranges {
 			t.Errorf("%s: %d of 10 pages are ranges, %v; want %d", name, table.ranges, err, c.ranges)
 		}
@@ -205,11 +216,11 @@ func TestErrorsEndTheRun(t *testing.T) {
 	lost := errors.New("connection lost")
 	table := &fakeTable{rows: []Key{{midnight.Format(layout), "1"}}, fail: lost}
 	yielded := func(*cdc.Batch, Key) error { t.Error("yielded"); return nil }
-	if err := Each(t.Context(), table, Filter{}, Key{}, yielded); !errors.Is(err, lost) {
+	if err := Each(t.Context(), table, Filter{}, Key{}, nil, yielded); !errors.Is(err, lost) {
 		t.Errorf("of the table: %v", err)
 	}
 	table.fail = nil
-	if err := Each(t.Context(), table, Filter{}, Key{}, func(*cdc.Batch, Key) error { return lost }); !errors.Is(err, lost) {
+	if err := Each(t.Context(), table, Filter{}, Key{}, nil, func(*cdc.Batch, Key) error { return lost }); !errors.Is(err, lost) {
 		t.Errorf("of yield: %v", err)
 	}
 }
@@ -230,9 +241,46 @@ func TestRowsHaveTheirTime(t *testing.T) {
 			t.Errorf("%s: %+v, %v; want %d", text, b.Txs, err, want)
 		}
 	}
-	b := batch([]Key{{}})
-	b.Spans[0].Len = -1
-	if err := new(Batches).Complete(b); err == nil || !strings.Contains(err.Error(), "column key is NULL") {
-		t.Errorf("NULL: %v", err)
+	for at := range 2 { // NULL, and no such column
+		b := batch([]Key{{}})
+		b.Spans[0].Len = -1
+		if err := (&Batches{At: -at}).Complete(b); err != nil || len(b.Txs) != 1 || b.Txs[0].Time != 0 {
+			t.Errorf("column %d: %+v, %v", -at, b.Txs, err)
+		}
+	}
+}
+
+// Rows tie where only IDs tell them apart that do not grow.
+func TestTies(t *testing.T) {
+	t.Parallel()
+	const at, v4, v7 = "2026-01-02 00:00:00", "c0ffee00-0000-4000-8000-0000000000", "019b77a4-0000-7000-8000-0000000000"
+	for name, c := range map[string]struct {
+		keys []Key
+		want bool
+	}{
+		"times differ":  {keys: []Key{{at, v4 + "01"}, {at + ".1", v4 + "00"}}},
+		"random IDs":    {keys: []Key{{at, v4 + "01"}, {at, v4 + "02"}}, want: true},
+		"IDs that grow": {keys: []Key{{at, v7 + "01"}, {at, v7 + "02"}}},
+		"their bytes":   {keys: []Key{{at, "019B77A4000070008000000000000001"}, {at, "019B77A4000070008000000000000002"}}},
+		"texts":         {keys: []Key{{at, "a"}, {at, "b"}}, want: true},
+		"one row":       {keys: []Key{{at, "a"}}},
+	} {
+		if got := ties(c.keys); got != c.want {
+			t.Errorf("%s: %t", name, got)
+		}
+	}
+}
+
+// Rows end with the last one of the last window that has any.
+func TestLast(t *testing.T) {
+	t.Parallel()
+	table := &fakeTable{bounds: []time.Time{midnight, midnight.AddDate(0, 0, 1)}}
+	for _, want := range []string{"", midnight.Add(-time.Hour).Format(layout), midnight.Add(time.Hour).Format(layout)} {
+		if want != "" {
+			table.rows = append(table.rows, Key{want, "1"})
+		}
+		if got, err := Last(t.Context(), table, Filter{}); got != want || err != nil {
+			t.Errorf("%d rows: %q, %v; want %q", len(table.rows), got, err, want)
+		}
 	}
 }

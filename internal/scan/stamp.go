@@ -7,17 +7,21 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
 
-// stamp makes each row of b a transaction, with the time of the column at.
+// stamp makes each row of b a transaction, with the time of the column at; 0 without a time, and without a column, which is -1.
 func stamp(b *cdc.Batch, at int, zone *cdc.Zone) error {
-	form := b.Table.Columns[at].Form
 	var text []byte
 	for row := range b.Rows() {
-		raw, ok := b.Value(row, at)
+		var raw []byte
+		ok := at >= 0
+		if ok {
+			raw, ok = b.Value(row, at)
+		}
 		if !ok {
-			return fmt.Errorf("read %s: column %s is NULL", b.Table, b.Table.Columns[at].Name)
+			b.Txs = append(b.Txs, cdc.Tx{Row: row})
+			continue
 		}
 		var err error
-		if text, err = form.AppendShown(text[:0], raw, zone); err != nil {
+		if text, err = b.Table.Columns[at].Form.AppendShown(text[:0], raw, zone); err != nil {
 			return fmt.Errorf("read column %s of %s: %w", b.Table.Columns[at].Name, b.Table, err)
 		}
 		b.Txs = append(b.Txs, cdc.Tx{Time: micros(string(text)), Row: row})

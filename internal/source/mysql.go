@@ -114,7 +114,7 @@ func (s binlogSource) State() State {
 // readOptions are those to read a table by SQL.
 func (m *MySQL) readOptions(t *Table) mysql.ReadOptions {
 	key, at := t.keyAndTime()
-	r := mysql.ReadOptions{Table: t.Name.String(), Key: key, IDPrefix: t.Layout.IDPrefix(), At: at, Zone: t.Layout.Zone()}
+	r := mysql.ReadOptions{Table: t.Name.String(), Key: key, IDPrefix: t.Layout.IDPrefix(), At: at, OrderBy: t.Config.OrderBy, Counted: t.Foreign(), Zone: t.Layout.Zone()}
 	if !t.Foreign() {
 		r.TakenOut, r.Routine, r.Spare = outbox.MySQLTakenOut(t.Name), outbox.MySQLRoutine(t.Name).MySQL(), outbox.MySQLSpare(t.Name).String()
 	}
@@ -222,7 +222,7 @@ func (m *MySQL) Marks(dsn ConnString, published string) writeback.Tables {
 		for _, t := range m.Marked() {
 			list = append(list, db.Marks(mysql.MarkOptions{
 				Table: t.Name.String(), Key: t.Layout.Column(outbox.EventID), IDPrefix: t.Layout.IDPrefix(), Pending: t.pending(published),
-				Set: assignments(t.WriteBack.Set), OnDeadLetter: assignments(t.WriteBack.OnDeadLetter), Source: source, Load: load,
+				Set: assignments(t.Config.WriteBack.Set), OnDeadLetter: assignments(t.Config.WriteBack.OnDeadLetter), Source: source, Load: load,
 			}))
 		}
 		return list, db.Close, nil

@@ -125,7 +125,7 @@ func (p *Postgres) slotAlone() bool {
 // readOptions are those to read a table by SQL.
 func (p *Postgres) readOptions(t *Table) postgres.ReadOptions {
 	key, at := t.keyAndTime()
-	r := postgres.ReadOptions{Table: t.Name.String(), SQL: t.Name.SQL(), Key: key, IDPrefix: t.Layout.IDPrefix(), At: at, Zone: t.Layout.Zone()}
+	r := postgres.ReadOptions{Table: t.Name.String(), SQL: t.Name.SQL(), Key: key, IDPrefix: t.Layout.IDPrefix(), At: at, OrderBy: t.Config.OrderBy, Counted: t.Foreign(), Zone: t.Layout.Zone()}
 	if !t.Foreign() {
 		r.TakenOut = outbox.PostgresTakenOut(t.Name)
 	}
@@ -245,7 +245,7 @@ func (p *Postgres) Marks(dsn ConnString, published string) writeback.Tables {
 		for _, t := range p.Marked() {
 			list = append(list, db.Marks(postgres.MarkOptions{
 				Table: t.Name.String(), SQL: t.Name.SQL(), Key: t.Layout.Column(outbox.EventID), IDPrefix: t.Layout.IDPrefix(), Pending: t.pending(published),
-				Set: assignments(t.WriteBack.Set), OnDeadLetter: assignments(t.WriteBack.OnDeadLetter), Slot: p.WAL.Slot, Load: load,
+				Set: assignments(t.Config.WriteBack.Set), OnDeadLetter: assignments(t.Config.WriteBack.OnDeadLetter), Slot: p.WAL.Slot, Load: load,
 			}))
 		}
 		return list, func() { db.Close(context.WithoutCancel(ctx)) }, nil

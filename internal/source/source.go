@@ -162,8 +162,8 @@ type Table struct {
 	Shape *record.Shape
 	// Only are the conditions of the rows that are published; see [router.Table].
 	Only map[string]string
-	// WriteBack says how rows are marked; nil: they are not.
-	WriteBack *config.WriteBack
+	// Config is what the configuration says of it.
+	Config *config.Table
 }
 
 // Foreign reports whether the table belongs to other software. Such a table is never created or dropped.
@@ -198,7 +198,7 @@ func (c *configured) Purged() []Table {
 
 // Marked returns the tables whose published rows are marked.
 func (c *configured) Marked() []Table {
-	return slices.DeleteFunc(slices.Clone(c.tables), func(t Table) bool { return t.WriteBack == nil })
+	return slices.DeleteFunc(slices.Clone(c.tables), func(t Table) bool { return t.Config.WriteBack == nil })
 }
 
 // Conditions names the conditions of these tables; see [writeback.Condition].
@@ -209,7 +209,7 @@ func (c *configured) Conditions() map[string]string {
 		if c.Config.DeadLetter.On() {
 			letters = c.Config.DeadLetter.Topic
 		}
-		all[t.Name.String()] = writeback.Condition(t.Name.String(), t.WriteBack.Pending, letters)
+		all[t.Name.String()] = writeback.Condition(t.Name.String(), t.Config.WriteBack.Pending, letters)
 	}
 	return all
 }
@@ -217,9 +217,9 @@ func (c *configured) Conditions() map[string]string {
 // pending is the condition of the rows that are marked, but for those that meet another one.
 func (t *Table) pending(published string) string {
 	if published == "" {
-		return t.WriteBack.Pending
+		return t.Config.WriteBack.Pending
 	}
-	return "(" + t.WriteBack.Pending + "\n) AND (" + published + "\n) IS NOT TRUE"
+	return "(" + t.Config.WriteBack.Pending + "\n) AND (" + published + "\n) IS NOT TRUE"
 }
 
 // assignments returns what a table's rows are set to, in the order of columns.
@@ -233,7 +233,7 @@ func assignments(set map[string]config.Assigned) []cdc.Assignment {
 
 // MarkedColumns are the columns that marks set.
 func (t *Table) MarkedColumns() []string {
-	columns := slices.Concat(slices.Collect(maps.Keys(t.WriteBack.Set)), slices.Collect(maps.Keys(t.WriteBack.OnDeadLetter)))
+	columns := slices.Concat(slices.Collect(maps.Keys(t.Config.WriteBack.Set)), slices.Collect(maps.Keys(t.Config.WriteBack.OnDeadLetter)))
 	slices.Sort(columns)
 	return slices.Compact(columns)
 }
@@ -288,7 +288,7 @@ func configuredTables(c *config.Config, letters string, parse func(string) (outb
 			return configured{}, cdc.Stop(cdc.ClassConfig, "config", fmt.Errorf("tables[%d].columns.%w", i, err), "")
 		}
 		layout = layout.WithNull(c.Tables[i].NullPayload).WithZone(c.Tables[i].Zone())
-		tables[i] = Table{Name: parsed, Layout: layout, Shape: c.Tables[i].Shape(), Only: c.Tables[i].Only, WriteBack: c.Tables[i].WriteBack}
+		tables[i] = Table{Name: parsed, Layout: layout, Shape: c.Tables[i].Shape(), Only: c.Tables[i].Only, Config: &c.Tables[i]}
 	}
 	return configured{c, tables, letters}, nil
 }

@@ -31,10 +31,10 @@ func Router(c *config.Config, tables []source.Table) (*router.Router, error) {
 	return makeRouter(c, tables, router.Options{Unroutable: kept(c.Errors.Unroutable), Malformed: kept(c.Errors.Malformed)})
 }
 
-// ReplayRouter is like Router, and adds headers to every record. It leaves out no row: replay selects them.
+// ReplayRouter returns the router of a replay, which adds headers to every record. It leaves out no row: replay selects them.
 func ReplayRouter(c *config.Config, tables []source.Table, headers ...cdc.Header) (*router.Router, error) {
 	return makeRouter(c, tables, router.Options{
-		Headers: headers, Unroutable: kept(c.Errors.Unroutable), Malformed: kept(c.Errors.Malformed), EveryRow: true,
+		Headers: headers, Unroutable: passed(c.Errors.Unroutable), Malformed: passed(c.Errors.Malformed), EveryRow: true,
 	})
 }
 
@@ -109,9 +109,10 @@ func publisherOptions(c *config.Config) publisher.Options {
 
 func malformed(c *config.Config) cdc.Policy { return cmp.Or(c.Errors.Malformed, c.Errors.Unroutable) }
 
-// Unfenced returns a publisher beside the relay: without a transactional ID it does not fence the relay.
+// Unfenced returns the publisher of a replay, beside the relay: without a transactional ID it does not fence the relay.
 func Unfenced(c *config.Config, problems *cdc.Problems) (*publisher.Publisher, error) {
 	o := unfenced(c)
+	o.UnknownTopic, o.Malformed, o.TooLarge, o.Rejected = passed(c.Errors.UnknownTopic), passed(malformed(c)), passed(c.Errors.TooLarge), passed(c.Errors.Rejected)
 	o.Problems = problems
 	p, err := publisher.New(o, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
 	if err != nil {
@@ -141,6 +142,14 @@ func RelayOptions(c *config.Config, db source.Database, dropped func(reason stri
 func kept(p cdc.Policy) cdc.Policy {
 	if p == cdc.PolicyDeadLetter {
 		return cdc.PolicyStop
+	}
+	return p
+}
+
+// passed is the policy of a replay: an event that the relay makes a dead letter is left out, and counted.
+func passed(p cdc.Policy) cdc.Policy {
+	if p == cdc.PolicyDeadLetter {
+		return cdc.PolicyDrop
 	}
 	return p
 }

@@ -159,7 +159,7 @@ func Row(ctx context.Context, db source.Database, l *deadletter.Letter) (*cdc.Ba
 	defer reader.Close(ctx)
 	rows := 0
 	var row *cdc.Batch
-	err = scan.Fetch(ctx, reader, l.ID, time.Time{}, func(b *cdc.Batch) error {
+	err = scan.Fetch(ctx, reader, l.ID, func(b *cdc.Batch) error {
 		rows += len(b.Txs)
 		row = b
 		return nil

@@ -235,7 +235,8 @@ func (r *Repair) keepOthersOut(ctx context.Context) (err error) {
 func (r *Repair) openTables(ctx context.Context, snapshot string) (tables []scan.Table, err error) {
 	reading := r.opts.Options.Options
 	reading.DSN = r.opts.ReadDSN
-	for _, o := range r.opts.Read {
+	for i := range r.opts.Read {
+		o := r.opts.Read[i]
 		o.Snapshot = snapshot
 		t, err := postgres.OpenTable(ctx, reading, o)
 		if err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -54,7 +55,7 @@ func (d *database) reader(o mysql.ReadOptions) *mysql.TableReader {
 // read returns the cells of all rows that the filter selects, in order.
 func (d *database) read(r scan.Table, f scan.Filter, after scan.Key) (rows []string) {
 	d.t.Helper()
-	err := scan.Each(d.t.Context(), r, f, after, func(b *cdc.Batch, _ scan.Key) error {
+	err := scan.Each(d.t.Context(), r, f, after, nil, func(b *cdc.Batch, _ scan.Key) error {
 		if b != nil {
 			rows = append(rows, cells(b)...)
 		}
@@ -184,6 +185,85 @@ func TestTimesThatAreNoDates(t *testing.T) {
 		}
 		if n, err := r.Count(t.Context(), scan.Filter{From: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}); err != nil || n != 2 {
 			t.Errorf("since 2026 %d, %v", n, err)
+		}
+	})
+}
+
+// Rows are read by what grows: a column that is named, a number that the database counts up, or else their time. IDs need no order, and
+// what is not selected does not matter.
+func TestOrderOfRows(t *testing.T) {
+	const (
+		counted = "CREATE TABLE outbox (id INT PRIMARY KEY AUTO_INCREMENT, at DATETIME NULL, n INT)"
+		other   = "CREATE TABLE outbox (id CHAR(36) PRIMARY KEY DEFAULT (REVERSE(UUID())), at DATETIME NULL, seq INT NOT NULL UNIQUE AUTO_INCREMENT, n INT)"
+		plain   = "CREATE TABLE outbox (id INT PRIMARY KEY, at DATETIME NOT NULL, n INT)"
+		untimed = "CREATE TABLE outbox (id INT PRIMARY KEY, at BIGINT NULL, n INT)"
+		null    = "CREATE TABLE outbox (id INT PRIMARY KEY, at DATETIME NULL, n INT)"
+	)
+	first, since := scan.Filter{Where: "n = 1"}, scan.Filter{IDs: []string{"1"}, From: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}
+	onEach(t, func(d *database) {
+		for name, c := range map[string]struct {
+			ddl, by, want string
+			o             mysql.ReadOptions
+			f             scan.Filter
+			reason        string
+		}{
+			"a counted ID":            {ddl: counted, by: "id", want: "1 2 3", o: mysql.ReadOptions{At: "at", Counted: true}},
+			"another counted number":  {ddl: other, by: "seq", want: "1 2 3", o: mysql.ReadOptions{At: "at", Counted: true}},
+			"named":                   {ddl: plain, by: "n", want: "1 2 3", o: mysql.ReadOptions{At: "at", OrderBy: "n", Counted: true}, f: scan.Filter{IDs: []string{"1", "2", "3"}}},
+			"time":                    {ddl: plain, by: "at", want: "3 2 1", o: mysql.ReadOptions{At: "at", Counted: true}},
+			"of the native table":     {ddl: counted, by: "at", o: mysql.ReadOptions{At: "at"}, reason: "no_place"},
+			"no order":                {ddl: untimed, o: mysql.ReadOptions{At: "at", Counted: true}, reason: "no_order"},
+			"no order, IDs":           {ddl: untimed, want: "1 3", o: mysql.ReadOptions{Counted: true}, f: scan.Filter{IDs: []string{"3", "1"}}},
+			"no time":                 {ddl: untimed, o: mysql.ReadOptions{Counted: true}, f: since, reason: "no_time"},
+			"NULL":                    {ddl: null, by: "at", o: mysql.ReadOptions{At: "at"}, reason: "no_place"},
+			"NULL in another row":     {ddl: null, by: "at", want: "1", o: mysql.ReadOptions{At: "at"}, f: first},
+			"NULL, an ID":             {ddl: null, by: "at", want: "3", o: mysql.ReadOptions{At: "at"}, f: scan.Filter{IDs: []string{"3"}}},
+			"NULL, an ID, and a time": {ddl: null, by: "at", o: mysql.ReadOptions{At: "at"}, f: scan.Filter{IDs: []string{"3"}, From: since.From}, reason: "no_place"},
+		} {
+			d.exec("DROP TABLE IF EXISTS outbox")
+			d.exec(c.ddl)
+			insert := func(n int) {
+				columns, values := "n", strconv.Itoa(n)
+				if c.ddl == plain || c.ddl == untimed || c.ddl == null {
+					columns, values = "n, id", fmt.Sprintf("%d, %[1]d", n)
+				}
+				if n != 3 && c.ddl != untimed || c.ddl == plain { // of the third it may be NULL
+					columns, values = columns+", at", values+fmt.Sprintf(", '2026-01-02 03:04:%02d'", 30-n)
+				}
+				d.exec("INSERT INTO outbox (" + columns + ") VALUES (" + values + ")")
+			}
+			for n := 1; n <= 3; n++ {
+				insert(n)
+			}
+			c.o.Key = "id"
+			r := d.reader(c.o)
+			read := func(f scan.Filter) (string, error) {
+				var got []string
+				err := scan.Each(d.t.Context(), r, f, scan.Key{}, nil, func(b *cdc.Batch, _ scan.Key) error {
+					for row := 0; b != nil && row < b.Rows(); row++ {
+						raw, _ := b.Value(row, b.Table.Index("n"))
+						got = append(got, string(raw))
+					}
+					return nil
+				})
+				return strings.Join(got, " "), err
+			}
+			got, err := read(c.f)
+			if r.Order() != c.by || cdc.ReasonOf(err) != c.reason || err == nil && got != c.want {
+				d.t.Errorf("%s: by %q %s, %v; want %q %s %s", name, r.Order(), got, err, c.by, c.want, c.reason)
+			}
+			if err != nil || c.by == "" {
+				continue
+			}
+			if c.f.Last, err = scan.Last(d.t.Context(), r, c.f); err != nil {
+				d.t.Fatal(err)
+			}
+			if c.by != "at" { // a later one would have an earlier time here
+				insert(4)
+			}
+			if got, err := read(c.f); got != c.want || err != nil {
+				d.t.Errorf("%s: up to the last one %s, %v; want %s", name, got, err, c.want)
+			}
 		}
 	})
 }

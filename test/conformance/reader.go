@@ -53,7 +53,7 @@ func ReadInOrderOfCreation(t *testing.T, d Outbox, insert func(id, key string, a
 	for i := range cases {
 		c := &cases[i]
 		var got []string
-		err := scan.Each(t.Context(), r, c.filter, c.after, func(b *cdc.Batch, _ scan.Key) error {
+		err := scan.Each(t.Context(), r, c.filter, c.after, nil, func(b *cdc.Batch, _ scan.Key) error {
 			got = append(got, ids(b)...)
 			return nil
 		})

@@ -60,7 +60,7 @@ func run(o options, out io.Writer) error {
 // servers more than they compute. The package that takes longest begins first.
 func everything(o options) ([]part, error) {
 	stretched := func(d time.Duration) string { return "-timeout=" + cdctest.Patience(d).String() }
-	limits := []string{stretched(10 * time.Minute), stretched(25 * time.Minute)}
+	limits := []string{stretched(15 * time.Minute), stretched(40 * time.Minute)}
 	if o.runs > 0 { // all cores are busy
 		limits = []string{"-timeout=30m", "-timeout=75m"}
 	}

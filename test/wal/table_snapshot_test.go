@@ -45,7 +45,7 @@ func (d *database) exportSnapshot() (name string) {
 // rowIDs reads the table as a replay or a repair does.
 func (d *database) rowIDs(r *postgres.TableReader) (string, error) {
 	var got []string
-	err := scan.Each(d.t.Context(), r, scan.Filter{}, scan.Key{}, func(b *cdc.Batch, _ scan.Key) error {
+	err := scan.Each(d.t.Context(), r, scan.Filter{}, scan.Key{}, nil, func(b *cdc.Batch, _ scan.Key) error {
 		for row := range rowsOf(b) {
 			raw, _ := b.Value(row, 0)
 			text, err := b.Table.Columns[0].Form.AppendText(nil, raw)
