@@ -96,7 +96,7 @@ func (s *Source) Run(ctx context.Context, out cdc.Queue) error {
 	if _, final := errors.AsType[*cdc.StopError](err); final {
 		s.waitUntilSaved(ctx)
 	}
-	return err
+	return ss.unsent(err)
 }
 
 // savedTimeout bounds the wait for what stands before a transaction that cannot be published.

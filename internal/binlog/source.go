@@ -73,6 +73,7 @@ type Source struct {
 	replaced string // see [cdc.Progress.Replaced]
 	// damagedAt is the place of the last event that could not be read; see damaged.
 	damagedAt string
+	unsent    unsent
 
 	// For Status, written by the owner.
 	connected  atomic.Bool
@@ -159,6 +160,7 @@ func (s *Source) Release(context.Context) {
 		s.session = nil
 	}
 	s.part, s.received, s.commit, s.stamp, s.hint, s.damagedAt, s.replaced = part{}, nil, mysql.GTID{}, stamp{}, hint{}, "", ""
+	s.unsent = unsent{}
 	s.positions.reset()
 	s.saved.Store(s.handed.Load())
 	s.leader.Release()
