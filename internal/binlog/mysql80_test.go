@@ -29,6 +29,7 @@ import (
 // server: the names of the columns, then rows.
 func statements80() map[string][][]any {
 	return map[string][][]any{
+		`^DO 1$`: nil,
 		`^SHOW GLOBAL VARIABLES WHERE Variable_name IN \(`: variables80(),
 		`^SHOW SESSION STATUS LIKE 'Ssl_version'$`:         {{"Variable_name", "Value"}, {"Ssl_version", []byte{}}},
 		`^SHOW GRANTS$`:               {{"Grants"}, {"GRANT REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO `relay`@`%`"}},

@@ -15,8 +15,8 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/statement"
 )
 
-// shadow is what gh-ost and pt-online-schema-change call the table that they put in the place of another one. It holds copies of that
-// one's rows only, and both change their names in one statement, so that nothing is written in between.
+// shadow is what gh-ost and pt-online-schema-change call the table that they put in the place of another one. It should hold
+// copies of that one's rows only, and both change their names in one statement, so that nothing is written in between.
 var shadow = regexp.MustCompile(`^_+(.+)_(?:gho|new)$`)
 
 // renamed returns an error if a statement gives a configured table another name, or another table its name: the binlog knows rows by
@@ -44,6 +44,7 @@ func (ss *session) renames(list []statement.Renaming) error {
 		})
 		if half >= i && !halves[half] {
 			halves[half] = true
+			ss.src.replaced += ours + "\n"
 			ss.src.log.Warn("an online schema change has replaced the table: its copies of rows are not published again", slog.String("table", ours))
 			continue
 		}

@@ -63,12 +63,47 @@ func (ss *session) located(ctx context.Context, err error) error {
 	return ss.damaged(err)
 }
 
+// pass is how a person gets past the open transaction, with the position behind it.
+func (ss *session) pass(behind string) string {
+	return "publish what consumers miss of it with `cdc-relay repair --since " + time.UnixMicro(ss.tx.micros).UTC().Format(time.RFC3339) +
+		"`, and move the position past it with `cdc-relay position set " + behind + " --yes`"
+}
+
+// unsent is the transaction that was not read to its end, and how often in a row, with how many batches handed on.
+type unsent struct {
+	where  string
+	handed uint64
+	times  int
+}
+
+// unsentAfter is how many times in a row the stream ends within the same transaction until the fix goes past that: other errors pass.
+const unsentAfter = 3
+
+// unsent adds the transaction within which the stream ended to its error.
+func (ss *session) unsent(err error) error {
+	if _, stops := errors.AsType[*cdc.StopError](err); stops || !ss.tx.open || ss.tx.again || cdc.Fix(err) != "" || errors.Is(err, errEnded) {
+		return err
+	}
+	where, behind := ss.location()
+	was := &ss.src.unsent
+	now := unsent{where, ss.src.handed.Load(), was.times}
+	if now != *was {
+		now.times = 0
+	}
+	now.times++
+	*was = now
+	err = fmt.Errorf("%s: %w", where, err)
+	if now.times < unsentAfter {
+		return err
+	}
+	return cdc.Fixable("see in the server's log why it ends the stream there; if that does not pass, stop the relay, "+ss.pass(behind), "%w", err)
+}
+
 func (ss *session) stop(e *contentError) error {
 	where, behind := ss.location()
 	fix := nextFile
 	if behind != "" {
-		fix = "publish what consumers miss of it with `cdc-relay repair --since " + time.UnixMicro(ss.tx.micros).UTC().Format(time.RFC3339) +
-			"`, and move the position past it with `cdc-relay position set " + behind + " --yes`"
+		fix = ss.pass(behind)
 	}
 	if e.fix != "" {
 		fix = e.fix + ", then " + fix

@@ -31,6 +31,9 @@ type Progress struct {
 	// Part is the transaction behind Position of which some rows are durable. It is used where data and position are
 	// published in one transaction of Kafka, which may be smaller than the database's.
 	Part Part
+	// Replaced are the tables that others have replaced since the start of the attempt, not later than Position: a line for each time. It
+	// is not stored.
+	Replaced string
 }
 
 // Unfinished returns an error if a backfill has begun and not ended: which rows it has published is not known, and no run may begin.

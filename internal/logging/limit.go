@@ -13,6 +13,9 @@ import (
 // interval is the time in which the first of lines that repeat is written, and then how many others there were.
 const interval = 10 * time.Second
 
+// maxLines is how many lines there may be in an interval that differ by topic, which a row may choose; beyond it all topics share one.
+const maxLines = 1000
+
 // Limiter is a handler that writes lines with the mark [cdc.Repeats] once in an interval, and all others.
 type Limiter struct {
 	slog.Handler
@@ -95,6 +98,9 @@ type burst struct {
 func (b *bursts) repeated(which line, r slog.Record, h slog.Handler) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if b.open[which] == nil && len(b.open) >= maxLines {
+		which.topic = ""
+	}
 	if same := b.open[which]; same != nil {
 		same.more++
 		same.last = r.Clone()

@@ -3,6 +3,7 @@ package logging_test
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"log/slog"
 	"strings"
 	"sync"
@@ -74,6 +75,22 @@ func TestRepeatedLinesAreCounted(t *testing.T) {
 		<-time.After(time.Hour)
 		synctest.Wait()
 		want(t, out, `level=WARN msg="repeated lines left out" line=delayed left_out=1 topic=orders error=e`)
+	})
+}
+
+// Topics that rows name without end share a line.
+func TestRepeatedLinesOfManyTopics(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log, _, out := newLogger()
+		for i := range 1500 {
+			log.Warn("dropped", cdc.Repeats(), slog.String("topic", fmt.Sprint(i)))
+		}
+		if n := strings.Count(out.take(), "\n") + 1; n != 1001 {
+			t.Errorf("%d lines, want 1001", n)
+		}
+		<-time.After(10 * time.Second)
+		synctest.Wait()
+		want(t, out, `level=WARN msg="repeated lines left out" line=dropped left_out=499 topic=1499`)
 	})
 }
 

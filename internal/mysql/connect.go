@@ -114,7 +114,8 @@ func Open(ctx context.Context, cfg *mysql.Config) (*sql.DB, error) {
 	db.SetMaxOpenConns(1)
 	ctx, cancel := context.WithTimeout(ctx, ConnectTimeout)
 	defer cancel()
-	if err := db.PingContext(ctx); err != nil {
+	// MariaDB says that a password has expired only at a statement: a ping is none.
+	if _, err := db.ExecContext(ctx, "DO 1"); err != nil {
 		_ = db.Close()
 		if lost := heard.last.Load(); errors.Is(err, mysql.ErrInvalidConn) && lost != nil {
 			err = *lost

@@ -139,6 +139,9 @@ func (p *Partitions) Drop(ctx context.Context, part cdc.Partition) error {
 	return p.change(ctx, doing, "drop", strings.TrimPrefix(part.Name, schema+"."))
 }
 
+// writes allows writes where the server's default is to only read. It is a statement because MySQL and MariaDB name the variable differently.
+const writes = "SET SESSION TRANSACTION READ WRITE"
+
 // lock takes the lock of the table's partitions, or fails if another process has it.
 func (p *Partitions) lock(ctx context.Context) error {
 	if p.locked {
@@ -154,8 +157,10 @@ func (p *Partitions) lock(ctx context.Context) error {
 	if !p.locked {
 		return &heldError{p.Table}
 	}
-	if _, err := p.db.DB.ExecContext(ctx, "SET SESSION lock_wait_timeout = 1, innodb_lock_wait_timeout = 1"); err != nil {
-		return fmt.Errorf("table %s: prepare the connection: %w", p.Table, err)
+	for _, setting := range []string{"SET SESSION lock_wait_timeout = 1, innodb_lock_wait_timeout = 1", writes} {
+		if _, err := p.db.DB.ExecContext(ctx, setting); err != nil {
+			return fmt.Errorf("table %s: prepare the connection: %w", p.Table, err)
+		}
 	}
 	return nil
 }

@@ -119,7 +119,7 @@ func (r *Rows) connect(ctx context.Context) (err error) {
 	}
 	for _, setting := range []string{
 		"SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED", "SET SESSION innodb_lock_wait_timeout = 1",
-		"SET SESSION lock_wait_timeout = 1",
+		"SET SESSION lock_wait_timeout = 1", writes,
 	} {
 		if _, err := r.db.rows.ExecContext(ctx, setting); err != nil {
 			return r.failed(ctx, "prepare the connection", err)

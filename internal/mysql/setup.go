@@ -142,7 +142,7 @@ func (d *Database) Exec(ctx context.Context, doing string, statements ...string)
 		return connectError(err, d.Config)
 	}
 	defer func() { _ = conn.Close() }()
-	for _, statement := range statements {
+	for _, statement := range append([]string{writes}, statements...) {
 		if _, err := conn.ExecContext(ctx, statement); err != nil {
 			return d.execError(doing, err)
 		}

@@ -203,7 +203,7 @@ func (m *Marks) connect(ctx context.Context) (err error) {
 	}
 	for _, setting := range []string{
 		"SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED", "SET SESSION innodb_lock_wait_timeout = 1",
-		"SET SESSION lock_wait_timeout = 1",
+		"SET SESSION lock_wait_timeout = 1", writes,
 	} {
 		if _, err := m.db.rows.ExecContext(ctx, setting); err != nil {
 			return m.failed(ctx, "prepare the connection", err)

@@ -167,6 +167,7 @@ func (l *loop) metadataJob() metadataJob {
 			j.limits = append(j.limits, tp.name)
 		}
 	}
+	clear(l.wanted)
 	l.wanted = l.wanted[:0]
 	return j
 }
@@ -221,6 +222,7 @@ func (r metadataResult) apply(l *loop) {
 		}
 		l.applyMetadata(tp, md, r.limits[md.Name])
 	}
+	l.forgetMissing()
 	if len(l.wanted) > 0 { // a leader or a topic is missing: for a moment, or for longer
 		l.delayJobs(min(l.opts.RetryMax, leaderInterval))
 	} else {

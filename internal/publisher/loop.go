@@ -218,7 +218,11 @@ func (l *loop) refresh() {
 		return
 	}
 	l.refreshAt = l.now.Add(l.opts.Timing.MetadataInterval)
-	for _, tp := range l.topics {
+	for name, tp := range l.topics {
+		if tp.missing() && l.now.Sub(tp.askedAt) >= l.opts.Timing.MetadataInterval/2 { // no message has come for it
+			delete(l.topics, name)
+			continue
+		}
 		tp.limitStale = true
 		l.wantMetadata(tp)
 	}

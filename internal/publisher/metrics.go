@@ -13,11 +13,19 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
 
-// metrics are the publisher's. Those of a topic are looked up once, in topic.
+// maxTopicSeries is how many topics have series of their own: those with an acknowledged record, in the order of their first one. All
+// others are counted as otherTopics, because a row may name any topic.
+const (
+	maxTopicSeries = 1000
+	otherTopics    = "other"
+)
+
+// metrics are the publisher's. Those of a topic are looked up once, in topic. Only the loop uses those with a topic.
 type metrics struct {
+	named       map[string]bool // the topics with series of their own
 	published   *prometheus.CounterVec
 	bytes       *prometheus.CounterVec
-	errors      *prometheus.CounterVec
+	errors      errorCounter
 	produce     *prometheus.HistogramVec
 	ack         *prometheus.HistogramVec
 	transaction *prometheus.HistogramVec // without labels
@@ -35,9 +43,9 @@ type topicMetrics struct {
 
 func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 	m := &metrics{
+		named:       map[string]bool{},
 		published:   counter("events_published_total", "Events that Kafka acknowledged.", "topic"),
 		bytes:       counter("published_bytes_total", "Bytes of acknowledged events, before compression.", "topic"),
-		errors:      counter("publish_errors_total", "Refused or failed attempts to publish a batch.", "topic", "reason"),
 		produce:     histogram("produce_seconds", "From sending a batch to its acknowledgement.", "topic"),
 		ack:         histogram("commit_to_ack_seconds", "From the commit of a batch's oldest event to Kafka's acknowledgement.", "topic"),
 		transaction: histogram("transaction_seconds", "From a Kafka transaction's first batch to its commit."),
@@ -46,6 +54,7 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 			Help: "Since when no Kafka broker has answered; 0 while one does.",
 		}),
 	}
+	m.errors = errorCounter{counter("publish_errors_total", "Refused or failed attempts to publish a batch.", "topic", "reason"), m.named}
 	m.open = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "cdc_relay_kafka_open_transaction_since_timestamp_seconds",
 		Help: "Since when a transaction that stays open was seen in a partition; consumers of committed records wait at start_offset.",
@@ -53,7 +62,7 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 	m.letters = counter("dead_letter_events_total", "Events that became dead letters.", "reason")
 	errs := []error{
 		register(reg, &m.letters), register(reg, &m.open),
-		register(reg, &m.published), register(reg, &m.bytes), register(reg, &m.errors),
+		register(reg, &m.published), register(reg, &m.bytes), register(reg, &m.errors.CounterVec),
 		register(reg, &m.produce), register(reg, &m.ack), register(reg, &m.transaction), register(reg, &m.unavailable),
 	}
 	return m, errors.Join(errs...)
@@ -95,7 +104,28 @@ func register[C prometheus.Collector](reg prometheus.Registerer, c *C) error {
 	return nil
 }
 
+// errorCounter counts errors by topic and reason.
+type errorCounter struct {
+	*prometheus.CounterVec
+
+	named map[string]bool
+}
+
+// WithLabelValues returns the counter of a topic, or that of all topics without series of their own.
+func (c errorCounter) WithLabelValues(topic, reason string) prometheus.Counter {
+	if !c.named[topic] {
+		topic = otherTopics
+	}
+	return c.CounterVec.WithLabelValues(topic, reason)
+}
+
+// topic returns the metrics of a topic that has its first acknowledged record.
 func (m *metrics) topic(name string) topicMetrics {
+	if m.named[name] || len(m.named) < maxTopicSeries {
+		m.named[name] = true
+	} else {
+		name = otherTopics
+	}
 	return topicMetrics{
 		published: m.published.WithLabelValues(name), bytes: m.bytes.WithLabelValues(name),
 		produce: m.produce.WithLabelValues(name), ack: newLatency(m.ack.WithLabelValues(name)),

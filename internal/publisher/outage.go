@@ -102,6 +102,8 @@ const (
 	reportInterval = 500 * time.Millisecond
 	// problemReporter reports the loop's problems.
 	problemReporter = "publisher"
+	// maxProblems is how many problems are reported: a row may name any topic.
+	maxProblems = 100
 )
 
 // reportProblems reports what lasts, if that has changed.
@@ -142,7 +144,9 @@ func (l *loop) problems() []cdc.Problem {
 		add("", l.jobs.trouble)
 	}
 	for _, name := range slices.Sorted(maps.Keys(l.topics)) {
-		add("", l.topics[name].trouble())
+		if len(all) < maxProblems {
+			add("", l.topics[name].trouble())
+		}
 	}
 	return all
 }

@@ -371,6 +371,9 @@ func (l *loop) applyBlock(b *batch, block *sarama.ProduceResponseBlock) {
 // acknowledged removes a batch from the queue and resolves its messages.
 func (l *loop) acknowledged(b *batch) {
 	p, m := b.p, &b.p.topic.metrics
+	if m.published == nil {
+		*m = l.metrics.topic(p.topic.name)
+	}
 	p.end = b.offset + int64(b.n)
 	l.letters.acknowledged(b)
 	if oldest := p.queue.at(0); oldest.pending.committed != 0 {

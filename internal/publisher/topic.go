@@ -3,6 +3,7 @@ package publisher
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"time"
 
@@ -18,7 +19,7 @@ type topic struct {
 	own        bool         // of the relay's own records, not of events
 	partitions []*partition // empty: not known yet
 	limit      int          // max.message.bytes
-	metrics    topicMetrics
+	metrics    topicMetrics // once a record is acknowledged
 
 	// parked holds messages whose partition is not known yet, in order.
 	parked fifo[queuedMessage]
@@ -90,6 +91,27 @@ func (tp *topic) keyless() *partition {
 	return tp.sticky
 }
 
+// maxMissing is how many topics that do not exist are known as missing, so that their messages do not wait: a row may name any topic.
+const maxMissing = 1000
+
+// missing reports whether tp was found missing, and nothing waits for it.
+func (tp *topic) missing() bool {
+	return len(tp.partitions) == 0 && tp.parked.len() == 0 && !tp.wanted && tp.err == nil
+}
+
+// forgetMissing forgets the topics that do not exist, if there are many.
+func (l *loop) forgetMissing() {
+	n := 0
+	for _, tp := range l.topics {
+		if tp.missing() {
+			n++
+		}
+	}
+	if n > maxMissing {
+		maps.DeleteFunc(l.topics, func(_ string, tp *topic) bool { return tp.missing() })
+	}
+}
+
 var errTopicMissing = kafka.ErrTopicMissing
 
 // applyMetadata applies the metadata of a topic.
@@ -132,7 +154,6 @@ func (l *loop) applyPartitions(tp *topic, parts []*sarama.PartitionMetadata) {
 	had := len(tp.partitions)
 	switch {
 	case had == 0:
-		tp.metrics = l.metrics.topic(tp.name)
 		l.addPartitions(tp, parts)
 	case len(parts) > had:
 		l.log.Warn("the topic has more partitions now: keys move to others", "topic", tp.name, "before", had, "after", len(parts))

@@ -108,7 +108,11 @@ func (a *attempt) durable() (c cdc.Checkpoint, seq uint64) {
 	c = *a.checkpoint.Load()
 	c.Source = a.identity(seq)
 	if seq > a.saved.Load() { // otherwise the same position is saved again
-		c.Progress = a.Source.Progress(seq)
+		replaced := c.Progress.Replaced
+		if c.Progress = a.Source.Progress(seq); c.Progress.Replaced != replaced { // nothing tells which rows of the new table were published
+			c.Settled = ""
+			a.settled.forget()
+		}
 	}
 	c.SavedAt = time.Now()
 	c.Settled = a.settled.in(c.Settled)
@@ -130,6 +134,13 @@ func (a *attempt) Settle(condition string) {
 	a.settled.mu.Lock()
 	defer a.settled.mu.Unlock()
 	a.settled.names = append(a.settled.names, condition)
+}
+
+// forget leaves it to the tables that were not replaced to settle their conditions again.
+func (s *settled) forget() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.names = nil
 }
 
 // in adds them to those of a checkpoint.

@@ -29,6 +29,8 @@ const (
 	step                       = 5 * time.Millisecond
 	// maxUnproven limits the unproven IDs that are kept: with more, no row is marked.
 	maxUnproven = 100_000
+	// ledBegun is when a proof begins, unless another table has taken the place of its table.
+	ledBegun = "this relay began to lead"
 	// firstAwait is how long rows wait for the position before they are read again, twice as long each time until one has passed: the relay may
 	// lag, and on MySQL the position may have a GTID that was rolled back and is never passed.
 	firstAwait = time.Minute
@@ -44,6 +46,8 @@ type proof struct {
 	settled  bool
 	unproven map[string]struct{} // nil: not read yet, or too many
 	letters  int                 // dead letters at the last look
+	replaced string              // [cdc.Progress.Replaced] that is taken into account
+	begun    string              // since when: the relay leads, or another table is in the place of this one
 }
 
 // sweep marks the rows of a table while the connection lasts. Rows that were read wait for the position; others are read meanwhile:
@@ -91,6 +95,8 @@ func (s *sweep) step(ctx context.Context) (looked bool, err error) {
 			return false, err
 		}
 		switch {
+		case s.replaced(): // the position may have passed that just now
+			return s.lookIfDue(ctx)
 		case passed:
 			s.await = firstAwait
 			if err := s.mark(ctx, &g); err != nil {
@@ -138,6 +144,9 @@ func (s *sweep) look(ctx context.Context) error {
 		return err
 	}
 	took := time.Since(began)
+	if s.replaced() {
+		return nil
+	}
 	s.prove(keys, len(keys) < most)
 	letters := s.opts.Letters(s.table.Name())
 	s.proof.letters = len(letters)
@@ -161,9 +170,36 @@ func (s *sweep) look(ctx context.Context) error {
 	return nil
 }
 
+// replaced reports whether another table is in the place of this one since the last call. Then the proof begins anew with what is pending
+// in that one, because its rows were not published under its former name.
+func (s *sweep) replaced() bool {
+	p, all, name := s.proof, s.kept.Saved().Progress.Replaced, s.table.Name()
+	if all == p.replaced {
+		return false
+	}
+	times := func(list string) (n int) {
+		for line := range strings.Lines(list) {
+			if line == name+"\n" {
+				n++
+			}
+		}
+		return n
+	}
+	if times(all) == times(p.replaced) {
+		if p.replaced = all; p.settled {
+			s.kept.Settle(p.condition)
+		}
+		return false
+	}
+	*p = proof{condition: p.condition, replaced: all, begun: "another table took its place"}
+	s.found, s.next = nil, time.Time{}
+	clear(s.waiting)
+	return true
+}
+
 // load finds out whether the checkpoint says that the condition is settled.
 func (p *proof) load(kept cdc.Kept) {
-	if p.unproven == nil && slices.Contains(strings.Fields(kept.Saved().Settled), p.condition) {
+	if p.unproven == nil && p.begun == ledBegun && slices.Contains(strings.Fields(kept.Saved().Settled), p.condition) {
 		p.settled, p.unproven = true, map[string]struct{}{}
 	}
 }
@@ -297,12 +333,12 @@ func (s *sweep) unproven() error {
 	p, name, gauge := s.proof, s.table.Name(), s.metrics.unproven.WithLabelValues(s.table.Name())
 	if p.unproven == nil {
 		gauge.Set(maxUnproven + 1)
-		return cdc.Fixable(fix, "table %s: no row is marked: more than %d were pending when this relay began to lead, and nothing tells whether they were published", name, maxUnproven)
+		return cdc.Fixable(fix, "table %s: no row is marked: more than %d were pending when %s, and nothing tells whether they were published", name, maxUnproven, p.begun)
 	}
 	gauge.Set(float64(len(p.unproven)))
 	if len(p.unproven) == 0 {
 		return nil
 	}
-	return cdc.Fixable(fix, "table %s: %s left as found, that of event %s among them: pending when this relay began to lead, and nothing tells whether they were published",
-		name, display.Plural(len(p.unproven), "row"), slices.Min(slices.Collect(maps.Keys(p.unproven))))
+	return cdc.Fixable(fix, "table %s: %s left as found, that of event %s among them: pending when %s, and nothing tells whether they were published",
+		name, display.Plural(len(p.unproven), "row"), slices.Min(slices.Collect(maps.Keys(p.unproven))), p.begun)
 }

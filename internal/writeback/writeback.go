@@ -139,7 +139,7 @@ func (m *Marker) connected(ctx context.Context, kept cdc.Kept, known map[string]
 	all := make([]*member, len(tables))
 	for i, t := range tables {
 		if known[t.Name()] == nil {
-			known[t.Name()] = &proof{condition: m.opts.Conditions[t.Name()]}
+			known[t.Name()] = &proof{condition: m.opts.Conditions[t.Name()], begun: ledBegun}
 		}
 		all[i] = &member{table: t}
 	}

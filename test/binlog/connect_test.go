@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/cdc-relay/cdc-relay/internal/binlog"
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
@@ -245,5 +246,19 @@ func TestCheckOfStrictMode(t *testing.T) {
 		if warned != (mode == "OFF") {
 			t.Errorf("%s: %+v", mode, found)
 		}
+	}
+}
+
+// A password that has expired ends a start at once, also where the server accepts the connection.
+func TestExpiredPassword(t *testing.T) {
+	for _, kind := range []string{"mysql", "mariadb"} {
+		t.Run(kind, func(t *testing.T) {
+			d := newDatabase(t, kind)
+			user := fmt.Sprintf("expired_%x", time.Now().UnixNano())
+			d.exec("CREATE USER " + user + " PASSWORD EXPIRE")
+			t.Cleanup(func() { _ = d.server.Exec(context.WithoutCancel(t.Context()), "", "DROP USER "+user) })
+			d.dsn = d.server.UserDSN(user, "", d.name, "")
+			stops(t, d.source(current()), "password", "ALTER USER '"+user+"'")
+		})
 	}
 }

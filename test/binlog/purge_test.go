@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/cdctest"
@@ -71,5 +72,55 @@ func (d *database) scan(query string, dest ...any) {
 	d.t.Helper()
 	if err := d.db.QueryRowContext(d.t.Context(), query).Scan(dest...); err != nil {
 		d.t.Fatalf("%s: %v", query, err)
+	}
+}
+
+// Where transactions only read unless they ask for more, the sessions that write do.
+func TestSessionsThatWrite(t *testing.T) {
+	for kind, variable := range map[string]string{"mysql": "transaction_read_only", "mariadb": "tx_read_only"} {
+		t.Run(kind, func(t *testing.T) {
+			d := newDatabase(t, kind)
+			k := keeping(d, 1)
+			k.params = variable + "=1"
+			d.exec("CREATE TABLE events (id BIGINT PRIMARY KEY, at DATETIME(6) NOT NULL DEFAULT '2000-01-01', sent INT NOT NULL DEFAULT 0)")
+			d.exec("INSERT INTO events (id) VALUES (1)")
+			keys := []cdc.RowKey{{ID: "1", Value: int64(1)}}
+			for _, step := range []struct {
+				name string
+				do   func(db *mysql.Database) error
+			}{
+				{"setup", func(db *mysql.Database) error {
+					return db.Exec(t.Context(), "insert", "INSERT INTO "+d.name+".events (id) VALUES (2)")
+				}},
+				{"write_back", func(db *mysql.Database) error {
+					m := db.Marks(mysql.MarkOptions{Table: d.name + ".events", Key: "id", Pending: "sent = 0", Set: []cdc.Assignment{{Column: "sent", Value: "1"}}})
+					err := m.Verify(t.Context())
+					if err == nil {
+						_, err = m.Mark(t.Context(), keys, false)
+					}
+					return err
+				}},
+				{"retention", func(db *mysql.Database) error {
+					r := db.Rows(mysql.RowOptions{Table: d.name + ".events", Key: "id", At: "at"})
+					err := r.Verify(t.Context())
+					if err == nil {
+						_, _, err = r.Delete(t.Context(), []any{int64(1)}, 0)
+					}
+					return err
+				}},
+			} {
+				db, err := mysql.OpenDatabase(t.Context(), mysql.Options{DSN: func(context.Context) (string, error) { return d.server.DSN(d.name, k.params), nil }})
+				if err == nil {
+					err = step.do(db)
+					db.Close()
+				}
+				if err != nil {
+					t.Errorf("%s: %v", step.name, err)
+				}
+			}
+			if err := k.parts().Make(t.Context(), time.Now().AddDate(0, 0, 5), false); err != nil {
+				t.Errorf("partitions: %v", err)
+			}
+		})
 	}
 }
