@@ -135,11 +135,11 @@ func rejectedError(tp *topic, partition int32, e *queuedMessage, why rejection) 
 	fix := "correct the event or list it under errors.skip"
 	switch {
 	case why.reason == malformed:
-		fix = "add partitions to the topic, or correct routes[].partition or what writes the row"
+		fix = "add partitions to the topic, correct routes[].partition or what writes the row, or set errors.malformed: dead_letter"
 	case why.reason == "too_large":
-		fix = "list the event under errors.skip, or set errors.too_large: drop"
+		fix = "list the event under errors.skip, or set errors.too_large: dead_letter"
 	case why.policy == cdc.PolicyStop:
-		fix += ", or set errors.rejected: drop"
+		fix += ", or set errors.rejected: dead_letter"
 	}
 	if why.reason == "too_large" && e.size() <= hardLimit {
 		fix = "raise the topic's max.message.bytes, " + fix
