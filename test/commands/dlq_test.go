@@ -133,7 +133,7 @@ func TestDeadLetters(t *testing.T) {
 			t.Errorf("published: %v", published)
 		}
 		relay.signal(syscall.SIGTERM)
-		s.says(0, "topics NAME.dead-letters and NAME.dead-letters.index: kept", "teardown")
+		s.says(0, "topics NAME.dead-letters and NAME.dead-letters.index: kept", "teardown", "--yes")
 	})
 }
 
