@@ -82,6 +82,7 @@ func (c *check) checkDatabase(ctx context.Context, r *finding.Report) {
 		c.checkRecords(ctx, r)
 	}
 	c.checkTables(tables, r)
+	c.checkIDs(ctx, tables, r)
 }
 
 // checkTables verifies that the tables have the columns that the router needs.
