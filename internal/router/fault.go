@@ -111,7 +111,7 @@ func (e *encoder) aggregate() string {
 	if f != nil || f2 != nil || missing || len(typ)+len(id) == 0 {
 		return ""
 	}
-	return fmt.Sprintf(" (aggregate %s %s)", printable(typ), printable(id))
+	return fmt.Sprintf(" (aggregate %s)", strings.TrimSpace(printable(typ)+" "+printable(id)))
 }
 
 // printable shortens a value of an event and keeps it on one line.
