@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -281,7 +282,17 @@ func (r *resolution) run(cmd *cobra.Command, args []string) error {
 	if err := r.confirm(len(list)); err != nil {
 		return err
 	}
-	return r.ask(cmd.Context(), desk, list, read)
+	failed, err := r.ask(cmd.Context(), desk, list, read)
+	if err != nil || failed == 0 {
+		return err
+	}
+	why := "" // of the first one
+	if list, _, err = r.filter.find(cmd.Context(), desk, args); err == nil {
+		if i := slices.IndexFunc(list, func(l deadletter.Listed) bool { return l.Reason != deadletter.Held }); i >= 0 {
+			why = fmt.Sprintf(": %s: %s", list[i].Reason, list[i].Error)
+		}
+	}
+	return cdc.Fixable("correct that, and see the others with `cdc-relay dlq list`", "%s could not be published, or are behind such a one%s", display.Plural(failed, "letter"), why)
 }
 
 // confirm asks before more than one letter is resolved.
@@ -298,18 +309,18 @@ func (r *resolution) confirm(n int) error {
 	return nil
 }
 
-// ask asks the leader.
-func (r *resolution) ask(ctx context.Context, desk *deadletter.Desk, list []deadletter.Listed, read deadletter.Read) error {
+// ask asks the leader, and returns how many letters could not be published.
+func (r *resolution) ask(ctx context.Context, desk *deadletter.Desk, list []deadletter.Listed, read deadletter.Read) (failed int, err error) {
 	result, err := desk.Ask(ctx, r.do, list, read, func(why string) { r.app.printf("waiting: %s\n", why) })
 	if result.Asked && err != nil && ctx.Err() != nil {
 		r.app.printf("the request is withdrawn: what the relay has begun it ends, nothing else is done\n")
 	}
 	if err != nil {
-		return err
+		return 0, err
 	}
 	r.app.printf("%s: %s\n", map[string]string{deadletter.Retry: "published", deadletter.Drop: "dropped"}[r.do], display.Plural(result.Done, "letter"))
 	if result.Before > 0 && r.do == deadletter.Drop {
-		return cdc.Fixable("see with `cdc-relay event ID` whether it was published", "%s not dropped: the relay published them, or another command resolved them, before it took the request", display.Plural(result.Before, "letter"))
+		return 0, cdc.Fixable("see with `cdc-relay event ID` whether it was published", "%s not dropped: the relay published them, or another command resolved them, before it took the request", display.Plural(result.Before, "letter"))
 	}
 	if result.Before > 0 {
 		r.app.printf("resolved before: %s, by another command or by the relay\n", display.Plural(result.Before, "letter"))
@@ -318,12 +329,9 @@ func (r *resolution) ask(ctx context.Context, desk *deadletter.Desk, list []dead
 	case result.Failed > 0 && result.Skipped > 0:
 		r.app.printf("dropped: %s, because errors.skip lists the events\n", display.Plural(result.Skipped, "letter"))
 	case result.Skipped > 0:
-		return skippedError(list, result.Skipped)
+		return 0, skippedError(list, result.Skipped)
 	}
-	if result.Failed > 0 {
-		return cdc.Fixable("see the reasons with `cdc-relay dlq list`, and fix them", "%s could not be published, or are behind such a one", display.Plural(result.Failed, "letter"))
-	}
-	return nil
+	return result.Failed, nil
 }
 
 // skippedError says that n letters of a retry were not published, because of errors.skip.

@@ -105,11 +105,11 @@ func (a *app) repair(ctx context.Context, o repair.Options, owner ownerFlag) (pu
 		return false, err
 	}
 	defer closeStore()
-	ctx, stop := context.WithCancel(ctx)
-	defer stop()
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
 	go func() {
 		<-rows.Done()
-		stop()
+		stop(relay.ErrFinished)
 	}()
 	err = r.Run(ctx)
 	if end, ok := errors.AsType[*cdc.StopError](err); ok && end.Reason == repair.Intact {

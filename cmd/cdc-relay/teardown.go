@@ -22,7 +22,7 @@ func newTeardownCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "teardown",
 		Short: "Remove slot, publication and checkpoint",
-		Long: `Remove what setup created: on PostgreSQL the replication slot and the publication, and on every database the stored
+		Long: `Remove what setup created, after a question: on PostgreSQL the replication slot and the publication, and on every database the stored
 checkpoint. Events that are not published yet stay in the table and are not published.
 
 Run it whenever a relay is retired: for a slot without a reader PostgreSQL keeps all WAL, until the disk is full and
@@ -33,7 +33,7 @@ age, after you type its name. Stop the relay first: a slot or a checkpoint file 
 still runs can no longer save and ends with exit code 4.
 
 ` + ownerHelp,
-		Example: "  cdc-relay teardown\n  cdc-relay teardown --table\n  cdc-relay teardown --print",
+		Example: "  cdc-relay teardown\n  cdc-relay teardown --yes\n  cdc-relay teardown --table\n  cdc-relay teardown --print",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			db, err := a.database()
@@ -50,20 +50,30 @@ still runs can no longer save and ends with exit code 4.
 			}
 			options.Confirm = a.confirmDrop
 			if yes {
-				options.Confirm = func([]outbox.Name, map[string][]string) error { return nil }
+				options.Confirm = func(string, []outbox.Name, map[string][]string) error { return nil }
 			}
 			return provision.NewTeardown(db, options).Run(cmd.Context(), dsn)
 		},
 	}
 	owner.add(cmd)
 	cmd.Flags().BoolVar(&options.WithTable, "table", false, "drop the outbox table too, with all its events")
-	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask before the table is dropped")
+	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask")
 	cmd.Flags().BoolVar(&sql, "print", false, "print the SQL instead of running it")
 	return cmd
 }
 
-// confirmDrop asks the user to type the names of the tables. taken lists what was taken out of each.
-func (a *app) confirmDrop(tables []outbox.Name, taken map[string][]string) error {
+// confirmDrop asks before a teardown: where tables are dropped, to type their names. taken lists what was taken out of each.
+func (a *app) confirmDrop(what string, tables []outbox.Name, taken map[string][]string) error {
+	if len(tables) == 0 {
+		_, _ = fmt.Fprintf(a.stderr, "This drops %s. Events that are not published yet never are. Go on? [y/N] ", what)
+		var answer string
+		_, _ = fmt.Fscanln(a.stdin, &answer)
+		if answer != "y" && answer != "yes" {
+			_, _ = fmt.Fprintln(a.stderr)
+			return cdc.Usage("answer y, or give --yes", "nothing was dropped: teardown not confirmed")
+		}
+		return nil
+	}
 	in := bufio.NewReader(a.stdin)
 	for _, name := range tables {
 		_, _ = fmt.Fprintf(a.stderr, "This drops %s with all its events%s. Type the table's name to go on: ", name, takenOut(taken[name.String()]))

@@ -96,6 +96,6 @@ func (sv *server) adopts(c cdc.Checkpoint, position mysql.Set) bool {
 
 func historyLost(sv server, from mysql.Set) error {
 	return cdc.PositionError("history_lost",
-		"start the relay again later if the server is a replica that lags; otherwise "+sinceThen,
+		"see that source.mysql.dsn leads to the present primary; start the relay again later if the server is a replica that lags; otherwise "+sinceThen,
 		"server has not executed all that was published: it has reached %s, our position is %s (it was restored from a backup, or a failover lost transactions)", sv.executed, from)
 }

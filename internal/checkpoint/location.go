@@ -61,7 +61,7 @@ func (l location) refuse(next cdc.Checkpoint, stored content) error {
 		return cdc.Stop(cdc.ClassFenced, "fenced", fmt.Errorf(
 			"another relay has taken over: %s was written by generation %d, sequence %d, at %s and ours is generation %d, sequence %d: %w",
 			l.name, stored.Generation, stored.Sequence, stored.SavedAt.Format(time.RFC3339),
-			next.Generation, next.Sequence, cdc.ErrFenced), "run only one relay with this checkpoint: stop one of them")
+			next.Generation, next.Sequence, cdc.ErrFenced), "restart this relay: it stands by then")
 	}
 }
 

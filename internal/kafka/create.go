@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -36,16 +37,17 @@ func (c *Client) EnsureTopics(ctx context.Context, topics []string, spec *TopicS
 		return nil, err
 	}
 	outcomes := c.CreateMissing(ctx, md, spec)
-	for _, name := range topics {
-		err, missing := outcomes[name]
-		switch {
-		case err != nil:
+	for name, err := range outcomes {
+		if err != nil && !errors.Is(err, sarama.ErrTopicAlreadyExists) {
 			return created, CreateError(name, err)
-		case missing && !slices.Contains(created, name):
+		}
+	}
+	for _, name := range topics {
+		if err, missing := outcomes[name]; missing && err == nil && !slices.Contains(created, name) {
 			created = append(created, name)
 		}
 	}
-	return created, c.awaitLeaders(ctx, created)
+	return created, c.awaitLeaders(ctx, slices.Collect(maps.Keys(outcomes)))
 }
 
 // CreateError is the error for a topic that cannot be created.
@@ -60,11 +62,13 @@ func CreateError(topic string, err error) error {
 // ValidateTopics returns for each topic why it cannot be created, or nil. It creates none.
 func (c *Client) ValidateTopics(ctx context.Context, topics []string, spec *TopicSpec) map[string]error {
 	defer c.Close()
-	return c.createTopics(ctx, topics, spec, true)
+	outcomes := c.createTopics(ctx, topics, spec, true)
+	maps.DeleteFunc(outcomes, func(_ string, err error) bool { return errors.Is(err, sarama.ErrTopicAlreadyExists) })
+	return outcomes
 }
 
-// CreateMissing creates the topics that do not exist according to md, except some, and returns the outcome for each of them.
-// Their leaders are known a little later.
+// CreateMissing creates the topics that do not exist according to md, except some, and returns the outcome for each of them:
+// [sarama.ErrTopicAlreadyExists] for one that md does not have yet. Their leaders are known a little later.
 func (c *Client) CreateMissing(ctx context.Context, md *sarama.MetadataResponse, spec *TopicSpec, except ...string) map[string]error {
 	var missing []string
 	for _, tp := range md.Topics {
@@ -189,7 +193,7 @@ func (c *Client) submitCreate(ctx context.Context, req *sarama.CreateTopicsReque
 // creationError is the outcome for one topic.
 func creationError(res *sarama.CreateTopicsResponse, topic string) error {
 	result := res.TopicErrors[topic]
-	if result == nil || result.Err == sarama.ErrNoError || result.Err == sarama.ErrTopicAlreadyExists {
+	if result == nil || result.Err == sarama.ErrNoError {
 		return nil
 	}
 	return result

@@ -21,7 +21,7 @@ var ErrTopicMissing = errors.New("the topic does not exist")
 // MissingTopicError stops a relay whose topic does not exist.
 func MissingTopicError(topic string, cause error) error {
 	return cdc.Stop(cdc.ClassConfig, "unknown_topic", fmt.Errorf("publish to topic %q: %w", topic, cause),
-		"create it, set topics.create, correct the route, or set errors.unknown_topic: drop")
+		"create it, set topics.create, correct the route or what writes the topic, or set errors.unknown_topic: dead_letter")
 }
 
 // DeniedTopicError stops a relay that may not write to a topic, or whose topic does not support its settings.

@@ -107,7 +107,7 @@ func (c *Client) TakeOver(ctx context.Context, transactionalID string) (Producer
 	}
 	return noProducer(), &cdc.FixableError{
 		Cause: fmt.Errorf("get a producer ID: others take over the transactional ID %q at the same time, or the brokers do not count its epochs", transactionalID),
-		Fix:   "run one relay for each database; if this Kafka has no transactions, " + withoutFence,
+		Fix:   "if relays of another database use this kafka.transactional_id, give those one of their own; if this Kafka has no transactions, " + withoutFence,
 	}
 }
 
@@ -240,7 +240,7 @@ func (c *Client) producerIDError(transactionalID string, code sarama.KError) err
 	switch code {
 	case sarama.ErrProducerFenced, sarama.ErrInvalidProducerEpoch: // not wrapped: sarama has no text for the first
 		return cdc.Stop(cdc.ClassFenced, "fenced", fmt.Errorf("another relay has taken over the transactional ID %q in Kafka", transactionalID),
-			"run one relay for each database, or give each a kafka.transactional_id of its own")
+			"restart this relay: it stands by then; if relays of another database use this kafka.transactional_id, give those one of their own")
 	case sarama.ErrTransactionalIDAuthorizationFailed:
 		return cdc.Stop(cdc.ClassConfig, "kafka_denied", cause, c.opts.grantTransactions(transactionalID)+", or "+withoutFence)
 	case sarama.ErrClusterAuthorizationFailed, sarama.ErrTopicAuthorizationFailed:

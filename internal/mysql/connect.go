@@ -262,26 +262,26 @@ func connectError(err error, cfg *mysql.Config) error {
 		if cfg.TLS == nil { // what a user with REQUIRE SSL is told, and on MariaDB everybody where TLS is a must
 			fix += ", or set source.mysql.tls if the server asks for TLS"
 		}
-		return cdc.ConfigError("password", fix, "MySQL refuses the user (%s)", said)
+		return cdc.ConfigError("password", fix, "the server refuses the user (%s)", said)
 	case code == gomysql.ER_DBACCESS_DENIED_ERROR:
-		return cdc.ConfigError("no_privilege", "GRANT SELECT ON "+QuoteName(cfg.DBName)+".* TO the relay's user", "MySQL refuses the database (%s)", said)
+		return cdc.ConfigError("no_privilege", "GRANT SELECT ON "+QuoteName(cfg.DBName)+".* TO the relay's user", "the server refuses the database (%s)", said)
 	case code == gomysql.ER_BAD_DB_ERROR:
 		return cdc.ConfigError("database_missing", "correct the database in source.mysql.dsn", "%s", said)
 	case code == gomysql.ER_HOST_NOT_PRIVILEGED:
-		return cdc.ConfigError("password", "CREATE USER for this host", "MySQL does not admit this relay (%s)", said)
+		return cdc.ConfigError("password", "CREATE USER for this host", "the server does not admit this relay (%s)", said)
 	case code == erSecureTransport:
-		return cdc.ConfigError("tls_required", "set source.mysql.tls, or tls=true in source.mysql.dsn", "MySQL asks for TLS (%s)", said)
+		return cdc.ConfigError("tls_required", "set source.mysql.tls, or tls=true in source.mysql.dsn", "the server asks for TLS (%s)", said)
 	case code == gomysql.ER_CON_COUNT_ERROR:
-		return &cdc.FixableError{Cause: fmt.Errorf("MySQL has no connection free (%s)", said), Fix: "raise max_connections"}
+		return &cdc.FixableError{Cause: fmt.Errorf("the server has no connection free (%s)", said), Fix: "raise max_connections"}
 	case code == gomysql.ER_TOO_MANY_USER_CONNECTIONS, code == gomysql.ER_USER_LIMIT_REACHED:
-		return &cdc.FixableError{Cause: fmt.Errorf("MySQL refuses the user another connection (%s)", said), Fix: fmt.Sprintf(
+		return &cdc.FixableError{Cause: fmt.Errorf("the server refuses the user another connection (%s)", said), Fix: fmt.Sprintf(
 			"raise the user's own limit (ALTER USER %s WITH MAX_USER_CONNECTIONS n MAX_CONNECTIONS_PER_HOUR 0, or max_user_connections of the server): a relay needs 4 connections while it starts, and a standby 2 more", quoteUser(cfg.User))}
 	case code == gomysql.ER_MUST_CHANGE_PASSWORD, code == gomysql.ER_MUST_CHANGE_PASSWORD_LOGIN:
 		return cdc.ConfigError("password", fmt.Sprintf("have an administrator run ALTER USER %s IDENTIFIED BY '...' PASSWORD EXPIRE NEVER, with the host in CREATE USER, and set the password in source.mysql", quoteUser(cfg.User)),
 			"the password of user %s has expired (%s)", cfg.User, said)
 	case code == erAccountLocked, code == erAccountLockedMariaDB:
 		return cdc.ConfigError("account_locked", fmt.Sprintf("have an administrator run ALTER USER %s ACCOUNT UNLOCK, with the host in CREATE USER", quoteUser(cfg.User)),
-			"MySQL refuses the user: its account is locked (%s)", said)
+			"the server refuses the user: its account is locked (%s)", said)
 	case code == gomysql.ER_UNKNOWN_SYSTEM_VARIABLE:
 		return cdc.ConfigError("parameter", "remove it", "source.mysql.dsn has a parameter that the server does not know (%s)", said)
 	case code != 0:

@@ -25,6 +25,9 @@ func Bad(a *Accessor, cause string) *Fault {
 	return &Fault{Malformed, fmt.Sprintf("is malformed: %s %s", a.Name, cause), "correct what writes it"}
 }
 
+// Or returns a fault of the same cause with another way out before its own.
+func (f *Fault) Or(fix string) *Fault { return &Fault{f.Reason, f.Cause, fix + ", or " + f.Fix} }
+
 // withoutColumn is the fault of rows that lack a column which their table has now. If it has lost one of theirs, the column may have
 // been renamed, and then the value is there: no policy may drop such a row or make a letter of it.
 func withoutColumn(name string, t *cdc.Table) *Fault {

@@ -59,7 +59,7 @@ const (
 )
 
 // ErrStopping says that PostgreSQL shuts down, starts up, or ended our session. Retryable.
-var ErrStopping = errors.New("PostgreSQL is shutting down or starting up")
+var ErrStopping = errors.New("PostgreSQL ended the session, or is shutting down or starting up")
 
 // Options says which database is read, and which of its tables, through which slot and publication.
 type Options struct {
@@ -366,7 +366,7 @@ func ReplicationError(err error, slot string) error {
 		}
 	case stateUndefinedObject:
 		if strings.Contains(pg.Message, "publication") {
-			return cdc.PositionError("slot_too_old", "drop it with `"+dropSlotSQL(slot)+"`, then publish what it did not send, and make it again, with `cdc-relay repair`",
+			return cdc.PositionError("slot_too_old", "drop it with `"+dropSlotSQL(slot)+"`, then publish what it did not send, and make it again, with `cdc-relay repair`, or without a checkpoint with `cdc-relay repair --since TIME`",
 				"slot %q cannot be read with its publication (%s in its view), which was dropped or made after it", slot, pg.Message)
 		}
 		return MissingSlot(slot)

@@ -84,6 +84,7 @@ func (c *check) checkDatabase(ctx context.Context, r *finding.Report) {
 		c.checkRecords(ctx, r)
 	}
 	c.checkTables(ctx, tables, r)
+	c.checkIDs(ctx, tables, r)
 }
 
 // checkTables verifies that the tables have the columns that the router needs.
@@ -122,12 +123,15 @@ func (c *check) checkOrder(ctx context.Context, table *source.Table, r *finding.
 	if err != nil {
 		return // reported
 	}
+	subject := "table " + table.Name.String()
 	reader, err := c.db.Reader(ctx, dsn, table)
 	if err != nil {
-		return // of rights: the owner's connection string may have them
+		if cdc.ReasonOf(err) == scan.ReasonNoOrder { // for others, such as rights, the owner's connection string may do
+			r.Fail(subject, err)
+		}
+		return
 	}
 	defer reader.Close(context.WithoutCancel(ctx))
-	subject := "table " + table.Name.String()
 	if err := reader.Orderly(ctx, scan.Filter{}); cdc.Fix(err) != "" {
 		r.Warn(subject, cdc.Fix(err), "repair, setup --backfill and a replay of all rows are not possible: %v", err)
 	} else if err := reader.Orderly(ctx, scan.Filter{From: time.Now()}); cdc.Fix(err) != "" {

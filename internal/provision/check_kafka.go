@@ -1,6 +1,7 @@
 package provision
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -135,6 +136,9 @@ func (c *check) checkTopic(t *kafka.TopicInfo, refused error, r *finding.Report)
 	case t.Missing && c.config.Topics.Create != nil:
 		r.Info(subject, "", "does not exist and will be made (topics.create)")
 		return
+	case t.Missing && c.config.Errors.UnknownTopic != cdc.PolicyStop:
+		r.Warn(subject, "create it, set topics.create, or correct the route", "does not exist, and errors.unknown_topic is %s for its events", c.config.Errors.UnknownTopic)
+		return
 	case t.Err != nil:
 		r.Fail(subject, t.Err)
 		return
@@ -144,8 +148,13 @@ func (c *check) checkTopic(t *kafka.TopicInfo, refused error, r *finding.Report)
 		route := &c.config.Routes[i]
 		if _, part := route.Placement(); part != nil && c.config.EventTopic(route.Topic) == t.Name {
 			if id, ok := outbox.ParsePartition([]byte(part.Const)); ok && int(id) >= t.Partitions {
-				r.Fail(subject, cdc.Fixable("add partitions to the topic, or correct the setting",
-					"its last partition is %d, and routes[%d].partition is %d: an event of that route would be malformed", t.Partitions-1, i, id))
+				problem := cdc.Fixable("add partitions to the topic, or correct the setting",
+					"its last partition is %d, and routes[%d].partition is %d: an event of that route would be malformed", t.Partitions-1, i, id)
+				if cmp.Or(c.config.Errors.Malformed, c.config.Errors.Unroutable, cdc.PolicyStop) != cdc.PolicyStop {
+					r.Warn(subject, cdc.Fix(problem), "%v", problem)
+				} else {
+					r.Fail(subject, problem)
+				}
 			}
 		}
 	}

@@ -15,7 +15,8 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/source"
 )
 
-// The check fails where the brokers would not create a topic, and creates none.
+// The check fails where the brokers would not create a topic, and creates none. A topic that is missing fails only where an event for
+// it would stop the relay.
 func TestCheckValidatesNewTopics(t *testing.T) {
 	c, err := kfake.NewCluster(kfake.NumBrokers(1))
 	if err != nil {
@@ -26,13 +27,27 @@ func TestCheckValidatesNewTopics(t *testing.T) {
 		Kafka:  config.Kafka{Brokers: c.ListenAddrs()},
 		Routes: []config.Route{{Topic: "orders"}},
 	}}
-	for replicas, severity := range map[int]finding.Severity{1: finding.Info, 3: finding.Fail, -1: finding.Info} {
-		check.config.Topics.Create = &config.CreateTopics{Partitions: 4, ReplicationFactor: replicas}
+	create := func(replicas int) *config.CreateTopics {
+		return &config.CreateTopics{Partitions: 4, ReplicationFactor: replicas}
+	}
+	for name, tt := range map[string]struct {
+		create   *config.CreateTopics
+		unknown  cdc.Policy
+		severity finding.Severity
+	}{
+		"one replica":         {create(1), cdc.PolicyStop, finding.Info},
+		"three replicas":      {create(3), cdc.PolicyStop, finding.Fail},
+		"default of brokers":  {create(-1), cdc.PolicyStop, finding.Info},
+		"missing":             {nil, cdc.PolicyStop, finding.Fail},
+		"missing, a letter":   {nil, cdc.PolicyDeadLetter, finding.Warn},
+		"missing, to be lost": {nil, cdc.PolicyDrop, finding.Warn},
+	} {
+		check.config.Topics.Create, check.config.Errors.UnknownTopic = tt.create, tt.unknown
 		var report finding.Report
 		check.checkKafka(t.Context(), &report)
 		found := report.Findings
-		if i := slices.IndexFunc(found, func(f finding.Finding) bool { return f.Subject == "topic orders" }); i < 0 || found[i].Severity != severity {
-			t.Errorf("%d replicas on one broker: %v", replicas, found)
+		if i := slices.IndexFunc(found, func(f finding.Finding) bool { return f.Subject == "topic orders" }); i < 0 || found[i].Severity != tt.severity {
+			t.Errorf("%s: %v", name, found)
 		}
 	}
 }

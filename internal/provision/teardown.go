@@ -2,6 +2,8 @@ package provision
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"maps"
 	"slices"
 
@@ -23,9 +25,10 @@ type Teardown interface {
 
 // TeardownOptions are those of a [Teardown].
 type TeardownOptions struct {
-	// WithTable drops the tables, too. Confirm is asked before: it gets their names, and what was taken out of each.
+	// WithTable drops the tables, too.
 	WithTable bool
-	Confirm   func(tables []outbox.Name, taken map[string][]string) error
+	// Confirm is asked before anything is dropped. It gets what is dropped, the names of tables to drop, and what was taken out of each.
+	Confirm func(what string, tables []outbox.Name, taken map[string][]string) error
 	// Printf prints what is done.
 	Printf source.Printf
 }
@@ -82,19 +85,27 @@ func (t *TeardownOptions) reportTables(tables []source.Table, before map[string]
 	}
 }
 
+// checkpoint opens where the position is kept. It is read before anything is dropped, so that a teardown does not end half done
+// where Kafka or Redis is away. A position that a run would refuse is dropped, but not another relay's.
+func (t *TeardownOptions) checkpoint(ctx context.Context, c *config.Config, id cdc.Source) (store *position.Places, foreign bool, err error) {
+	if store, err = stages.Places(ctx, c); err != nil {
+		return nil, false, err
+	}
+	_, _, refused := store.Resume(ctx, id)
+	if stop, ok := errors.AsType[*cdc.StopError](refused); refused != nil && (!ok || stop.Class != cdc.ClassPosition) {
+		_ = store.Close()
+		return nil, false, fmt.Errorf("nothing was dropped: %w", refused)
+	}
+	return store, position.Foreign(refused) != nil, nil
+}
+
 // dropCheckpoint drops the checkpoint, which would not fit the next slot or setup.
-func (t *TeardownOptions) dropCheckpoint(ctx context.Context, c *config.Config, id cdc.Source) error {
+func (t *TeardownOptions) dropCheckpoint(ctx context.Context, c *config.Config, store *position.Places, foreign bool) error {
 	if l := &c.DeadLetter; l.On() {
 		t.Printf("topics %s and %s: kept, with the dead letters that are left\n", l.Topic, l.Index())
 	}
-	store, err := stages.Places(ctx, c)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = store.Close() }()
 	location := store.Location() // of this delivery, whatever is found there
-	_, _, refused := store.Resume(ctx, id)
-	if position.Foreign(refused) != nil {
+	if foreign {
 		t.Printf("checkpoint in %s: kept, it is another relay's\n", location)
 		return nil
 	}

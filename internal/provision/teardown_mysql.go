@@ -38,13 +38,18 @@ func (t *mysqlTeardown) Run(ctx context.Context, owner source.ConnString) error 
 	if err != nil {
 		return err
 	}
-	if err := t.Confirm(drop, taken); err != nil {
+	store, foreign, err := t.checkpoint(ctx, t.Config, db.Source(t.Binlog.Options))
+	if err != nil {
 		return err
 	}
-	if err := t.dropCheckpoint(ctx, t.Config, db.Source(t.Binlog.Options)); err != nil {
+	defer func() { _ = store.Close() }()
+	if err := t.Confirm("the checkpoint", drop, taken); err != nil {
 		return err
 	}
 	if err := t.dropTables(ctx, drop, maker); err != nil {
+		return err
+	}
+	if err := t.dropCheckpoint(ctx, t.Config, store, foreign); err != nil {
 		return err
 	}
 	t.reportTables(t.Tables(), before.Tables)
@@ -75,7 +80,7 @@ func (t *mysqlTeardown) dropTables(ctx context.Context, tables []outbox.Name, ow
 func (t *mysqlTeardown) Print() {
 	steps := outbox.MySQLTeardown(t.drop(t.Tables()), t.drop(t.Tables()))
 	if len(steps) == 0 {
-		t.Printf("-- Nothing to run: the server has only the table, which --table drops. `cdc-relay teardown` drops the checkpoint.\n")
+		t.Printf("-- Nothing to run: the server has only the table, which --table drops. `cdc-relay teardown --yes` drops the checkpoint.\n")
 		return
 	}
 	t.Printf("%s", steps)

@@ -42,11 +42,24 @@ func (t *postgresTeardown) Run(ctx context.Context, ownerDSN source.ConnString) 
 	if err != nil {
 		return err
 	}
+	id, err := db.Source(ctx, t.WAL.Slot)
+	if err != nil {
+		return err
+	}
+	store, foreign, err := t.checkpoint(ctx, t.Config, id)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = store.Close() }()
 	o := t.options()
-	if err := t.Confirm(o.Drop, taken); err != nil {
+	if err := t.Confirm(fmt.Sprintf("slot %s, publication %s and the checkpoint", t.WAL.Slot, t.WAL.Publication), o.Drop, taken); err != nil {
 		return err
 	}
 	steps := outbox.PostgresTeardown(o)
+	// The publication first: its owner's rights are what is most likely missing, and until then nothing is dropped.
+	if err := t.dropObjects(ctx, ownerDSN, before, statementsFor(steps, outbox.RunnerOwner)); err != nil {
+		return err
+	}
 	if err := db.Exec(ctx, fmt.Sprintf("drop slot %q", t.WAL.Slot), outbox.Texts(statementsFor(steps, outbox.RunnerRelay))...); err != nil {
 		return err
 	}
@@ -54,15 +67,8 @@ func (t *postgresTeardown) Run(ctx context.Context, ownerDSN source.ConnString) 
 	if left, err := db.Slot(ctx, postgres.RepairSlot(t.WAL.Slot)); err == nil && left != nil {
 		t.Printf("slot %s: kept, a repair or backfill runs or was interrupted; %s\n", postgres.RepairSlot(t.WAL.Slot), postgres.FixLeftSlot(t.WAL.Slot))
 	}
-	if err := t.dropObjects(ctx, ownerDSN, before, statementsFor(steps, outbox.RunnerOwner)); err != nil {
-		return err
-	}
 	t.reportTakenOut(taken)
-	id, err := db.Source(ctx, t.WAL.Slot)
-	if err != nil {
-		return err
-	}
-	return t.dropCheckpoint(ctx, t.Config, id)
+	return t.dropCheckpoint(ctx, t.Config, store, foreign)
 }
 
 // idle returns an error if a relay is using the slot.

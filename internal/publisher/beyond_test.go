@@ -63,7 +63,7 @@ func TestPartitionBeyondStops(t *testing.T) {
 	s.send(t, into(0, msg("k", "last"))...)
 	stop := s.failed(t)
 	want := `publish event "k/beyond" to topic "t" partition 3: the topic's last partition is 2. ` +
-		"Fix: add partitions to the topic, or correct routes[].partition or what writes the row."
+		"Fix: add partitions to the topic, correct routes[].partition or what writes the row, or set errors.malformed: dead_letter."
 	if got := cdc.Explain(stop); got != want || cdc.ReasonOf(stop) != "malformed" {
 		t.Errorf("reason %s: %s\nwant %s", cdc.ReasonOf(stop), got, want)
 	}

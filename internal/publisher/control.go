@@ -211,13 +211,16 @@ func (r metadataResult) apply(l *loop) {
 		if tp == nil {
 			continue
 		}
-		if err := r.created[md.Name]; err != nil {
-			l.createFailed(tp, err)
-			continue
-		}
-		if _, created := r.created[md.Name]; created {
-			l.log.Info("topic created", "topic", tp.name, "partitions", l.opts.Create.Partitions)
-			l.wantMetadata(tp)
+		if err, missing := r.created[md.Name]; missing {
+			switch {
+			case err == nil:
+				l.log.Info("topic created", "topic", tp.name, "partitions", l.opts.Create.Partitions)
+				l.wantMetadata(tp)
+			case errors.Is(err, sarama.ErrTopicAlreadyExists): // the metadata lags
+				l.wantMetadata(tp)
+			default:
+				l.createFailed(tp, err)
+			}
 			continue
 		}
 		l.applyMetadata(tp, md, r.limits[md.Name])

@@ -1,17 +1,20 @@
 package publisher_test
 
 import (
+	"log/slog"
 	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/kafka"
+	"github.com/cdc-relay/cdc-relay/internal/publisher"
 )
 
 // toEach makes a message for each of n topics.
@@ -76,4 +79,26 @@ func TestTopicIsCreatedWhenTheQuotaAllows(t *testing.T) {
 	s := open(t, opts)
 	s.send(t, toEach(3)...)
 	s.answered(t, 1)
+}
+
+// While the metadata lags behind a new topic, brokers say that it exists already: this is one topic created, not several.
+func TestNewTopicIsCreatedOnce(t *testing.T) {
+	c := newCluster(t, 1, 1)
+	c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Metadata}, Topic: "made-0", Err: kerr.UnknownTopicOrPartition, Count: 4})
+	opts, log := options(c), &lines{}
+	opts.Create = &kafka.TopicSpec{Partitions: 1, ReplicationFactor: 1}
+	p, err := publisher.New(opts, slog.New(slog.NewTextHandler(log, nil)), prometheus.NewRegistry())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.Kill)
+	if err := p.Open(t.Context(), "cdc-relay.test"); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Send(t.Context(), &cdc.Routed{Batch: &cdc.Batch{Seq: 1, Txs: []cdc.Tx{{}}}, Messages: toEach(1)}); err != nil {
+		t.Fatal(err)
+	}
+	if got := <-p.Durable(); got.Err != nil || strings.Count(log.String(), "topic created") != 1 {
+		t.Errorf("%v; the log:\n%s", got.Err, log)
+	}
 }

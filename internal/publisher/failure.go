@@ -135,11 +135,11 @@ func rejectedError(tp *topic, partition int32, e *queuedMessage, why rejection) 
 	fix := "correct the event or list it under errors.skip"
 	switch {
 	case why.reason == malformed:
-		fix = "add partitions to the topic, or correct routes[].partition or what writes the row"
+		fix = "add partitions to the topic, correct routes[].partition or what writes the row, or set errors.malformed: dead_letter"
 	case why.reason == "too_large":
-		fix = "list the event under errors.skip, or set errors.too_large: drop"
+		fix = "list the event under errors.skip, or set errors.too_large: dead_letter"
 	case why.policy == cdc.PolicyStop:
-		fix += ", or set errors.rejected: drop"
+		fix += ", or set errors.rejected: dead_letter"
 	}
 	if why.reason == "too_large" && e.size() <= hardLimit {
 		fix = "raise the topic's max.message.bytes, " + fix
@@ -326,10 +326,14 @@ func (l *loop) reportFailure() {
 	l.pending.answers.push(cdc.Durable{First: f.seq, Last: f.seq, Err: f.err})
 }
 
-// logDelayed logs an error of a partition that is tried again.
+// logDelayed logs an error of a partition that is tried again, since its broker's silence, as the status says.
 func (l *loop) logDelayed(p *partition, cause error) {
+	since := p.failing.since
+	if b := p.leader; b != nil && !b.trouble.since.IsZero() && b.trouble.since.Before(since) {
+		since = b.trouble.since
+	}
 	l.log.Warn("publishing is delayed, retrying", cdc.Repeats(), eventAttr(p.queue.at(0)), slog.Int("partition", int(p.id)),
-		slog.Time("since", p.failing.since), slog.Any("error", cause))
+		slog.Time("since", since), slog.Any("error", cause))
 }
 
 // eventAttr names an event in a log line, or the topic of a record of the relay's own.

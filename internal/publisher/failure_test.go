@@ -59,7 +59,7 @@ func TestRejectedRecordStops(t *testing.T) {
 			if !errors.As(err, &stop) || stop.Reason != "rejected" {
 				t.Errorf("error %v, want a stop with reason rejected", err)
 			}
-			for _, part := range []string{`"k/poison"`, `"t"`, "partition 0", "errors.skip", "errors.rejected: drop"} {
+			for _, part := range []string{`"k/poison"`, `"t"`, "partition 0", "errors.skip", "errors.rejected: dead_letter"} {
 				if !strings.Contains(cdc.Explain(err), part) {
 					t.Errorf("the error %q does not name %s", err, part)
 				}

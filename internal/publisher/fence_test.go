@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -211,8 +212,8 @@ func TestSuccessorAfterLostRenewal(t *testing.T) {
 			second := open(t, options(c))
 			k.answerRenewals()
 			var stop *cdc.StopError
-			if err := first.failed(t); !errors.As(err, &stop) || stop.Class != cdc.ClassFenced {
-				t.Errorf("the first ended with %v", err)
+			if err := first.failed(t); !errors.As(err, &stop) || stop.Class != cdc.ClassFenced || !strings.HasPrefix(stop.Fix, "restart this relay") {
+				t.Errorf("the first ended with %s", cdc.Explain(err))
 			}
 			has := k.at()
 			second.answered(t, second.send(t, msg("k", "2")))

@@ -25,7 +25,7 @@ func (h *headers) append(dst []cdc.Header, row *outbox.Row) ([]cdc.Header, *outb
 	for i := range h.fields {
 		text, f := row.Text(&h.fields[i].Accessor)
 		if f != nil {
-			return dst, f
+			return dst, f.Or("take it out of headers of the table, as headers are text")
 		}
 		if text != nil {
 			dst = append(dst, cdc.Header{Key: h.fields[i].name, Value: text})
@@ -59,9 +59,10 @@ func (h *headers) appendMembers(dst []cdc.Header, row *outbox.Row) ([]cdc.Header
 		}
 		switch {
 		case key == nil && len(member.Key) == 0:
-			return dst, outbox.Bad(&h.members, "has a member whose name is empty, which no header may have")
+			return dst, outbox.Bad(&h.members, "has a member whose name is empty, which no header may have").Or("set headers_conflict of the table to drop")
 		case key == nil:
-			return dst, outbox.Bad(&h.members, fmt.Sprintf("sets the header %.100q, which is the relay's own", member.Key))
+			return dst, outbox.Bad(&h.members, fmt.Sprintf("sets the header %.100q, which is the relay's own", member.Key)).
+				Or("set headers_conflict of the table to rename or drop, or name it in headers_drop")
 		}
 		dst[kept] = cdc.Header{Key: key, Value: member.Value}
 		kept++

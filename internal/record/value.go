@@ -50,7 +50,7 @@ func (v *value) bare(row *outbox.Row) ([]byte, *outbox.Fault) {
 	}
 	switch v.null {
 	case outbox.NullMalformed:
-		return nil, outbox.Bad(&v.payload, "is NULL")
+		return nil, outbox.Bad(&v.payload, "is NULL").Or("set null_payload of the table to tombstone or empty")
 	case outbox.NullEmpty:
 		return []byte{}, nil
 	default:

@@ -169,5 +169,5 @@ func (r *rewinds) check(err error) error {
 		return nil
 	}
 	return cdc.Stop(cdc.ClassFenced, "fenced", fmt.Errorf("fenced %d times within a minute while this relay led: another one uses its transactional ID for another database", fencedLimit),
-		"give each relay a kafka.transactional_id of its own, or leave it out")
+		"give the relays of each database a kafka.transactional_id of their own, or leave it out")
 }

@@ -430,7 +430,7 @@ func TestFencedRelayStops(t *testing.T) {
 		began := time.Now()
 		err := newRelay(f, options()).Run(t.Context())
 		var stop *cdc.StopError
-		if !errors.As(err, &stop) || stop.Class != cdc.ClassFenced || f.confirmed != 0 {
+		if !errors.As(err, &stop) || stop.Class != cdc.ClassFenced || !strings.HasPrefix(stop.Fix, "restart this relay") || f.confirmed != 0 {
 			t.Errorf("confirmed %d: %v", f.confirmed, err)
 		}
 		if took := time.Since(began); took >= options().ShutdownTimeout {

@@ -33,7 +33,7 @@ func stopError(err error) error {
 		return err
 	}
 	if errors.Is(err, cdc.ErrFenced) {
-		return cdc.Stop(cdc.ClassFenced, "fenced", err, "run only one relay with this checkpoint: stop one of them")
+		return cdc.Stop(cdc.ClassFenced, "fenced", err, "restart this relay: it stands by then")
 	}
 	return nil
 }

@@ -68,7 +68,7 @@ func (a *attempt) reacquire(ctx context.Context, retry *pauses) bool {
 			since = time.Now()
 		}
 		if time.Since(since) > supersededAfter || a.replaced(ctx, err) {
-			err = cdc.Stop(cdc.ClassFenced, "superseded", fmt.Errorf("another relay took over while this one was disconnected: %w", err), "restart this one, to stand by")
+			err = cdc.Stop(cdc.ClassFenced, "superseded", fmt.Errorf("another relay took over while this one was disconnected: %w", err), "restart this relay: it stands by then")
 			if a.keeper.superseded(err) {
 				return false
 			}

@@ -119,7 +119,7 @@ func (o *Options) once(ctx context.Context, g *Ground) (gap, error) {
 		return gap{}, cdc.Stop(cdc.ClassRuntime, Intact, fmt.Errorf("the rows were published before; a run goes on from %s", o.Display(at.Position)), "start `cdc-relay run`")
 	case !g.Together:
 		return gap{}, cdc.PositionError("position_taken",
-			"if no relay has published from it, drop it with `cdc-relay teardown` and run the same command again; otherwise leave out --backfill, and publish what is missing by the IDs of the events",
+			"if no relay has published from it, drop it with `cdc-relay teardown --yes` and run the same command again; otherwise leave out --backfill, and publish what is missing by the IDs of the events",
 			"there is a position already, and rows that were committed since would be published twice, by the backfill and by `cdc-relay run`; nothing was published")
 	}
 	for _, t := range g.Tables {

@@ -28,14 +28,17 @@ func emptyVariable(setting, name string) *outbox.Fault {
 		"has no topic: the topic of %s takes ${%s}, which is NULL or empty", setting, name)
 }
 
-const fixTopic = "change the route or what is written"
+const (
+	fixRoute  = "change the route or what is written"
+	fixColumn = "correct what writes it, or take topic out of columns of the table and add a route"
+)
 
-func badTopic(whose string) *outbox.Fault {
-	return unroutable(fixTopic, "has a bad topic name: %s one that Kafka does not take (1 to %d letters, digits, '.', '_' and '-')", whose, maxTopicName)
+func badTopic(whose, fix string) *outbox.Fault {
+	return unroutable(fix, "has a bad topic name: %s one that Kafka does not take (1 to %d letters, digits, '.', '_' and '-')", whose, maxTopicName)
 }
 
-func reservedTopic(whose string) *outbox.Fault {
-	return unroutable(fixTopic, "has a bad topic: %s a topic of the relay's own", whose)
+func reservedTopic(whose, fix string) *outbox.Fault {
+	return unroutable(fix, "has a bad topic: %s a topic of the relay's own", whose)
 }
 
 // refuse drops the row, makes it a dead letter, or returns the error, as the policy says. id is nil if the row has no readable
@@ -108,7 +111,7 @@ func (e *encoder) aggregate() string {
 	if f != nil || f2 != nil || missing || len(typ)+len(id) == 0 {
 		return ""
 	}
-	return fmt.Sprintf(" (aggregate %s %s)", printable(typ), printable(id))
+	return fmt.Sprintf(" (aggregate %s)", strings.TrimSpace(printable(typ)+" "+printable(id)))
 }
 
 // printable shortens a value of an event and keeps it on one line.

@@ -58,8 +58,8 @@ func TestTopic(t *testing.T) {
 		{"a group before a column", routed, []router.Route{{Match: match("aggregate_type", `(?<tenant_id>Or).*`), Topic: "${tenant_id}"}}, "Or"},
 		{"only letters that topics take", routed.with("tenant_id", "a_B-9.x"), []router.Route{{Topic: "${tenant_id}"}}, "a_B-9.x"},
 
-		{"the relay's own topic", order().with("topic", "own"), nil, "has a bad topic: column topic holds a topic of the relay's own. Fix: change the route"},
-		{"the relay's own topic by a route", routed.with("tenant_id", "own"), []router.Route{{Topic: "${tenant_id}"}}, "has a bad topic: the template of routes[0] makes a topic of the relay's own"},
+		{"the relay's own topic", order().with("topic", "own"), nil, "has a bad topic: column topic holds a topic of the relay's own. Fix: correct what writes it, or take topic out of columns"},
+		{"the relay's own topic by a route", routed.with("tenant_id", "own"), []router.Route{{Topic: "${tenant_id}"}}, "has a bad topic: the template of routes[0] makes a topic of the relay's own. Fix: change the route"},
 		{"no routes", routed, nil, "has no topic: no route matches it and it names none. Fix: add a route"},
 		{"no match", routed, []router.Route{{Match: match("aggregate_type", "x"), Topic: "a"}}, "has no topic: no route matches"},
 		{"NULL in a template", routed.without("tenant_id"), []router.Route{{Topic: "a"}, {Topic: "b"}}, "a"},

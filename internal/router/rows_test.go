@@ -81,7 +81,7 @@ func TestMalformedRows(t *testing.T) {
 			}
 			_, err := route(t, options(), batch(table, tt.row))
 			text := stopped(t, err, cdc.ClassRuntime, "malformed", tt.says, "event "+eventID+" of public.outbox",
-				`errors.skip: ["`+eventID+`"]`, "errors.malformed: dead_letter", "Fix: correct what writes it, and go past it with ")
+				`errors.skip: ["`+eventID+`"]`, "errors.malformed: dead_letter", "correct what writes it, and go past it with ")
 			if strings.Contains(text, "secret") || strings.Contains(text, "\n") {
 				t.Errorf("it tells: %s", text)
 			}

@@ -141,7 +141,7 @@ func TestObjectsInDocuments(t *testing.T) {
 	o := options()
 	o.Malformed = cdc.PolicyDeadLetter
 	layout, err := outbox.Mapped(map[string]outbox.Part{
-		"event_id": outbox.Of("event_id"), "event_type": outbox.Of("event_type"), "topic": outbox.Of("topic"),
+		"event_id": outbox.Of("event_id"), "event_type": outbox.Of("event_type"), "topic": outbox.Of("topic"), "aggregate_id": outbox.Of("aggregate_id"),
 		"payload": {JSON: "headers", Path: "$.data"}, "partition_key": {JSON: "headers", Path: "$.key"},
 	})
 	if err != nil {
@@ -155,7 +155,7 @@ func TestObjectsInDocuments(t *testing.T) {
 			t.Errorf("%s: %v", key, err)
 		case says == "" && (quoted(dst.Messages[0].Value) != `"{\"a\": [1]}"` || string(dst.Messages[0].Key) != strings.Trim(key, `"`)):
 			t.Errorf("%s: %s", key, golden(&dst.Messages[0]))
-		case says != "" && (dst.Refused[0].Key != nil || dst.Refused[0].Reason != "malformed" || !strings.Contains(dst.Refused[0].Err.Error(), "$.key of column headers "+says)):
+		case says != "" && (dst.Refused[0].Key != nil || dst.Refused[0].Reason != "malformed" || !strings.Contains(dst.Refused[0].Err.Error(), "(aggregate 42) is malformed: $.key of column headers "+says)):
 			t.Errorf("%s: %+v", key, dst.Refused[0])
 		}
 	}

@@ -63,7 +63,7 @@ func (e *encoder) topic() topic {
 
 // intern keeps one string for each topic name, so that a record does not allocate one.
 func (r *Router) intern(holder, name string) (string, *outbox.Fault) {
-	topic, f := r.prefixed(name, holder, "holds")
+	topic, f := r.prefixed(name, holder, "holds", fixColumn)
 	if f != nil {
 		return "", f
 	}
@@ -72,11 +72,11 @@ func (r *Router) intern(holder, name string) (string, *outbox.Fault) {
 }
 
 // prefixed returns the topic for a name, which the holder holds or makes, or the fault of one that is no topic for events.
-func (r *Router) prefixed(name, holder, verb string) (string, *outbox.Fault) {
+func (r *Router) prefixed(name, holder, verb, fix string) (string, *outbox.Fault) {
 	if r.prefix != "" {
 		name, holder, verb = r.prefix+name, "topic_prefix with what "+holder+" "+verb, "is"
 	}
-	return name, r.badName(name, holder+" "+verb)
+	return name, r.badName(name, holder+" "+verb, fix)
 }
 
 // routed returns the topic that the routes give the row. Results are cached by the values that routes read.
@@ -140,18 +140,18 @@ func (e *encoder) resolve(values []value) topic {
 	c := &e.r.routes[i]
 	name, f := c.render(values, groups)
 	if f == nil {
-		name, f = e.r.prefixed(name, "the template of "+c.setting, "makes")
+		name, f = e.r.prefixed(name, "the template of "+c.setting, "makes", fixRoute)
 	}
 	return topic{name, f, e.p.placements[i]}
 }
 
 // badName returns the fault of a name that is no topic for events; whose begins the sentence.
-func (r *Router) badName(name, whose string) *outbox.Fault {
+func (r *Router) badName(name, whose, fix string) *outbox.Fault {
 	switch {
 	case !validTopic(name):
-		return badTopic(whose)
+		return badTopic(whose, fix)
 	case slices.Contains(r.reserved, name):
-		return reservedTopic(whose)
+		return reservedTopic(whose, fix)
 	default:
 		return nil
 	}

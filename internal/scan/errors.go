@@ -18,15 +18,18 @@ func NoTime(table string) error {
 		"table %s has no column with the time of the INSERT, so its rows cannot be selected by time", table)
 }
 
+// ReasonNoOrder is the reason of NoOrder and NoOrderColumn.
+const ReasonNoOrder = "no_order"
+
 // NoOrder says that a table has no column by which its rows can be read.
 func NoOrder(table string) error {
-	return cdc.ConfigError("no_order", "name a column that grows with each INSERT in tables[].order_by, or map created_at to a column with its time",
+	return cdc.ConfigError(ReasonNoOrder, "name a column that grows with each INSERT in tables[].order_by, or map created_at to a column with its time",
 		"table %s has neither a number that the database counts up nor the time of the INSERT, so its rows have no order and can be read by --id alone", table)
 }
 
 // NoOrderColumn says that the column that the configuration names is not there.
 func NoOrderColumn(table, column string) error {
-	return cdc.ConfigError("no_order", "name a column of the table", "table %s has no column %q, which tables[].order_by names", table, column)
+	return cdc.ConfigError(ReasonNoOrder, "name a column of the table", "table %s has no column %q, which tables[].order_by names", table, column)
 }
 
 // NoPlace says that a row that is selected is NULL in a column that gives it its place.

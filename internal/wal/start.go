@@ -174,9 +174,12 @@ func fromCheckpoint(sv server, c mark, conflict cdc.Conflict) (startPoint, error
 // rows were written.
 const sinceThen = "publish the rows since a time before the first event that consumers miss, and go on from the slot, with `cdc-relay repair --since TIME`"
 
+// fixPrimary comes first: repair at the old primary of a failover would publish what only that one has.
+const fixPrimary = "see that source.postgres.dsn leads to the present primary; if it does, "
+
 func checkHistory(sv server, from lsn) error {
 	if sv.flushed < from {
-		return cdc.PositionError("history_lost", sinceThen,
+		return cdc.PositionError("history_lost", fixPrimary+sinceThen,
 			"server's WAL ends at %s, before our position %s (it was restored from a backup, cloned, or failed over to a server that lost transactions)", sv.flushed, from)
 	}
 	if sv.before == 0 || sv.before == sv.timeline {
@@ -184,7 +187,7 @@ func checkHistory(sv server, from lsn) error {
 	}
 	fork, known := sv.forks[sv.before]
 	if !known || fork < from {
-		return cdc.PositionError("timeline_fork", sinceThen,
+		return cdc.PositionError("timeline_fork", fixPrimary+sinceThen,
 			"server is on timeline %d, which left our timeline %d before our position %s, and lost transactions that were published", sv.timeline, sv.before, from)
 	}
 	return nil

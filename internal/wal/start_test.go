@@ -2,6 +2,7 @@ package wal
 
 import (
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -69,6 +70,8 @@ func TestResolve(t *testing.T) {
 				t.Errorf("got %+v, %v; want %+v", got, err, tt.want)
 			case tt.reason != "" && (!errors.As(err, &stop) || stop.Reason != tt.reason || stop.Class != cdc.ClassPosition):
 				t.Errorf("got %v, want reason %s", err, tt.reason)
+			case (tt.reason == "history_lost" || tt.reason == "timeline_fork") && !strings.HasPrefix(stop.Fix, "see that source.postgres.dsn leads to the present primary"):
+				t.Errorf("its fix: %s", stop.Fix)
 			}
 		})
 	}

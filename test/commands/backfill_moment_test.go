@@ -144,14 +144,14 @@ func TestSetupBesideUnfinishedBackfill(t *testing.T) {
 	left := "SELECT pg_create_logical_replication_slot('unfinished_repair', 'pgoutput')"
 	s.sql(left)
 	said := s.says(5, `has slot "unfinished_repair"`, "setup")
-	s.says(0, "slot unfinished_repair: kept", "teardown")
+	s.says(0, "slot unfinished_repair: kept", "teardown", "--yes")
 	s.says(0, "published 1 row", "setup", "--backfill", "--where", "1 = 1")
-	s.says(0, "dropped", "teardown")
+	s.says(0, "dropped", "teardown", "--yes")
 	s.sql(left)
 	drop, err := cdctest.Printed(said, "SELECT pg_drop_replication_slot")
 	if err != nil {
 		t.Fatal(err)
 	}
 	s.sql(drop).says(0, "slot unfinished: created", "setup", "--skip-existing")
-	s.says(0, "dropped", "teardown")
+	s.says(0, "dropped", "teardown", "--yes")
 }

@@ -67,7 +67,7 @@ func TestSetupSaysWhatItHasMade(t *testing.T) {
 func TestBackfillWithoutTheRightToLock(t *testing.T) {
 	t.Parallel()
 	onMySQL(t, func(s *site) {
-		s.setup().says(0, "dropped", "teardown")
+		s.setup().says(0, "dropped", "teardown", "--yes")
 		user := s.name[max(0, len(s.name)-20):]
 		s.sql("CREATE USER "+user+"@'%' IDENTIFIED BY 'geheim'", "GRANT SELECT ON "+s.name+".* TO "+user+"@'%'", "GRANT REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO "+user+"@'%'")
 		if s.mysql.Flavor == "mariadb" {
@@ -84,7 +84,7 @@ func TestBackfillWithoutTheRightToLock(t *testing.T) {
 func TestBackfillConditionOnSeveralTables(t *testing.T) {
 	t.Parallel()
 	onAll(t, func(s *site) {
-		s.setup().says(0, "dropped", "teardown")
+		s.setup().says(0, "dropped", "teardown", "--yes")
 		id := "bigint PRIMARY KEY, kind varchar(9) NOT NULL, body varchar(9) NOT NULL, at timestamp NOT NULL"
 		s.sql("CREATE TABLE more (id "+id+")", "INSERT INTO more VALUES (7, 'Paid', '{}', '2026-01-02')").insert(1)
 		s.config = "tables: [{name: outbox}, {name: more, columns: {event_id: id, event_type: kind, payload: body, created_at: at}}]\n" + s.config

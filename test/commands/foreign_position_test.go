@@ -29,7 +29,7 @@ func TestForeignPositionTopic(t *testing.T) {
 			s.replace(kind, kind+"slot: another, publication: cdc_relay, ")
 		}
 		s.says(2, "has the position of another source", "position", "reset")
-		s.says(0, "kept, it is another relay's", "teardown")
+		s.says(0, "kept, it is another relay's", "teardown", "--yes")
 		other := s.config
 		s.config = own
 		if r := s.run("position", "show"); !strings.Contains(r.stdout, "next start") || strings.Contains(r.stdout, "none yet") {

@@ -43,6 +43,7 @@ func TestOrderBy(t *testing.T) {
 			}
 		}
 		s.replace("order_by: n", "order_by: m").says(2, `has no column "m", which tables[].order_by names`, "repair", "--all")
+		s.says(3, `has no column "m", which tables[].order_by names`, "check")
 	})
 }
 

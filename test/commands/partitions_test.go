@@ -174,7 +174,7 @@ func TestPartitionsOfTheTablesOwner(t *testing.T) {
 			RAISE 'a partition is not the table owner''s';
 		END IF;
 	END $$`)
-	s.says(0, "taken out of public.outbox: kept", "teardown")
+	s.says(0, "taken out of public.outbox: kept", "teardown", "--yes")
 	s.setup().says(0, "taken out of public.outbox: dropped", "teardown", "--table", "--yes")
 	s.sql(`DO $$ BEGIN
 		IF EXISTS (SELECT FROM pg_namespace WHERE nspname = 'cdc_relay') THEN
@@ -358,7 +358,7 @@ func TestPartitionsRunOnMySQL(t *testing.T) {
 		s.youngDay(owner)
 		s.oldMySQLDay()
 		s.replace("ttl: 2d", "ttl: 2d, drop: false").says(0, `change="taken out"`, "partitions", "run")
-		s.says(0, "outbox: kept", "teardown")
+		s.says(0, "outbox: kept", "teardown", "--yes")
 		s.setup().says(0, "outbox: dropped", "teardown", "--table", "--yes")
 		left, err := s.mysql.Value(s.t.Context(), "SELECT (SELECT COUNT(*) FROM information_schema.tables WHERE table_schema = ?) + "+
 			"(SELECT COUNT(*) FROM information_schema.routines WHERE routine_schema = ?)", s.name, s.name)

@@ -35,7 +35,7 @@ func TestSetupAndTeardown(t *testing.T) {
 	s := newSite(t)
 	session(t, s, "setup.txt",
 		"setup --ahead 2", "setup", "schema apply --ahead 3", "check", "position show",
-		"teardown --table < no", "teardown --table < outbox", "teardown", "position reset", "config validate")
+		"teardown --table < no", "teardown < no", "teardown --table < outbox", "teardown --yes", "position reset", "config validate")
 }
 
 func TestSetupPrintRunsNothing(t *testing.T) {
@@ -220,6 +220,15 @@ func TestOwnerCreatesTheTable(t *testing.T) {
 		t.Errorf("teardown as the relay: %s", r)
 	}
 	s.env = []string{"CDC_RELAY_OWNER_DSN=" + s.pg.DSN(s.name, "owning")}
+	reachable := s.config
+	s.replace(redis.Addr(), "127.0.0.1:1")
+	if r := s.run("teardown", "--table", "--yes"); r.code != 1 {
+		t.Errorf("teardown without Redis: %s", r)
+	}
+	s.config = reachable
+	if r := s.run("check"); r.code != 0 { // nothing is gone
+		t.Errorf("after teardowns that failed: %s", r)
+	}
 	if r := s.run("teardown", "--table", "--yes"); r.code != 0 {
 		t.Errorf("teardown as the owner: %s", r)
 	}

@@ -131,7 +131,7 @@ func TestSetupSettlesWriteBack(t *testing.T) {
 		relay.leading()
 		s.jobs("a SENT")
 		relay.stops()
-		s.says(0, "dropped", "teardown")
+		s.says(0, "dropped", "teardown", "--yes")
 		s.newJob("b", "")
 		s.replace("partitions: 3", "partitions: 1")
 		s.says(0, "published 1 row", "setup", "--backfill", "--where", "status = 'NEW'")

@@ -273,7 +273,7 @@ func (d *demo) close(ctx context.Context) (err error) {
 		d.reader.Close()
 	}
 	if d.relay != nil && d.servers.lent() {
-		_, err = d.command(ctx, "teardown")
+		_, err = d.command(ctx, "teardown", "--yes")
 		err = errors.Join(err, d.servers.deleteTopics(ctx, d.topic, d.topic+ordersSuffix))
 	}
 	if d.shop != nil {

@@ -34,6 +34,13 @@ func letterRigWith(tb testing.TB, s source, change func(*cdctest.RigOptions), to
 			o.Settings["source.mysql.id"] = db.Name()
 		}
 	})
+	keepLetters(r, topicSettings)
+	r.Reconfigure("routes", onlyOrders(r))
+	return r
+}
+
+// keepLetters creates the topics of dead letters and configures them.
+func keepLetters(r *cdctest.Rig, topicSettings map[string]string) {
 	topic := r.Topic + "-dead"
 	compacted := map[string]string{"cleanup.policy": "compact"}
 	maps.Copy(compacted, topicSettings)
@@ -41,8 +48,6 @@ func letterRigWith(tb testing.TB, s source, change func(*cdctest.RigOptions), to
 	r.Must(r.Kafka.CreateTopic(ctx, topic, 8, compacted))
 	r.Must(r.Kafka.CreateTopic(ctx, topic+".index", 1, compacted))
 	r.Reconfigure("dead_letter.topic", topic)
-	r.Reconfigure("routes", onlyOrders(r))
-	return r
 }
 
 // stray makes an event that no route matches.

@@ -87,7 +87,7 @@ func TestFixesOfPositions(t *testing.T) {
 	since := command("repair", "TIME", began)
 	renameSlot := func(t *testing.T, r *cdctest.Rig) {
 		t.Helper()
-		t.Cleanup(func() { _, _ = r.Relay.Command(context.WithoutCancel(t.Context()), "teardown") })
+		t.Cleanup(func() { _, _ = r.Relay.Command(context.WithoutCancel(t.Context()), "teardown", "--yes") })
 		r.Reconfigure("source.postgres.slot", r.DB.Name()+"_2")
 	}
 	anotherSlot := func(t *testing.T, r *cdctest.Rig) {

@@ -149,6 +149,33 @@ func TestStopAtRejectedEvent(t *testing.T) {
 	}
 }
 
+// The fix of such a stop loses nothing: the event is a dead letter then, and those behind it follow once it is dropped.
+//
+//covers:all 24 exit events
+//follows:publisher.rejectedError#2 dead_letter
+//follows:kafka.MissingTopicError/unknown_topic dead_letter
+func TestStoppedEventBecomesDeadLetter(t *testing.T) {
+	for name, p := range poisonsOf("postgres") {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r, bad, _ := spoiled(t, sources()["postgres"].open(t), p, "stop")
+			exit := r.AwaitExit(time.Minute, p.exit)
+			says(t, exit, "errors."+p.policy+": dead_letter")
+			r.Fault("stop")
+			keepLetters(r, nil)
+			r.Reconfigure("errors."+p.policy, "dead_letter")
+			r.Start()
+			// The command fails as long as the letter is not there.
+			r.Await("the letter to be dropped", func(ctx context.Context) (bool, error) {
+				_, err := r.Relay.Command(ctx, "dlq", "drop", bad.ID.String())
+				return err == nil, nil
+			})
+			r.Append("k", 10)
+			r.Verify()
+		})
+	}
+}
+
 // skipped is what the relay's last error says to skip.
 func skipped(r *cdctest.Rig, exit cdctest.Exit, bad *cdctest.Event) (ids []string) {
 	_, list, says := strings.Cut(lastWords(exit.Log), "errors.skip: ")

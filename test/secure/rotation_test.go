@@ -218,7 +218,7 @@ func mysqlConnection(t *testing.T, c *connection, flavor string) {
 	must(t, db.Exec(t.Context(), "CREATE USER relay@'127.0.0.1' REQUIRE X509"))
 	must(t, db.Exec(t.Context(), "GRANT ALL ON *.* TO relay@'127.0.0.1'"))
 	must(t, c.setPassword(t.Context(), first))
-	c.refused = "MySQL refuses the user"
+	c.refused = "the server refuses the user"
 	c.Rig = newRig(t, db, func(o *cdctest.RigOptions) {
 		o.Settings = map[string]any{
 			"source.mysql.dsn": "relay@tcp(" + c.proxy.Addr() + ")/" + db.Name(),

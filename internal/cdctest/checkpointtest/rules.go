@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strings"
 	"testing"
 	"time"
 
@@ -126,10 +127,11 @@ func check(t *testing.T, s Store, stored, next cdc.Checkpoint, accepted bool) {
 	}
 }
 
-// fenced reports whether err is both ErrFenced and a StopError of ClassFenced.
+// fenced reports whether err is both ErrFenced and a StopError of ClassFenced, whose fix is to start again, not to stop the leader.
 func fenced(err error) bool {
 	var stop *cdc.StopError
-	return errors.Is(err, cdc.ErrFenced) && errors.As(err, &stop) && stop.Class == cdc.ClassFenced
+	return errors.Is(err, cdc.ErrFenced) && errors.As(err, &stop) && stop.Class == cdc.ClassFenced &&
+		(strings.HasPrefix(stop.Fix, "restart") || strings.HasPrefix(stop.Fix, "start it again"))
 }
 
 func (r rules) acceptsRepeat() {
