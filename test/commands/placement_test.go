@@ -129,7 +129,7 @@ func (s *site) stopsBeyond() {
 		s.t.Errorf("exit %d", code)
 	}
 	relay.await(`publish event "far" to topic "` + s.name + `" partition 2147483646: the topic's last partition is 3\. ` +
-		`Fix: add partitions to the topic, or correct routes\[\]\.partition or what writes the row`)
+		`Fix: add partitions to the topic, correct routes\[\]\.partition or what writes the row, or set errors\.malformed: dead_letter`)
 	s.replace("partition: shard", `partition: {const: "4"}`)
 	s.says(3, "fail  topic NAME: its last partition is 3, and routes[0].partition is 4: an event of that route would be malformed. Fix: add partitions to the topic", "check")
 	s.grow(s.name, 5)

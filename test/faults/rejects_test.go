@@ -151,7 +151,7 @@ func TestStopAtRejectedEvent(t *testing.T) {
 
 // The fix of such a stop loses nothing: the event is a dead letter then, and those behind it follow once it is dropped.
 //
-//covers:all 24 exit events
+//covers:postgres 24 exit events
 //follows:publisher.rejectedError#2 dead_letter
 //follows:kafka.MissingTopicError/unknown_topic dead_letter
 func TestStoppedEventBecomesDeadLetter(t *testing.T) {
