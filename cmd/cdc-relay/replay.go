@@ -149,3 +149,13 @@ func (r *replayCommand) show(ctx context.Context, c *config.Config) error {
 	}
 	return nil
 }
+
+// eventLine is an event on one line: time, topic, key, type and ID.
+func eventLine(at string, r *events.Record) string {
+	key := "-"
+	if r.Key != nil {
+		key = display.OneLine(*r.Key)
+	}
+	about := r.About
+	return at + "  " + r.Topic + "  " + key + "  " + display.OneLine(about.Type) + "  " + display.OneLine(about.ID)
+}

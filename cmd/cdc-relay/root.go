@@ -71,7 +71,7 @@ Exit codes: 0 done, 1 runtime error, 2 usage or configuration, 3 check failed, 4
 	root.SetOut(a.stdout)
 	root.SetErr(a.stderr)
 	root.AddCommand(
-		newRunCommand(a), newRepairCommand(a), newReplayCommand(a), newTailCommand(a), newEventCommand(a), newCheckCommand(a), newInitCommand(a), newSetupCommand(a), newTeardownCommand(a), newSchemaCommand(a),
+		newRunCommand(a), newRepairCommand(a), newReplayCommand(a), newEventCommand(a), newCheckCommand(a), newInitCommand(a), newSetupCommand(a), newTeardownCommand(a), newSchemaCommand(a),
 		newPositionCommand(a), newPartitionsCommand(a), newDLQCommand(a), newStatusCommand(a), newRouteCommand(a), newConfigCommand(a), newVersionCommand(a),
 	)
 	return root
@@ -120,6 +120,9 @@ func unknownCommand(cmd *cobra.Command, word string) error {
 	fix := fmt.Sprintf("run `%s --help` for the commands", cmd.CommandPath())
 	if near := cmd.SuggestionsFor(word); len(near) > 0 {
 		fix = fmt.Sprintf("did you mean %s?", near[0])
+	}
+	if word == "tail" { // a command of 0.1.0
+		fix = "read the topic with a Kafka consumer, or run `cdc-relay run --dry-run` to see what would be published"
 	}
 	return cdc.Fixable(fix, "unknown command %q for %s", word, cmd.CommandPath())
 }

@@ -117,15 +117,3 @@ func (f *Filter) flags() string {
 	}
 	return strings.TrimSpace(b.String())
 }
-
-// selects reports whether a record has the values.
-func (f *Filter) selects(r *Record) bool {
-	among := func(values []string, value string) bool { return len(values) == 0 || slices.Contains(values, value) }
-	key := ""
-	if r.Key != nil {
-		key = *r.Key
-	}
-	about := r.About
-	return among(f.IDs, about.ID) && among(f.Keys, key) && among(f.Types, about.Type) &&
-		among(f.Aggregates, about.AggregateType) && among(f.Tenants, about.Tenant)
-}

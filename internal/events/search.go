@@ -4,7 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
-	"maps"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -179,38 +179,55 @@ func (s *search) route(router *router.Router, table int, b *cdc.Batch) {
 
 // records looks into Kafka.
 func (s *search) records(ctx context.Context) error {
-	partitions, err := s.partitions(ctx)
-	if err != nil {
-		return err
-	}
-	s.found.Searched = slices.AppendSeq(s.found.Searched, maps.Keys(partitions))
-	slices.Sort(s.found.Searched)
-	s.found.Since = s.since()
 	client, err := stages.KafkaClient(s.config)
 	if err != nil {
 		return err
 	}
 	defer client.Close()
-	for _, topic := range s.found.Searched {
-		for id := range partitions[topic] {
-			if err := s.partition(ctx, client, topic, id); err != nil {
+	md, err := client.Metadata(ctx, nil)
+	if err != nil {
+		return err
+	}
+	s.found.Since = s.since()
+	for _, topic := range md.Topics {
+		if !s.mayHave(topic.Name) {
+			continue
+		}
+		s.found.Searched = append(s.found.Searched, topic.Name)
+		for id := range topic.Partitions {
+			if err := s.partition(ctx, client, topic.Name, int32(id)); err != nil {
 				return err
 			}
 		}
 	}
+	slices.Sort(s.found.Searched)
 	return nil
 }
 
-// partitions are those of the topic that the row is routed to, or else of all that routes may lead to.
-func (s *search) partitions(ctx context.Context) (map[string]int32, error) {
-	var topics []string
-	for _, r := range s.found.Rows {
-		if r.Topic != "" && !slices.Contains(topics, r.Topic) {
-			topics = append(topics, r.Topic)
+// mayHave reports whether a topic may have records of the event: it is that of a row, or where there are no such rows, one that a route may
+// lead to.
+func (s *search) mayHave(topic string) bool {
+	routes := true
+	for i := range s.found.Rows {
+		of := s.found.Rows[i].Topic
+		if of == topic {
+			return true
+		}
+		routes = routes && of == ""
+	}
+	return routes && !slices.Contains(stages.Reserved(s.config), topic) && routed(s.config, topic)
+}
+
+// routed reports whether a route may lead to a topic.
+func routed(c *config.Config, topic string) bool {
+	variable := regexp.MustCompile(`\\\$\\\{[^}]*\\\}`)
+	for _, r := range c.Routes {
+		pattern := variable.ReplaceAllString(regexp.QuoteMeta(c.EventTopic(r.Topic)), ".+")
+		if ok, err := regexp.MatchString("^(?:"+pattern+")$", topic); err == nil && ok {
+			return true
 		}
 	}
-	found, _, err := partitions(ctx, s.config, topics) // a topic that does not exist yet has nothing
-	return found, err
+	return false
 }
 
 // clockSkew is how much older than its row a record may be, by other clocks.
@@ -288,12 +305,19 @@ func (s *search) saved(ctx context.Context, db source.Database) error {
 	}
 	defer func() { _ = store.Close() }()
 	c, ok, err := store.Load(ctx)
-	if err != nil || !ok || len(places) == 0 {
+	if err != nil {
 		return err
 	}
-	s.found.BehindSaved = no
-	if db.Passed(c.Progress, places[0]) {
+	if slot := db.SlotPosition(); slot != nil {
+		c.Progress, err = slot(ctx)
+		ok = err == nil // without the slot nothing is known
+	}
+	switch {
+	case !ok:
+	case c.LastEventID == s.found.ID, len(places) > 0 && db.Passed(c.Progress, places[0]):
 		s.found.BehindSaved = yes
+	case len(places) > 0:
+		s.found.BehindSaved = no
 	}
 	return nil
 }

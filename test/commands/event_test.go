@@ -1,6 +1,7 @@
 package commands
 
 import (
+	"errors"
 	"strings"
 	"testing"
 )
@@ -45,6 +46,13 @@ func TestEvent(t *testing.T) {
 				t.Errorf("event %d: want %q: %s", tt.id, tt.says, r)
 			}
 		}
+		s.lastIs(url, eventID(5))
+		eventually(t, func() error { // PostgreSQL takes the position after the relay has saved it
+			if r := s.run("event", eventID(5)); !strings.Contains(r.stdout, "before saved  yes\n") {
+				return errors.New(r.String())
+			}
+			return nil
+		})
 		s.says(0, `"partition": `, "event", eventID(1), "-o", "json")
 		s.says(0, "ffffffff-0000-7000-8000-000000000000: its time, 10889-", "event", "ffffffff-0000-7000-8000-000000000000")
 		s.says(2, "0 arguments were given", "event")

@@ -12,7 +12,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// The SDK of CloudEvents reads the same events from both of its formats, and `event` and `tail` find them in each.
+// The SDK of CloudEvents reads the same events from both of its formats, and `event` finds them in each.
 func TestFormats(t *testing.T) {
 	t.Parallel()
 	ids := []string{"00000000-0000-7000-8000-000000000001", "00000000-0000-7000-8000-000000000002", "00000000-0000-7000-8000-000000000003"}
