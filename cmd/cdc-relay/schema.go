@@ -80,8 +80,7 @@ func newSchemaPrintCommand(a *app) *cobra.Command {
 		Use:   "print",
 		Short: "Print the SQL that creates the outbox table, or a consumer's tables",
 		Long: `Print the SQL that creates the outbox table with its partitions, as plain SQL or as a migration. No configuration and
-no database are needed. The SQL may be run again: it creates what is missing. Migrations for Alembic and Django name no
-revision before them: set it in the file. The one for Rails is not tested.
+no database are needed. The SQL may be run again: it creates what is missing.
 
 With --inbox print the tables of package inbox, with --idempotency that of package idempotency: they belong to the
 consumer's database, which may be another one.`,

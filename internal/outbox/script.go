@@ -41,7 +41,7 @@ func render(statements []Statement) string {
 // String returns the statement with its comment and a semicolon.
 func (s Statement) String() string {
 	var b strings.Builder
-	b.WriteString(s.comment("-- "))
+	b.WriteString(s.comment())
 	if strings.HasPrefix(s.SQL, "CREATE PROCEDURE ") { // the client mysql splits statements at semicolons
 		return b.String() + "DELIMITER //\n" + s.SQL + "//\nDELIMITER ;\n"
 	}

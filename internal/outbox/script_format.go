@@ -21,23 +21,13 @@ const (
 	FormatGolangMigrate Format = "golang-migrate"
 	// FormatFlyway is a versioned migration. Undo migrations are not part of the free edition.
 	FormatFlyway Format = "flyway"
-	// FormatLiquibase is a changelog in formatted SQL.
-	FormatLiquibase Format = "liquibase"
-	// FormatAlembic is a revision for Alembic, in Python.
-	FormatAlembic Format = "alembic"
-	// FormatDjango is a migration of a Django app, in Python.
-	FormatDjango Format = "django"
 	// FormatAtlas is a versioned migration for Atlas.
 	FormatAtlas Format = "atlas"
-	// FormatRails is a migration for Active Record, in Ruby.
-	FormatRails Format = "rails"
 )
 
 // Formats returns all formats, the default first.
 func Formats() []Format {
-	return []Format{
-		FormatPlain, FormatGoose, FormatGolangMigrate, FormatFlyway, FormatLiquibase, FormatAlembic, FormatDjango, FormatAtlas, FormatRails,
-	}
+	return []Format{FormatPlain, FormatGoose, FormatGolangMigrate, FormatFlyway, FormatAtlas}
 }
 
 // File is a script or one half of it.
@@ -49,8 +39,9 @@ func (s Script) Files(f Format, at time.Time) ([]File, error) {
 	if !slices.Contains(Formats(), f) {
 		return nil, cdc.Fixable("use "+oneOf(Formats()), "format %q is unknown", f)
 	}
-	if err := s.checkTemplates(f); err != nil {
-		return nil, err
+	const placeholder = "${" // only the names of tables can bring it
+	if f == FormatFlyway && strings.Contains(render(slices.Concat(s.Up, s.Down)), placeholder) {
+		return nil, cdc.Fixable("choose another table name, or another format", "format %s would change %q in the SQL", f, placeholder)
 	}
 	version := at.UTC().Format("20060102150405")
 	base := version + "_" + s.Name
@@ -61,16 +52,8 @@ func (s Script) Files(f Format, at time.Time) ([]File, error) {
 		return []File{{base + ".up.sql", render(s.Up)}, {base + ".down.sql", render(s.Down)}}, nil
 	case FormatFlyway:
 		return []File{{"V" + version + "__" + s.Name + ".sql", render(s.Up)}}, nil
-	case FormatLiquibase:
-		return []File{{base + ".sql", s.liquibase()}}, nil
-	case FormatAlembic:
-		return []File{{base + ".py", s.alembic(version)}}, nil
-	case FormatDjango:
-		return []File{{"0001_" + s.Name + ".py", s.django()}}, nil
 	case FormatAtlas:
 		return []File{{base + ".sql", s.atlas()}}, nil
-	case FormatRails:
-		return []File{{base + ".rb", s.rails()}}, nil
 	default:
 		return []File{{s.Name + ".sql", render(s.Up)}}, nil
 	}
@@ -95,4 +78,24 @@ func gooseText(statements []Statement) string {
 		}
 	}
 	return strings.Join(texts, "\n")
+}
+
+// atlas marks the end of each statement: Atlas splits files at semicolons, also within some quoted bodies.
+func (s Script) atlas() string {
+	const end = "-- end"
+	var b strings.Builder
+	b.WriteString("-- atlas:delimiter " + end + "\n-- Run `atlas migrate hash` after you have added this file.\n")
+	for _, statement := range s.Up {
+		b.WriteString("\n" + statement.comment() + statement.SQL + ";\n" + end + "\n")
+	}
+	return b.String()
+}
+
+// comment returns the statement's comment with a mark before each line.
+func (s Statement) comment() string {
+	var b strings.Builder
+	for line := range strings.Lines(s.Comment) {
+		b.WriteString("-- " + strings.TrimSuffix(line, "\n") + "\n")
+	}
+	return b.String()
 }

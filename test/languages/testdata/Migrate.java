@@ -1,3 +1,4 @@
+import java.nio.file.Files;
 import java.nio.file.Path;
 import java.sql.Connection;
 import java.sql.DriverManager;
@@ -21,14 +22,14 @@ public class Migrate {
         }
     }
 
-    /** Applies the changelog, rolls it back, and applies it again. */
+    /** Applies the SQL below the two lines of a changelog. */
     static void liquibase(String url, Path file) throws Exception {
+        String changeset = "--changeset shop:outbox stripComments:false" + (url.startsWith("jdbc:postgresql") ? " splitStatements:false" : "");
+        Files.writeString(file.resolveSibling("changelog.sql"), "--liquibase formatted sql\n" + changeset + "\n" + Files.readString(file));
         try (Connection connection = DriverManager.getConnection(url);
                 DirectoryResourceAccessor files = new DirectoryResourceAccessor(file.getParent())) {
             var database = DatabaseFactory.getInstance().findCorrectDatabaseImplementation(new JdbcConnection(connection));
-            var liquibase = new Liquibase(file.getFileName().toString(), files, database);
-            liquibase.update("");
-            liquibase.rollback(1, "");
+            var liquibase = new Liquibase("changelog.sql", files, database);
             liquibase.update("");
         }
     }

@@ -1,7 +1,6 @@
-"""Applies migrations: tool, URL of SQLAlchemy and file, any number of times. Each is applied, reverted and applied again."""
+"""Applies the plain SQL as docs/other-languages.md says: tool, URL of SQLAlchemy and file, any number of times."""
 
 import os
-import shutil
 import sys
 
 import django
@@ -15,6 +14,24 @@ from sqlalchemy import make_url
 pymysql.install_as_MySQLdb()
 pymysql.version_info = (2, 2, 1, "final", 0)  # Django asks for that of mysqlclient
 
+REVISION = """
+from alembic import op
+
+revision, down_revision = "1", None
+
+
+def upgrade():
+    sql = open("{file}").read()
+    {upgrade}
+"""
+MIGRATION = """
+from django.db import migrations
+
+
+class Migration(migrations.Migration):
+    operations = [migrations.RunSQL(open("{file}").read())]
+"""
+
 
 def alembic(url, file):
     folder = os.path.join(os.path.dirname(file), "scripts")
@@ -22,13 +39,11 @@ def alembic(url, file):
     command.init(config, folder)
     config.set_main_option("script_location", folder)
     config.set_main_option("sqlalchemy.url", url)
-    shutil.copy(file, os.path.join(folder, "versions"))
+    whole = "op.get_bind().execution_options(no_parameters=True).exec_driver_sql(sql)"
+    each = 'for s in sql.split(";\\n")[:-1]: op.get_bind().execution_options(no_parameters=True).exec_driver_sql(s)'
+    with open(os.path.join(folder, "versions", "1_outbox.py"), "w") as out:
+        out.write(REVISION.format(file=file, upgrade=whole if url.startswith("postgresql") else each))
     command.upgrade(config, "head")
-    command.downgrade(config, "base")
-    command.upgrade(config, "head")
-    with open(file + ".sql", "w") as out:  # what an administrator would run
-        config.output_buffer = out
-        command.upgrade(config, "head", sql=True)
 
 
 def django_migrations(urls_and_files):
@@ -39,7 +54,8 @@ def django_migrations(urls_and_files):
         os.makedirs(package)
         for folder in (os.path.dirname(package), package):
             open(os.path.join(folder, "__init__.py"), "w").close()
-        shutil.copy(file, package)
+        with open(os.path.join(package, "0001_outbox.py"), "w") as out:
+            out.write(MIGRATION.format(file=file))
         sys.path.insert(0, os.path.dirname(file))
         url = make_url(url)
         engine = "django.db.backends." + ("postgresql" if url.drivername.startswith("postgresql") else "mysql")
@@ -47,8 +63,7 @@ def django_migrations(urls_and_files):
     settings.configure(DATABASES={"default": {}} | databases, INSTALLED_APPS=apps, USE_TZ=True)
     django.setup()
     for app in apps:
-        for target in ([], ["zero"], []):
-            call_command("migrate", app, *target, database=app, verbosity=0)
+        call_command("migrate", app, database=app, verbosity=0)
 
 
 arguments = list(zip(*[iter(sys.argv[1:])] * 3))
