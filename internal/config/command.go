@@ -49,68 +49,35 @@ func (d *document) command(c Command, beside Secret, setting string) Secret {
 	return c.secret()
 }
 
-// secret returns what the command prints. Callers at the same time share one run, which goes on for others and for the next
-// attempt if a caller cannot wait as long, and ends with a caller that is cancelled, as all are when the relay ends.
+// secret returns what the command prints. Callers at the same time share one run, also its failure. It goes on when a caller's time is up, so
+// that the next attempt has its output, and ends when a caller is cancelled, as all are when the relay ends.
 func (c Command) secret() Secret {
 	var (
-		mu   sync.Mutex
-		last *commandRun
+		running sync.Mutex
+		value   string
+		failed  error
+		at      time.Time
 	)
-	start := func(ctx context.Context) *commandRun {
-		mu.Lock()
-		defer mu.Unlock()
-		if last == nil || !last.serves() {
-			last = &commandRun{done: make(chan struct{})}
-			ctx, last.cancel = context.WithCancel(context.WithoutCancel(ctx))
-			go last.do(ctx, c)
-		}
-		return last
-	}
 	return Secret{shown: hidden, reveal: func(ctx context.Context) (string, error) {
-		for ctx.Err() == nil {
-			r := start(ctx)
-			select {
-			case <-r.done:
-			case <-ctx.Done():
-				if errors.Is(ctx.Err(), context.Canceled) {
-					r.cancel()
-					<-r.done // the program does not outlive the relay
-					return "", ctx.Err()
-				}
-				return "", cdc.Fixable("wait for it, or make it faster", "%s has not ended yet: %w", filepath.Base(c[0]), ctx.Err())
-			}
-			if !errors.Is(r.err, context.Canceled) {
-				return r.value, r.err
-			}
+		running.Lock()
+		defer running.Unlock()
+		if time.Since(at) <= commandReuse {
+			return value, failed
 		}
-		return "", ctx.Err()
+		run, cancel := context.WithCancel(context.WithoutCancel(ctx))
+		defer cancel()
+		defer context.AfterFunc(ctx, func() {
+			if errors.Is(ctx.Err(), context.Canceled) {
+				cancel()
+			}
+		})()
+		got, err := c.run(run, commandTimeout)
+		if run.Err() != nil {
+			return "", run.Err()
+		}
+		value, failed, at = got, err, time.Now()
+		return value, failed
 	}}
-}
-
-// commandRun is one run of a command.
-type commandRun struct {
-	cancel context.CancelFunc
-	done   chan struct{} // closed at its end, before which value, err and at are not read
-	value  string
-	err    error
-	at     time.Time
-}
-
-func (r *commandRun) do(ctx context.Context, c Command) {
-	defer r.cancel()
-	r.value, r.err = c.run(ctx, commandTimeout)
-	r.at = time.Now()
-	close(r.done)
-}
-
-// serves reports whether a caller that comes now shares the run.
-func (r *commandRun) serves() bool {
-	select {
-	case <-r.done:
-		return r.err == nil && time.Since(r.at) <= commandReuse
-	default:
-		return true
-	}
 }
 
 // run runs the command. Its output is in no error.
