@@ -39,7 +39,6 @@ type dialer struct {
 	// serverID is the ID of the replica that we are to the server. Of two readers with the same it ends one.
 	serverID   uint32
 	configured bool // the ID is that of the configuration
-	toEnd      bool // the binlog is read to its end and not further; see lookahead
 }
 
 // newDialer takes the configured server ID; 0: one that is free is chosen.
@@ -163,12 +162,9 @@ func (d *dialer) registration(conn *client.Conn) []byte {
 }
 
 // dumpRequest is COM_BINLOG_DUMP_GTID with the set, or MariaDB's COM_BINLOG_DUMP, whose position is in
-// @slave_connect_state or the request itself. With toEnd, which is BINLOG_DUMP_NON_BLOCK, the server ends the stream where it would wait for more.
+// @slave_connect_state or the request itself.
 func (d *dialer) dumpRequest(from dumpStart) []byte {
-	var flags uint16
-	if d.toEnd {
-		flags = 1
-	}
+	const flags = 0 // the server waits for more at the end of the binlog
 	p := make([]byte, 4, 64)
 	at := max(4, from.at.offset) // a file begins with four bytes that are no event
 	set, ok := from.set.(mysql.IntervalSet)

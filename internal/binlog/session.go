@@ -11,7 +11,6 @@ import (
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/mysql"
-	"github.com/cdc-relay/cdc-relay/internal/statement"
 )
 
 const (
@@ -43,13 +42,10 @@ type session struct {
 	beat    time.Time // when a heartbeat was last handed on
 	payload payload
 	parts   fragmented
-
-	shown map[statement.Tables]bool // statements on these tables write to no outbox; until the next DDL
-	ahead lookahead
 }
 
 func newSession(s *Source, d *dump) *session {
-	return &session{dump: d, src: s, schemas: map[uint64]*schema{}, known: map[string]*schema{}, shown: map[statement.Tables]bool{}}
+	return &session{dump: d, src: s, schemas: map[uint64]*schema{}, known: map[string]*schema{}}
 }
 
 // close gives the connection up.

@@ -32,6 +32,8 @@ type Options struct {
 	ServerID uint32
 	// StartFrom is where to begin without a checkpoint.
 	StartFrom StartFrom
+	// HarmlessTables ("percona.checksums") are tables that logged statements may change; see statement_format.go.
+	HarmlessTables []string
 	// Name is what other relays of the lock are told that this one is called; empty: nothing.
 	Name string
 	// NoLock reads beside the relay that leads.

@@ -1,10 +1,11 @@
 package binlog
 
 import (
-	"context"
+	"fmt"
 	"slices"
 	"strings"
 
+	"github.com/cdc-relay/cdc-relay/internal/mysql"
 	"github.com/cdc-relay/cdc-relay/internal/statement"
 )
 
@@ -16,35 +17,32 @@ import (
 //     changes data, whatever its first word is; see statement.Changes.
 //  2. MySQL lists the databases of all tables that a statement used, also by triggers and functions. If none of ours is
 //     listed, it has written nothing to an outbox. MariaDB has no such list.
-//  3. A statement that names all tables that it touches passes if the relay may look up that they hold no trigger and no
-//     view, and if the binlog shows that this was so when the statement ran; see harmless.
-//  4. A statement on a table that Amazon RDS keeps for itself (mysql.rds_…) passes without that: triggers in the schema
-//     mysql are not allowed.
+//  3. A statement whose text names all tables that it touches, and that calls only functions of the server, passes if the one that it
+//     changes is among harmless_tables: for these the user vouches that neither a trigger on them nor a view that such a statement reads
+//     leads to an outbox. An outbox table is never among them.
+//  4. So does a statement on a table that Amazon RDS keeps for itself (mysql.rds_…): triggers in the schema mysql are not allowed.
 //  5. Any other statement stops the relay when its transaction commits.
 
 // statement notes one that changes data and may have written to an outbox table. what is nil if it is known that nobody can
 // say which tables it touched.
-func (ss *session) statement(ctx context.Context, variables []byte, kind string, what *statement.Tables) error {
+func (ss *session) statement(variables []byte, kind string, what *statement.Tables) error {
 	if databases, known := statement.Databases(variables); known && !ss.src.hasTableIn(databases) {
 		return nil
 	}
-	var first string // what to try before the rest
-	if what != nil && ss.tx.unread == nil {
-		harmless, rights, err := ss.harmless(ctx, *what)
-		if err != nil || harmless {
-			return err
+	fix := "have the session's binlog_format changed (SET SESSION binlog_format = ROW, or reconnect)"
+	if what != nil && mysql.ConfiguredName(ss.src.opts.Tables, true, what.Changed.String()) == "" {
+		if what.OfRDS() || mysql.ConfiguredName(ss.src.opts.HarmlessTables, ss.src.caseless, what.Changed.String()) != "" {
+			return nil
 		}
-		if rights != "" {
-			first = rights + ", so that the relay can look up whether the statement may have written to an outbox, and start it again; if it still stops here, "
-		}
+		fix = fmt.Sprintf("add %s to source.mysql.harmless_tables if neither a trigger on it nor a view that is read leads to an outbox; or else %s", what.Changed, fix)
 	}
-	err := content("statement_format", first+"have the session's binlog_format changed (SET SESSION binlog_format = ROW, or reconnect)",
+	err := content("statement_format", fix,
 		"a statement (%s) is in the binlog in place of rows, so what it, its triggers and functions have written to %s is not there: binlog_format of the session that ran it was not ROW",
 		strings.ToUpper(kind), strings.Join(ss.src.opts.Tables, ", "))
 	if !ss.tx.begun {
 		return err
 	}
-	if ss.tx.unread == nil { // the first names the rights that lack
+	if ss.tx.unread == nil {
 		ss.tx.unread = err
 	}
 	return nil

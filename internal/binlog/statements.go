@@ -46,11 +46,11 @@ func (ss *session) query(ctx context.Context, e event) error {
 	case "RELEASE":
 		return nil
 	}
-	return ss.otherStatement(ctx, q)
+	return ss.otherStatement(q)
 }
 
 // otherStatement is none of a transaction's marks: DDL, or what changes data and should have been rows.
-func (ss *session) otherStatement(ctx context.Context, q *replication.QueryEvent) error {
+func (ss *session) otherStatement(q *replication.QueryEvent) error {
 	if err := ss.renamed(q); err != nil {
 		return err
 	}
@@ -58,11 +58,9 @@ func (ss *session) otherStatement(ctx context.Context, q *replication.QueryEvent
 	var what *statement.Tables // nil: it is not known what the statement touches
 	if t, known := statement.TablesOf(text, string(q.Schema)); known && plain {
 		what = &t
-	} else {
-		clear(ss.shown) // it may have made a trigger or a view
 	}
 	if kind := statement.Changes(text, ss.tx.begun, plain); kind != "" {
-		if err := ss.statement(ctx, q.StatusVars, kind, what); err != nil {
+		if err := ss.statement(q.StatusVars, kind, what); err != nil {
 			return err
 		}
 	}
@@ -112,7 +110,7 @@ func (ss *session) prepared(ctx context.Context, e event) error {
 
 // load looks at a LOAD DATA that was logged as a statement: a header of 26 bytes, with the length of the schema's
 // name in byte 8 and that of the status variables in 11, these variables, the name, a zero, the text.
-func (ss *session) load(ctx context.Context, e event) error {
+func (ss *session) load(e event) error {
 	b := e.body()
 	if len(b) < 26 {
 		return fmt.Errorf("decode LOAD DATA: %w", errTruncated)
@@ -122,7 +120,7 @@ func (ss *session) load(ctx context.Context, e event) error {
 	if text > len(b) {
 		return fmt.Errorf("decode LOAD DATA: %w", errTruncated)
 	}
-	return ss.statement(ctx, b[26:schema], "load", nil)
+	return ss.statement(b[26:schema], "load", nil)
 }
 
 // plainMode reports whether a statement was read with the usual sql_mode, in a character set none of whose letters holds

@@ -82,7 +82,7 @@ func (ss *session) take(ctx context.Context, e event) error {
 	case replication.INCIDENT_EVENT:
 		return incident(e)
 	case replication.EXECUTE_LOAD_QUERY_EVENT:
-		return ss.load(ctx, e)
+		return ss.load(e)
 	default:
 		return ss.other(e, kind)
 	}

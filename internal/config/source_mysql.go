@@ -2,6 +2,8 @@ package config
 
 import (
 	"context"
+	"fmt"
+	"strings"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
@@ -25,6 +27,8 @@ type MySQL struct {
 	// Accept a server with sync_binlog or innodb_flush_log_at_trx_commit other than 1: after a crash it can assign a GTID twice, and the second transaction is never published. The relay warns at every start.
 	UnsafeSyncBinlog bool `yaml:"unsafe_sync_binlog,omitempty" jsonschema:"default=false"`
 
+	// Tables with their database, spelled exactly, that a statement in the binlog may change although it stands there in place of rows, as those of pt-table-checksum do. With a table in this list you vouch that no trigger on it writes to an outbox, nor a function in a view that is read into it. Tables of hosted MySQL (mysql.rds_...) need no entry.
+	HarmlessTables []string `yaml:"harmless_tables" jsonschema:"example=percona.checksums" jsonschema_extras:"x-default=[percona.checksums]"`
 	// Publish an event only once a new statement on the server sees its row: the binlog has a transaction before that, and with semi-synchronous replication long before. It takes one connection more, and about a question for each read of the binlog.
 	WaitUntilVisible bool `yaml:"wait_until_visible" jsonschema:"default=true"`
 
@@ -38,6 +42,14 @@ const FlavorAuto cdc.Flavor = "auto"
 func (d *document) mysql(m *MySQL) {
 	d.tls(m.TLS, "source.mysql.tls")
 	m.command = d.command(m.PasswordCommand, m.Password, "source.mysql.password")
+	if m.HarmlessTables == nil {
+		m.HarmlessTables = []string{"percona.checksums"}
+	}
+	for i, name := range m.HarmlessTables {
+		if database, table, _ := strings.Cut(name, "."); database == "" || table == "" {
+			d.wrong(fmt.Sprintf("source.mysql.harmless_tables[%d]", i), "database.table", fmt.Sprintf("%q", name))
+		}
+	}
 	d.mysqlDSN(m)
 }
 

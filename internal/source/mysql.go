@@ -41,7 +41,7 @@ func newMySQL(c *config.Config) (*MySQL, error) {
 			DSN: s.ConnString, ID: s.ID, Tables: tables.names(),
 			UnsafeSync: s.UnsafeSyncBinlog, WaitUntilVisible: s.WaitUntilVisible,
 		},
-		ServerID: s.ServerID,
+		ServerID: s.ServerID, HarmlessTables: s.HarmlessTables,
 	}
 	if s.Flavor != config.FlavorAuto {
 		o.Flavor = s.Flavor

@@ -134,20 +134,6 @@ func TestOfRDS(t *testing.T) {
 	}
 }
 
-func TestDDLAhead(t *testing.T) {
-	for text, want := range map[string]bool{
-		"DROP TRIGGER fires": true, "DROP DATABASE X": true, "RENAME TABLE a TO `b`, T TO c": true, "ALTER TABLE x.T RENAME y": true,
-		"CREATE OR REPLACE TABLE T SELECT 1": true, "/*!50003 DROP TRIGGER */ x.fires": true, "SET STATEMENT n = 1 FOR DROP TABLE T": true,
-		"DROP TABLE \"x\".y": true, "ALTER TABLE y COMMENT 'a\\', RENAME TO T": true, "DROP TABLE ø": true, "ALTER TABLE y CONVERT TABLE T TO PARTITION p": true,
-		"/*!99999 REPLACE */ DROP TABLE t": true,
-		"DROP VIEW y":                      false, "CREATE TABLE IF NOT EXISTS x.t (n INT)": false, "REPLACE INTO t VALUES ('drop')": false, "": false,
-	} {
-		if got := TakesAway(text) && On(strings.ToLower("X "+text), Table{"x", "T"}); got != want {
-			t.Errorf("%s: %v", text, got)
-		}
-	}
-}
-
 // No text makes it fail, and whatever passes names its tables, and calls nothing that is not known.
 func FuzzTablesOf(f *testing.F) {
 	for _, text := range []string{
