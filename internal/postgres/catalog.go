@@ -160,6 +160,8 @@ type PublicationState struct {
 	Problem, Moves error
 	// LargeObject is a needed column of type oid; "": there is none.
 	LargeObject string
+	// Lacking are the tables with a needed column that the publication cannot have, because it is generated.
+	Lacking []string
 	// Detaching is the SQL that ends a DETACH CONCURRENTLY of a partition of a tracked table; "": there is none.
 	Detaching string
 }
@@ -281,6 +283,9 @@ func ReadPublication(ctx context.Context, conn *pgx.Conn, o Options, version int
 		for _, c := range t.Columns {
 			if c.Type == pgtype.OIDOID && o.Needed(t.Name, c.Name) {
 				st.LargeObject = t.Name + "." + c.Name
+			}
+			if c.Generated && o.Needs != nil && o.Needs(t.Name, c.Name) {
+				st.Lacking = append(st.Lacking, t.Name)
 			}
 		}
 		st.Text = needText(o, t.Name, t.Columns, st.Types) || st.Text

@@ -61,6 +61,9 @@ func Check(ctx context.Context, o Options, resume func(context.Context, *Databas
 		return c.report.Findings, nil
 	}
 	c.publication()
+	for _, table := range c.survey.Lacking { // the publication's problem names the column
+		delete(c.survey.Tables, table)
+	}
 	c.partitions(ctx)
 	c.slot(ctx)
 	c.limits(ctx)

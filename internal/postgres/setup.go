@@ -91,6 +91,8 @@ type Survey struct {
 	Problem, Moves error
 	// LargeObject is a needed column of type oid; "": there is none.
 	LargeObject string
+	// Lacking are the tables with a needed column that the publication cannot have.
+	Lacking []string
 	// Detaching is the SQL that ends a DETACH CONCURRENTLY of a partition of a table; "": there is none.
 	Detaching string
 	// Slot is nil when there is none.
@@ -120,7 +122,7 @@ func (d *Database) Survey(ctx context.Context, o Options) (Survey, error) {
 		return s, err
 	}
 	s.Publication, s.Problem, s.Moves, s.Detaching = pub.Fingerprint != nil, pub.Problem, pub.Moves, pub.Detaching
-	s.LargeObject = pub.LargeObject
+	s.LargeObject, s.Lacking = pub.LargeObject, pub.Lacking
 	if !s.Publication { // which could not be made
 		var name, quoted string
 		err := d.Conn.QueryRow(ctx, `SELECT n.nspname || '.' || c.relname, format('%I.%I', n.nspname, c.relname) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace

@@ -106,7 +106,7 @@ func (o *outage) next(err error) (time.Duration, error) {
 	o.attempt.opts.Problems.Report(startReporter, cdc.Problem{With: cdc.DependencyOf(err), Err: err})
 	if o.logged == 0 || lasted >= 2*o.logged {
 		o.logged = max(lasted, startInterval)
-		o.attempt.log.Warn("waiting for a server", "error", err, "for", lasted.Round(time.Second).String(), "startup_timeout", timeout.String())
+		o.attempt.log.Warn("not ready to lead, trying again", "error", err, "for", lasted.Round(time.Second).String(), "startup_timeout", timeout.String())
 	}
 	return pause, nil
 }

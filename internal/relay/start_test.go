@@ -113,7 +113,7 @@ func TestStartReportsWhatItWaitsFor(t *testing.T) {
 		if err := <-done; err != nil {
 			t.Errorf("stopped while waiting: %v", err)
 		}
-		logged := strings.Count(log.String(), `msg="waiting for a server" error="connection refused"`)
+		logged := strings.Count(log.String(), `msg="not ready to lead, trying again" error="connection refused"`)
 		if logged < 5 || logged > 12 || f.attempts < 100*logged/2 {
 			t.Errorf("logged %d times in an hour, %d attempts:\n%s", logged, f.attempts, log.String())
 		}
