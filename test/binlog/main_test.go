@@ -334,3 +334,26 @@ func (r *running) ended() error {
 		return nil
 	}
 }
+
+// endedBehind waits until Run returns behind the first n rows, and returns its error. Further rows end the test at once: what stands
+// between was passed over.
+func (r *running) endedBehind(n int) error {
+	r.t.Helper()
+	limit := time.After(patience)
+	for {
+		r.queue.mu.Lock()
+		rows := len(r.queue.rows)
+		r.queue.mu.Unlock()
+		if rows > n {
+			cdctest.Violation(r.t, cdctest.Lost, "%d rows were handed on, want %d", rows, n)
+			r.t.FailNow()
+		}
+		select {
+		case err := <-r.done:
+			return err
+		case <-r.queue.changed:
+		case <-limit:
+			r.t.Fatal("the source is still running")
+		}
+	}
+}

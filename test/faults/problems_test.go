@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -143,6 +145,11 @@ func TestRowThatPostgreSQLCannotSend(t *testing.T) {
 				return strings.Contains(said, "no progress behind the position") && strings.Contains(said, "cdc-relay position set"), nil
 			})
 			t.Log(said)
+			if lsn := regexp.MustCompile(`, ([0-9A-F]+)/([0-9A-F]+): .*position set ([0-9A-F]+/[0-9A-F]+) `).FindStringSubmatch(said); lsn == nil {
+				t.Error("it does not name the commit and the position")
+			} else if low, err := strconv.ParseUint(lsn[2], 16, 32); err != nil || lsn[3] != fmt.Sprintf("%s/%X", lsn[1], low+1) {
+				t.Errorf("position set %s is not one byte behind the beginning of the commit, %s/%s", lsn[3], lsn[1], lsn[2])
+			}
 			sigterm(r)
 			follow(t, r, said, "position set")
 			if out, err := try(t, r, said, "repair"); err == nil || !strings.Contains(out, garbled) {

@@ -44,7 +44,6 @@ type laboratory struct {
 	ctx       context.Context //nolint:containedctx // of the whole run
 	root, dir string
 	verbose   bool
-	suite     string // the tests of the built binary, compiled once
 }
 
 // all prints a line for each mutant, and fails if one survives or cannot be tried.
@@ -110,12 +109,11 @@ func (l *laboratory) linked(m *mutant, overlay string) ([]byte, error) {
 
 // shipped runs tests of the built binary against the mutant.
 func (l *laboratory) shipped(m *mutant, overlay string) ([]byte, error) {
-	if l.suite == "" {
-		suite := filepath.Join(l.dir, "suite.test")
+	suite := filepath.Join(l.dir, filepath.Base(m.pkg)+".test")
+	if _, err := os.Stat(suite); err != nil {
 		if out, err := l.command(l.root, nil, "go", "test", "-c", "-o", suite, m.pkg); err != nil {
 			return out, err
 		}
-		l.suite = suite
 	}
 	binary := filepath.Join(l.dir, "cdc-relay")
 	if out, err := l.command(l.root, []string{"CGO_ENABLED=0"}, "go", "build", "-overlay", overlay, "-o", binary, "./cmd/cdc-relay"); err != nil {
@@ -125,7 +123,7 @@ func (l *laboratory) shipped(m *mutant, overlay string) ([]byte, error) {
 	if m.database != "" {
 		env = append(env, "CDC_RELAY_SOURCES="+m.database)
 	}
-	return l.command(filepath.Join(l.root, m.pkg), env, l.suite, "-test.failfast", "-test.timeout", "5m", "-test.run", m.run)
+	return l.command(filepath.Join(l.root, m.pkg), env, suite, "-test.failfast", "-test.timeout", "5m", "-test.run", m.run)
 }
 
 func (l *laboratory) command(dir string, env []string, name string, args ...string) ([]byte, error) {

@@ -28,7 +28,7 @@ type caughtBy struct {
 }
 
 // binary reports whether the tests use the built binary.
-func (c caughtBy) binary() bool { return c.pkg == faults }
+func (c caughtBy) binary() bool { return c.pkg == faults || c.pkg == commands }
 
 // source returns the mutated file.
 func (m *mutant) source(root string) (string, error) {

@@ -52,6 +52,11 @@ func writeBackMutants() []mutant {
 			caughtBy{marking, "^TestRowsAreMarked$", ""},
 		},
 		{
+			"mark the rows of a table that took the place of the outbox", "internal/writeback/sweep.go",
+			[]edit{{"	if all == p.replaced {\n", "	if all == p.replaced || all != \"\" {\n"}},
+			caughtBy{commands, "^TestWriteBackOfAReplacedTable$", ""},
+		},
+		{
 			"mark rows from before the first position", "internal/writeback/sweep.go",
 			[]edit{{"return unproven || waits", "return unproven && false || waits"}},
 			caughtBy{marking, "^TestRowsAreMarked$", ""},
