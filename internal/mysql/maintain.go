@@ -133,7 +133,7 @@ func (p *Partitions) Drop(ctx context.Context, part cdc.Partition) error {
 		return err
 	}
 	if !slices.ContainsFunc(parts, func(q cdc.Partition) bool { return q.Name == part.Name && q.Relayed }) {
-		return p.busy(ctx, doing)
+		return p.busy(doing)
 	}
 	schema, _, _ := strings.Cut(p.Table, ".")
 	return p.change(ctx, doing, "drop", strings.TrimPrefix(part.Name, schema+"."))
@@ -223,9 +223,14 @@ func (e *heldError) Error() string {
 
 func (e *heldError) Is(target error) bool { return target == cdc.ErrBusy }
 
-func (p *Partitions) busy(ctx context.Context, doing string) error {
-	cause, fix := p.db.lockedTable(ctx, p.db.DB, p.Table, true)
-	return cdc.Fixable(fix, "table %s: %s: %w, and application and relay do not wait for each other: %s", p.Table, doing, cdc.ErrBusy, cause)
+// lockHeld is the cause, and endLockers the fix, of a statement on a table that waited for a lock for too long.
+const (
+	lockHeld   = "a transaction held a lock on it, or on a table that a foreign key connects with it"
+	endLockers = "end long transactions on these tables, which information_schema.innodb_trx shows, if this is said again and again"
+)
+
+func (p *Partitions) busy(doing string) error {
+	return cdc.Fixable(endLockers, "table %s: %s: %w, and application and relay do not wait for each other: %s", p.Table, doing, cdc.ErrBusy, lockHeld)
 }
 
 // erYoung is outbox.MySQLYoung, an error number of the routine.
@@ -243,7 +248,7 @@ func (p *Partitions) changeError(ctx context.Context, doing string, err error) e
 	case err == nil:
 		return nil
 	case code == gomysql.ER_LOCK_WAIT_TIMEOUT, code == gomysql.ER_LOCK_DEADLOCK, code == gomysql.ER_QUERY_INTERRUPTED:
-		return p.busy(ctx, doing)
+		return p.busy(doing)
 	case missing(err), errors.Is(err, errStale):
 		return cdc.Fixable("set CDC_RELAY_OWNER_DSN to the connection string of the table's owner, and run `cdc-relay setup` once, or `cdc-relay partitions run` from a timer",
 			"table %s: %s: user %s may not call the routine that maintains the partitions, or that is not this version's (%s)", p.Table, doing, p.db.Server.Role, cmp.Or(said, err.Error()))

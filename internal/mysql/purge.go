@@ -242,8 +242,7 @@ func (r *Rows) failed(ctx context.Context, doing string, err error) error {
 	case code == gomysql.ER_SIGNAL_EXCEPTION, signalled(err):
 		return cdc.Fixable("change the trigger so that it lets old rows go", "%w: a trigger ON DELETE says %q", cdc.ErrHeld, said)
 	case code == gomysql.ER_LOCK_WAIT_TIMEOUT, code == gomysql.ER_LOCK_DEADLOCK:
-		cause, fix := r.db.lockedTable(ctx, r.db.rows, r.o.Table, false)
-		return cdc.Fixable(fix, "table %s: %s: %w: %s", r.o.Table, doing, cdc.ErrBusy, cause)
+		return cdc.Fixable(endLockers, "table %s: %s: %w: %s", r.o.Table, doing, cdc.ErrBusy, lockHeld)
 	}
 	return fmt.Errorf("table %s: %s: %s: %s (%d)", r.o.Table, doing, r.db.Server.Flavor.Title(), said, code)
 }

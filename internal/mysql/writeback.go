@@ -385,8 +385,7 @@ func (m *Marks) failed(ctx context.Context, doing string, err error) error {
 	case denied(code):
 		return cdc.Fixable(fmt.Sprintf("run GRANT SELECT, UPDATE ON %s TO %s", m.sql, AccountOf(m.db.Server.Role)), "user %s may not mark rows of %s", m.db.Server.Role, m.o.Table)
 	case code == gomysql.ER_LOCK_WAIT_TIMEOUT, code == gomysql.ER_LOCK_DEADLOCK:
-		cause, fix := m.db.lockedTable(ctx, m.db.rows, m.o.Table, false)
-		return cdc.Fixable(fix, "table %s: %s: %w: %s", m.o.Table, doing, cdc.ErrBusy, cause)
+		return cdc.Fixable(endLockers, "table %s: %s: %w: %s", m.o.Table, doing, cdc.ErrBusy, lockHeld)
 	}
 	return fmt.Errorf("table %s: %s: %s: %s (%d)", m.o.Table, doing, m.db.Server.Flavor.Title(), said, code)
 }

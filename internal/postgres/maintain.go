@@ -175,8 +175,7 @@ func (p *Partitions) callError(ctx context.Context, doing string, err error) err
 	}
 	switch pg.Code {
 	case stateLockNotAvailable, stateDeadlockDetected:
-		cause, fix := p.db.locked(ctx, p.table, true)
-		return cdc.Fixable(fix, "%s: %w, and application and relay do not wait for each other: %s", doing, cdc.ErrBusy, cause)
+		return cdc.Fixable(endLockers, "%s: %w, and application and relay do not wait for each other: %s", doing, cdc.ErrBusy, lockHeld)
 	case stateCheckViolation:
 		return fmt.Errorf("%s: %w: rows of that day have just been written to the default partition", doing, cdc.ErrBusy)
 	case stateForeignKeyViolation, stateRestrictViolation:

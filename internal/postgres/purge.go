@@ -234,8 +234,7 @@ func (r *Rows) failed(ctx context.Context, doing string, err error) error {
 	case (pg.Code == stateForeignKeyViolation || pg.Code == stateRestrictViolation) && pg.ConstraintName != "":
 		return heldByKey("", pg)
 	case pg.Code == stateLockNotAvailable, pg.Code == stateDeadlockDetected:
-		cause, fix := r.db.locked(ctx, r.o.Table, false)
-		return cdc.Fixable(fix, "table %s: %s: %w: %s", r.o.Table, doing, cdc.ErrBusy, cause)
+		return cdc.Fixable(endLockers, "table %s: %s: %w: %s", r.o.Table, doing, cdc.ErrBusy, lockHeld)
 	case pg.Code == stateQueryCanceled:
 		return cdc.Fixable(fmt.Sprintf("create an index on %s", r.at), "table %s: %s: PostgreSQL was not done in time", r.o.Table, doing)
 	case pg.Code == stateRaised, pg.Where != "" && !slices.Contains([]string{"08", "40", "53", "57", "58", "XX"}, pg.Code[:2]): // in a function, and not because of the server's state

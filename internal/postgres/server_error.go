@@ -47,6 +47,12 @@ const (
 	stateCantChangeRuntimeParam            = "55P02"
 )
 
+// lockHeld is the cause, and endLockers the fix, of a statement on a table that waited for a lock for too long.
+const (
+	lockHeld   = "a transaction held a lock on it, or on a table that a foreign key connects with it"
+	endLockers = "end long transactions on these tables, which pg_locks and pg_stat_activity show, if this is said again and again"
+)
+
 // ErrStopping says that PostgreSQL shuts down, starts up, or ended our session. Retryable.
 var ErrStopping = errors.New("PostgreSQL ended the session, or is shutting down or starting up")
 

@@ -255,8 +255,7 @@ func (m *Marks) failed(ctx context.Context, doing string, err error) error {
 		}
 		return fmt.Errorf("table %s: %s: %w", m.o.Table, doing, err)
 	case pg.Code == stateLockNotAvailable, pg.Code == stateDeadlockDetected:
-		cause, fix := m.db.locked(ctx, m.o.Table, false)
-		return cdc.Fixable(fix, "table %s: %s: %w: %s", m.o.Table, doing, cdc.ErrBusy, cause)
+		return cdc.Fixable(endLockers, "table %s: %s: %w: %s", m.o.Table, doing, cdc.ErrBusy, lockHeld)
 	}
 	return fmt.Errorf("table %s: %s: PostgreSQL: %w", m.o.Table, doing, pg)
 }

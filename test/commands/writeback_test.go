@@ -76,6 +76,11 @@ func (s *site) jobs(want ...string) {
 			}
 			got = append(got, id+" "+status)
 		}
+		for _, row := range got { // a mark is never taken back
+			if id, marked := strings.CutSuffix(row, " SENT"); marked && slices.Contains(want, id+" NEW") {
+				s.t.Fatalf("row %s was marked: rows are %q, want %q", id, got, want)
+			}
+		}
 		if !slices.Equal(got, want) {
 			return fmt.Errorf("rows are %q, want %q", got, want)
 		}

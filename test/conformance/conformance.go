@@ -24,7 +24,7 @@ type Database interface {
 	// Exec runs statements in one session.
 	Exec(statements ...string)
 	// Hold runs statements in a transaction of another session, which ends with end.
-	Hold(statements ...string) (end func(commit bool), session string)
+	Hold(statements ...string) (end func(commit bool))
 	// Text returns the one value that a query selects, as text.
 	Text(query string) string
 	// Ago is the SQL of the time some days ago, TimeType a type for it.

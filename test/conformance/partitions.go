@@ -45,7 +45,7 @@ func PartitionIsDroppedOnceRelayed(t *testing.T, d Outbox) {
 func PassGivesUpBehindAWriter(t *testing.T, d Outbox) {
 	t.Helper()
 	d.Insert(3, 1, 1)
-	end, _ := d.Hold("UPDATE outbox SET aggregate_id = '2' WHERE created_at < " + d.Ago(2))
+	end := d.Hold("UPDATE outbox SET aggregate_id = '2' WHERE created_at < " + d.Ago(2))
 	p, old := d.Partitions(), day(t, d, 3)
 	for range 3 {
 		if err := p.TakeOut(t.Context(), old); !errors.Is(err, cdc.ErrBusy) || cdc.Fix(err) == "" {

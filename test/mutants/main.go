@@ -74,7 +74,8 @@ func (l *laboratory) all(pattern string) error {
 
 var errSurvived = errors.New("no test caught the mutant")
 
-var failedTest = regexp.MustCompile(`(?m)^ *--- FAIL: (\S+)`)
+// failedTest is a test that failed, or that still ran when the time was up: a mutant may make it wait for ever.
+var failedTest = regexp.MustCompile(`(?m)^ *--- FAIL: (\S+)|^panic: test timed out after \S+\s+running tests:\s+(\S+)`)
 
 // try builds the mutant, runs its tests and returns the first one that failed.
 func (l *laboratory) try(m *mutant) (string, error) {
@@ -99,7 +100,7 @@ func (l *laboratory) try(m *mutant) (string, error) {
 	case failed == nil:
 		return "", fmt.Errorf("the tests did not run: %w\n%s", err, out)
 	}
-	return string(failed[1]), nil
+	return string(failed[1]) + string(failed[2]), nil
 }
 
 // linked runs tests with the mutant linked into them.

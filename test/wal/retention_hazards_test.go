@@ -3,7 +3,6 @@ package wal
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -139,8 +138,7 @@ func TestTakeOutWaitsForNothingBehindTheTablesLock(t *testing.T) {
 	}
 }
 
-// Where another table is locked, which a foreign key connects with the outbox, the error names that table and the process, also to a
-// role with no other rights. A day whose rows a foreign key holds is left, and the others are taken out.
+// Where another table is locked, which a foreign key connects with the outbox, the error says how to find who locks it. A day whose rows a foreign key holds is left, and the others are taken out.
 //
 //covers:postgres 16 state both
 func TestForeignKeysOfThePartitions(t *testing.T) {
@@ -154,10 +152,8 @@ func TestForeignKeysOfThePartitions(t *testing.T) {
 	p := d.parts(role)
 	tx := d.holding("UPDATE kinds SET kind = kind")
 	err := p.Make(t.Context(), time.Now().AddDate(0, 0, 5), false)
-	for _, want := range []string{"holds a lock on table kinds (RowExclusiveLock)", fmt.Sprintf("Fix: end the transaction of process %d", tx.Conn().PgConn().PID())} {
-		if !errors.Is(err, cdc.ErrBusy) || !strings.Contains(cdc.Explain(err), want) {
-			t.Errorf("while kinds is locked: %v, want %q", err, want)
-		}
+	if !errors.Is(err, cdc.ErrBusy) || !strings.Contains(cdc.Explain(err), "Fix: end long transactions on these tables") {
+		t.Errorf("while kinds is locked: %v", err)
 	}
 	if err := tx.Rollback(t.Context()); err != nil {
 		t.Fatal(err)
