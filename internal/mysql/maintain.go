@@ -186,7 +186,7 @@ func (p *Partitions) change(ctx context.Context, doing, action, part string) err
 	_, err := p.db.DB.ExecContext(ctx, "CALL "+p.Routine+"(?, ?)", action, part)
 	ended()
 	<-watched // or it would end the next call
-	return p.changeError(ctx, doing, err)
+	return p.changeError(doing, err)
 }
 
 func (p *Partitions) cancelWaits(running context.Context) {
@@ -242,7 +242,7 @@ func missing(err error) bool {
 	return code == gomysql.ER_SP_DOES_NOT_EXIST || code == gomysql.ER_PROCACCESS_DENIED_ERROR
 }
 
-func (p *Partitions) changeError(ctx context.Context, doing string, err error) error {
+func (p *Partitions) changeError(doing string, err error) error {
 	code, said := ErrorNumber(err)
 	switch {
 	case err == nil:

@@ -73,7 +73,7 @@ func (p *Partitions) List(ctx context.Context) (parts []cdc.Partition, now time.
 	}
 	found, err := p.read(ctx, "CALL "+p.Routine+"('list', '')")
 	if err != nil {
-		return nil, now, p.changeError(ctx, "list the partitions", err)
+		return nil, now, p.changeError("list the partitions", err)
 	}
 	slices.SortFunc(found, func(a, b partition) int {
 		return cmp.Or(cmp.Compare(a.n.Int64, b.n.Int64), strings.Compare(a.name, b.name))

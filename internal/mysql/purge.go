@@ -84,7 +84,7 @@ func (r *Rows) Verify(ctx context.Context) error {
 	case unique == 0:
 		return cdc.Fixable("create a unique index on it", "column %s of table %s has no unique index of its own, by which old rows could be deleted", r.o.Key, r.o.Table)
 	}
-	return r.failed(ctx, "delete old rows", explainDelete(ctx, r.db.rows, r.sql))
+	return r.failed("delete old rows", explainDelete(ctx, r.db.rows, r.sql))
 }
 
 // querier is a connection, or a pool of them.
@@ -122,7 +122,7 @@ func (r *Rows) connect(ctx context.Context) (err error) {
 		"SET SESSION lock_wait_timeout = 1", writes,
 	} {
 		if _, err := r.db.rows.ExecContext(ctx, setting); err != nil {
-			return r.failed(ctx, "prepare the connection", err)
+			return r.failed("prepare the connection", err)
 		}
 	}
 	return nil
@@ -138,7 +138,7 @@ func (r *Rows) aged(age time.Duration) string {
 // Count counts the rows older than age, up to a limit.
 func (r *Rows) Count(ctx context.Context, age time.Duration, limit int) (n int, err error) {
 	err = r.db.rows.QueryRowContext(ctx, fmt.Sprintf("SELECT COUNT(*) FROM (SELECT 1 FROM %s WHERE %s LIMIT %d) AS counted", r.sql, r.old(age), limit)).Scan(&n)
-	return n, r.failed(ctx, "count old rows", err)
+	return n, r.failed("count old rows", err)
 }
 
 // Keyless returns an error if rows older than age have no key.
@@ -146,7 +146,7 @@ func (r *Rows) Keyless(ctx context.Context, age time.Duration) error {
 	var n int
 	err := r.db.rows.QueryRowContext(ctx, fmt.Sprintf("SELECT COUNT(*) FROM %s WHERE %s IS NULL AND %s", r.sql, r.key, r.aged(age))).Scan(&n)
 	if err != nil {
-		return r.failed(ctx, "count old rows without an ID", err)
+		return r.failed("count old rows without an ID", err)
 	}
 	if n == 0 {
 		return nil
@@ -172,11 +172,11 @@ func (r *Rows) OldAfter(ctx context.Context, age time.Duration, limit int, after
 func (r *Rows) read(ctx context.Context, age time.Duration, rest string, args ...any) ([]any, cdc.Position, error) {
 	keys, err := r.keys(ctx, fmt.Sprintf("SELECT %s FROM %s WHERE %s %s", r.key, r.sql, r.old(age), rest), args...)
 	if err != nil {
-		return nil, "", r.failed(ctx, "read old rows", err)
+		return nil, "", r.failed("read old rows", err)
 	}
 	behind, err := r.db.end(ctx, r.db.rows)
 	if err != nil {
-		return nil, "", r.failed(ctx, "read the binlog's end", err)
+		return nil, "", r.failed("read the binlog's end", err)
 	}
 	return keys, cdc.Position(behind.String()), nil
 }
@@ -216,10 +216,10 @@ func (r *Rows) Passed(ctx context.Context, behind cdc.Position) (bool, error) {
 func (r *Rows) Delete(ctx context.Context, keys []any, age time.Duration) (int64, []any, error) {
 	done, err := r.db.rows.ExecContext(ctx, fmt.Sprintf("DELETE FROM %s WHERE %s IN %s AND %s", r.sql, r.key, placeholders(len(keys)), r.old(age)), keys...)
 	if err != nil {
-		return 0, nil, r.failed(ctx, "delete old rows", err)
+		return 0, nil, r.failed("delete old rows", err)
 	}
 	n, err := done.RowsAffected()
-	return n, nil, r.failed(ctx, "delete old rows", err)
+	return n, nil, r.failed("delete old rows", err)
 }
 
 // signalled reports whether err has an SQLSTATE of those that are meant for SIGNAL, whatever number a trigger gives it.
@@ -228,7 +228,7 @@ func signalled(err error) bool {
 	return ok && string(e.SQLState[:2]) == "45"
 }
 
-func (r *Rows) failed(ctx context.Context, doing string, err error) error {
+func (r *Rows) failed(doing string, err error) error {
 	code, said := ErrorNumber(err)
 	switch {
 	case err == nil:

@@ -101,7 +101,7 @@ func (m *Marks) Verify(ctx context.Context) error {
 	}
 	// The condition must be one without brackets around it, too: with them others could be added.
 	if err := explain(ctx, m.db.rows, "SELECT 1 FROM "+m.sql+" WHERE "+m.o.Pending+"\nLIMIT 1"); err != nil {
-		return m.unfit(ctx, err)
+		return m.unfit(err)
 	}
 	for _, set := range [][]cdc.Assignment{m.o.Set, m.o.OnDeadLetter} {
 		if len(set) == 0 {
@@ -109,7 +109,7 @@ func (m *Marks) Verify(ctx context.Context) error {
 		}
 		text, values := m.update(set, "FALSE")
 		if err := explain(ctx, m.db.rows, text, values...); err != nil {
-			return m.unfit(ctx, err)
+			return m.unfit(err)
 		}
 	}
 	if err := m.enums(ctx); err != nil {
@@ -206,7 +206,7 @@ func (m *Marks) connect(ctx context.Context) (err error) {
 		"SET SESSION lock_wait_timeout = 1", writes,
 	} {
 		if _, err := m.db.rows.ExecContext(ctx, setting); err != nil {
-			return m.failed(ctx, "prepare the connection", err)
+			return m.failed("prepare the connection", err)
 		}
 	}
 	_, _ = m.db.rows.ExecContext(ctx, "SET SESSION binlog_row_image = MINIMAL")
@@ -214,7 +214,7 @@ func (m *Marks) connect(ctx context.Context) (err error) {
 }
 
 // unfit says that the server refuses the condition, or what is set.
-func (m *Marks) unfit(ctx context.Context, err error) error {
+func (m *Marks) unfit(err error) error {
 	code, said := ErrorNumber(err)
 	switch code {
 	case gomysql.ER_PARSE_ERROR, gomysql.ER_BAD_FIELD_ERROR, gomysql.ER_FIELD_SPECIFIED_TWICE,
@@ -222,7 +222,7 @@ func (m *Marks) unfit(ctx context.Context, err error) error {
 		return cdc.ConfigError(cdc.BadWriteBack, "correct write_back: pending is what follows WHERE, and set has a text or {sql: an expression} for each column, in the server's SQL",
 			"write_back of table %s: %s: %s", m.o.Table, m.db.Server.Flavor.Title(), said)
 	}
-	return m.failed(ctx, "prepare the marks", err)
+	return m.failed("prepare the marks", err)
 }
 
 // nonDefaultGenerated is ER_NON_DEFAULT_VALUE_FOR_GENERATED_COLUMN.
@@ -237,11 +237,11 @@ func (m *Marks) Pending(ctx context.Context, limit int) ([]cdc.RowKey, cdc.Posit
 		m.read, err = indexOf(ctx, m.db.rows, query)
 	}
 	if err != nil {
-		return nil, "", m.failed(ctx, "read pending rows", err)
+		return nil, "", m.failed("read pending rows", err)
 	}
 	behind, err := m.db.end(ctx, m.db.rows)
 	if err != nil {
-		return nil, "", m.failed(ctx, "read the binlog's end", err)
+		return nil, "", m.failed("read the binlog's end", err)
 	}
 	return keys, cdc.Position(behind.String()), nil
 }
@@ -328,12 +328,12 @@ func (m *Marks) Mark(ctx context.Context, keys []cdc.RowKey, dead bool) (n int, 
 	}
 	// A relay that is frozen holds no rows for long.
 	if _, err := m.db.rows.ExecContext(ctx, "SET SESSION wait_timeout = ?", int(lockTimeout.Seconds())); err != nil {
-		return 0, m.failed(ctx, "mark rows", err)
+		return 0, m.failed("mark rows", err)
 	}
 	defer func() { _, _ = m.db.rows.ExecContext(ctx, "SET SESSION wait_timeout = DEFAULT") }()
 	tx, err := m.db.rows.BeginTx(ctx, nil)
 	if err != nil {
-		return 0, m.failed(ctx, "mark rows", err)
+		return 0, m.failed("mark rows", err)
 	}
 	defer func() { _ = tx.Rollback() }() // nothing after a commit
 	n, err = m.markIn(ctx, tx, values(keys), set)
@@ -341,7 +341,7 @@ func (m *Marks) Mark(ctx context.Context, keys []cdc.RowKey, dead bool) (n int, 
 		err = tx.Commit()
 	}
 	if err != nil {
-		return 0, m.failed(ctx, "mark rows", err)
+		return 0, m.failed("mark rows", err)
 	}
 	return n, nil
 }
@@ -375,7 +375,7 @@ func values(keys []cdc.RowKey) []any {
 	return list
 }
 
-func (m *Marks) failed(ctx context.Context, doing string, err error) error {
+func (m *Marks) failed(doing string, err error) error {
 	code, said := ErrorNumber(err)
 	switch {
 	case code == 0 && cdc.Fix(err) != "":

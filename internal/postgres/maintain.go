@@ -163,12 +163,12 @@ func (p *Partitions) Drop(ctx context.Context, part cdc.Partition) error {
 func (p *Partitions) call(ctx context.Context, doing, action string, at time.Time) (n int64, err error) {
 	err = p.db.Conn.QueryRow(ctx, "SELECT "+p.routine.Name+"($1::text, $2::text::timestamp)", action, at.UTC().Format("2006-01-02 15:04:05")).Scan(&n)
 	if err != nil {
-		return 0, p.callError(ctx, fmt.Sprintf("table %s: %s", p.table, doing), err)
+		return 0, p.callError(fmt.Sprintf("table %s: %s", p.table, doing), err)
 	}
 	return n, nil
 }
 
-func (p *Partitions) callError(ctx context.Context, doing string, err error) error {
+func (p *Partitions) callError(doing string, err error) error {
 	var pg *pgconn.PgError
 	if !errors.As(err, &pg) {
 		return fmt.Errorf("%s: %w", doing, err)

@@ -114,7 +114,7 @@ func (r *Rows) seconds(age time.Duration) float64 { return r.zone.Ago(age).Secon
 // Count counts the rows older than age, up to a limit.
 func (r *Rows) Count(ctx context.Context, age time.Duration, limit int) (n int, err error) {
 	err = r.db.Conn.QueryRow(ctx, fmt.Sprintf(`SELECT count(*) FROM (SELECT FROM ONLY %s WHERE %s LIMIT $2) AS counted`, r.o.SQL, r.old()), r.seconds(age), limit).Scan(&n)
-	return n, r.failed(ctx, "count old rows", err)
+	return n, r.failed("count old rows", err)
 }
 
 // Keyless returns an error if rows older than age have no key.
@@ -122,7 +122,7 @@ func (r *Rows) Keyless(ctx context.Context, age time.Duration) error {
 	var n int
 	err := r.db.Conn.QueryRow(ctx, fmt.Sprintf(`SELECT count(*) FROM ONLY %s WHERE %s IS NULL AND %s < now() - make_interval(secs => $1)`, r.o.SQL, r.key, r.at), r.seconds(age)).Scan(&n)
 	if err != nil {
-		return r.failed(ctx, "count old rows without an ID", err)
+		return r.failed("count old rows without an ID", err)
 	}
 	if n == 0 {
 		return nil
@@ -149,11 +149,11 @@ func (r *Rows) OldAfter(ctx context.Context, age time.Duration, limit int, after
 func (r *Rows) read(ctx context.Context, rest string, args ...any) ([]any, cdc.Position, error) {
 	keys, err := r.keys(ctx, fmt.Sprintf("SELECT %s::text FROM ONLY %s AS old WHERE %s %s", r.key, r.o.SQL, r.old(), rest), args...)
 	if err != nil {
-		return nil, "", r.failed(ctx, "read old rows", err)
+		return nil, "", r.failed("read old rows", err)
 	}
 	var behind string
 	if err := r.db.Conn.QueryRow(ctx, `SELECT pg_current_wal_insert_lsn()::text`).Scan(&behind); err != nil {
-		return nil, "", r.failed(ctx, "read the WAL's end", err)
+		return nil, "", r.failed("read the WAL's end", err)
 	}
 	return keys, cdc.Position(behind), nil
 }
@@ -192,13 +192,13 @@ func (r *Rows) Delete(ctx context.Context, keys []any, age time.Duration) (n int
 	where := fmt.Sprintf("ONLY %s WHERE %s AND %s = ANY($2::text[]::%s[])", r.o.SQL, r.old(), r.key, r.keyType)
 	done, err := r.db.Conn.Exec(ctx, "DELETE FROM "+where, r.seconds(age), texts)
 	if err != nil { // it may come after the number of rows: that of a deferred constraint comes with the commit
-		return 0, nil, r.failed(ctx, "delete old rows", err)
+		return 0, nil, r.failed("delete old rows", err)
 	}
 	if n = done.RowsAffected(); n == int64(len(keys)) {
 		return n, nil, nil
 	}
 	if held, err = r.keys(ctx, fmt.Sprintf("SELECT %s::text FROM %s", r.key, where), r.seconds(age), texts); err != nil || len(held) == 0 {
-		return n, nil, r.failed(ctx, "read old rows", err) // another session has deleted them
+		return n, nil, r.failed("read old rows", err) // another session has deleted them
 	}
 	return n, held, r.kept(ctx)
 }
@@ -211,7 +211,7 @@ func (r *Rows) kept(ctx context.Context) error {
 		UNION SELECT 'trigger ' || quote_ident(tgname) FROM pg_trigger WHERE tgrelid = $1::text::regclass AND NOT tgisinternal AND tgenabled <> 'D' AND tgtype & 11 = 11 ORDER BY 1)`,
 		r.o.SQL).Scan(&by)
 	if err != nil {
-		return r.failed(ctx, "read its triggers and rules", err)
+		return r.failed("read its triggers and rules", err)
 	}
 	return cdc.Fixable("make the trigger return OLD, or drop the rule, at least for role "+pgx.Identifier{r.db.Server.Role}.Sanitize(),
 		"%w: DELETE has %s", cdc.ErrHeld, cmp.Or(strings.Join(by, ", "), "no trigger and no rule that could be the reason"))
@@ -224,7 +224,7 @@ func heldByKey(doing string, pg *pgconn.PgError) error {
 		"%s%w: foreign key %s of table %s.%s (%s)", doing, cdc.ErrHeld, pg.ConstraintName, pg.SchemaName, pg.TableName, pg.Message)
 }
 
-func (r *Rows) failed(ctx context.Context, doing string, err error) error {
+func (r *Rows) failed(doing string, err error) error {
 	var pg *pgconn.PgError
 	switch {
 	case err == nil:

@@ -95,7 +95,7 @@ func (m *Marks) Verify(ctx context.Context) error {
 	}
 	for _, text := range statements {
 		if _, err := m.db.Conn.Prepare(ctx, "", text); err != nil {
-			return m.unfit(ctx, err)
+			return m.unfit(err)
 		}
 	}
 	for _, set := range [][]cdc.Assignment{m.o.Set, m.o.OnDeadLetter} {
@@ -104,7 +104,7 @@ func (m *Marks) Verify(ctx context.Context) error {
 			continue
 		}
 		if _, err := m.db.Conn.Exec(ctx, "EXPLAIN "+text, append([]any{[]string{}}, values...)...); err != nil { // a text that is none of its type
-			return m.unfit(ctx, err)
+			return m.unfit(err)
 		}
 	}
 	return nil
@@ -132,10 +132,10 @@ func (m *Marks) columns() (names []string) {
 }
 
 // unfit says that PostgreSQL refuses the condition, or what is set.
-func (m *Marks) unfit(ctx context.Context, err error) error {
+func (m *Marks) unfit(err error) error {
 	var pg *pgconn.PgError
 	if !errors.As(err, &pg) || pg.Code == stateInsufficientPrivilege || !slices.Contains([]string{"22", "42", "0A"}, pg.Code[:2]) {
-		return m.failed(ctx, "prepare the marks", err)
+		return m.failed("prepare the marks", err)
 	}
 	return cdc.ConfigError(cdc.BadWriteBack, "correct write_back: pending is what follows WHERE, and set has a text or {sql: an expression} for each column, in PostgreSQL's SQL",
 		"write_back of table %s: PostgreSQL: %s", m.o.Table, pg.Message)
@@ -146,11 +146,11 @@ func (m *Marks) unfit(ctx context.Context, err error) error {
 func (m *Marks) Pending(ctx context.Context, limit int) ([]cdc.RowKey, cdc.Position, error) {
 	keys, err := m.keys(ctx, m.db.Conn, fmt.Sprintf("SELECT %s::text FROM ONLY %s WHERE %s AND %[1]s IS NOT NULL LIMIT $1", m.key, m.o.SQL, m.pending), limit)
 	if err != nil {
-		return nil, "", m.failed(ctx, "read pending rows", err)
+		return nil, "", m.failed("read pending rows", err)
 	}
 	var behind string
 	if err := m.db.Conn.QueryRow(ctx, `SELECT pg_current_wal_insert_lsn()::text`).Scan(&behind); err != nil {
-		return nil, "", m.failed(ctx, "read the WAL's end", err)
+		return nil, "", m.failed("read the WAL's end", err)
 	}
 	list := make([]cdc.RowKey, len(keys))
 	for i, key := range keys {
@@ -232,7 +232,7 @@ func (m *Marks) Mark(ctx context.Context, keys []cdc.RowKey, dead bool) (n int, 
 		return stillPending(m.o.Table, left)
 	})
 	if err != nil {
-		return 0, m.failed(ctx, "mark rows", err)
+		return 0, m.failed("mark rows", err)
 	}
 	return n, nil
 }
@@ -246,7 +246,7 @@ func stillPending(table string, rows int) error {
 		"rows of table %s would be pending after they are marked: %d of a batch", table, rows)
 }
 
-func (m *Marks) failed(ctx context.Context, doing string, err error) error {
+func (m *Marks) failed(doing string, err error) error {
 	var pg *pgconn.PgError
 	switch {
 	case !errors.As(err, &pg):
