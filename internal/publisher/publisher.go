@@ -39,8 +39,6 @@ type Publisher struct {
 	open bool
 
 	last *kafkaTransaction // of the last attempt: Abort ends it, and the next one takes its careful over
-	// watch outlives a Kill, so that an attempt goes on with what the one before has seen.
-	watch *openWatch
 
 	lastSeq atomic.Uint64
 }
@@ -64,11 +62,7 @@ func New(opts Options, log *slog.Logger, reg prometheus.Registerer) (*Publisher,
 	if err != nil {
 		return nil, err
 	}
-	watch, err := newOpenWatch(&opts, log, m)
-	if err != nil {
-		return nil, err // has its own words
-	}
-	p := &Publisher{opts: opts, log: log, metrics: m, client: client, coordinator: coordinator, watch: watch, last: &kafkaTransaction{}}
+	p := &Publisher{opts: opts, log: log, metrics: m, client: client, coordinator: coordinator, last: &kafkaTransaction{}}
 	p.Reset()
 	return p, nil
 }
@@ -176,7 +170,6 @@ func (p *Publisher) start(life context.Context, transactionalID string, producer
 		p.startLetters(l)
 	}
 	p.wg.Go(func() { l.run(life) })
-	p.wg.Go(func() { p.watch.run(life, transactionalID, p.published) })
 }
 
 // startTransactions makes l publish in transactions. The first Commit has no batches.
