@@ -152,7 +152,7 @@ func (p *Publisher) start(life context.Context, transactionalID string, producer
 	p.opts.Problems.Report(problemReporter) // what an earlier loop had is over
 	l := &loop{
 		opts: &p.opts, log: p.log, metrics: p.metrics, mail: p.mail,
-		in: p.in, out: p.out, jobs: jobQueue{jobs: jobs, asked: p.client.Asked}, txn: noTransaction{}, letters: noLetters{},
+		in: p.in, out: p.out, jobs: jobQueue{jobs: jobs}, txn: noTransaction{}, letters: noLetters{},
 		topics: map[string]*topic{}, transactionalID: transactionalID, producer: producer, stopSeq: noStop, lastSeq: &p.lastSeq,
 	}
 	l.codec, _ = codec(p.opts.Compression) // validated
@@ -177,7 +177,7 @@ func (p *Publisher) startTransactions(life context.Context, l *loop) {
 	jobs := make(chan job, 1)
 	txns := p.coordinator.Transactions(l.transactionalID)
 	t := &kafkaTransaction{loop: l, txns: txns, phase: reported, number: 1, careful: p.last.careful}
-	l.txn, l.transactional, l.coordinator = t, true, jobQueue{jobs: jobs, asked: txns.Asked}
+	l.txn, l.transactional, l.coordinator = t, true, jobQueue{jobs: jobs}
 	p.last = t
 	p.wg.Go(func() {
 		runJobs(life, p.coordinator, jobs, l.mail)
