@@ -32,8 +32,6 @@ type Options struct {
 	ServerID uint32
 	// StartFrom is where to begin without a checkpoint.
 	StartFrom StartFrom
-	// Name is what other relays of the lock are told that this one is called; empty: nothing.
-	Name string
 	// NoLock reads beside the relay that leads.
 	NoLock bool
 	// Problems takes what is wrong with the server at present; nil: nobody asks for it.
@@ -90,7 +88,7 @@ func New(opts Options, log *slog.Logger, reg prometheus.Registerer) *Source {
 	if opts.Problems == nil {
 		opts.Problems = new(cdc.Problems)
 	}
-	s := &Source{opts: opts, log: log, held: txBuffer{limit: heldBytes}, leader: mysql.Leader{Name: opts.Name}}
+	s := &Source{opts: opts, log: log, held: txBuffer{limit: heldBytes}}
 	s.metrics = newMetrics(reg, s)
 	return s
 }
@@ -123,13 +121,11 @@ type Status struct {
 	LastCommit time.Time
 	// LastTick is when the owner of the connection last came round: old means stuck.
 	LastTick time.Time
-	// Peers are the other relays of the lock.
-	Peers []cdc.Peer
 }
 
 // Status returns the state as of now.
 func (s *Source) Status() Status {
-	st := Status{Connected: s.connected.Load(), Peers: s.leader.Peers.List(time.Now())}
+	st := Status{Connected: s.connected.Load()}
 	if f := s.server.Load(); f != nil {
 		st.Flavor = *f
 	}
