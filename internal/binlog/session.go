@@ -42,7 +42,6 @@ type session struct {
 	batch   *batch    // rows not handed on yet, all of whole transactions; or nil
 	beat    time.Time // when a heartbeat was last handed on
 	payload payload
-	parts   fragmented
 
 	shown map[statement.Tables]bool // statements on these tables write to no outbox; until the next DDL
 	ahead lookahead

@@ -63,7 +63,6 @@ type Source struct {
 	received mysql.Set  // every transaction handed on; nil: nothing yet
 	commit   mysql.GTID // the last of them with rows of ours
 	stamp    stamp      // the last of them with a time, or that of the checkpoint; see openBehind
-	inInnoDB bool       // the server's binlog is no files, so it has no places
 	hint     hint       // where the stamp's transaction stands
 	direct   bool       // the stream must begin behind the position, because it cannot be read up to there
 	adopting error      // why the checkpoint is refused, unless this is the server that it was saved on; see adopts

@@ -30,7 +30,7 @@ const (
 const postgres = "postgres"
 
 func mutants() []mutant {
-	return slices.Concat(positionMutants(), windowMutants(), leaderMutants(), readerMutants(), tableMutants(), publisherMutants(), onceMutants(), commitMutants(), placesMutants(), retentionMutants(), writeBackMutants(), repairMutants(), letterMutants(), letterOrderMutants(), dropMutants(), startMutants(), fragmentMutants(), historyMutants(), visibilityMutants(), binlogVisibilityMutants(), writerMutants(), inboxMutants(), kgoinboxMutants())
+	return slices.Concat(positionMutants(), windowMutants(), leaderMutants(), readerMutants(), tableMutants(), publisherMutants(), onceMutants(), commitMutants(), placesMutants(), retentionMutants(), writeBackMutants(), repairMutants(), letterMutants(), letterOrderMutants(), dropMutants(), startMutants(), historyMutants(), visibilityMutants(), binlogVisibilityMutants(), writerMutants(), inboxMutants(), kgoinboxMutants())
 }
 
 // positionMutants break the order of acknowledgement, save and confirmation.
