@@ -282,7 +282,7 @@ func tableMutants() []mutant {
 		},
 		{
 			"leave out the rows of a dropped table", "internal/wal/other.go",
-			[]edit{{"	if !ss.others.has(id, r) {", "	if !ss.others.has(id, r) && false {"}},
+			[]edit{{"	if !r.other {", "	if !r.other && false {"}},
 			caughtBy{wal, "^TestRowsOfDroppedTable$", ""},
 		},
 		{
