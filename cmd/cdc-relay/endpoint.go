@@ -74,7 +74,7 @@ func live(r relay.Status, f source.State) error {
 
 func statusOf(r relay.Status, f source.State, display func(cdc.Position) string) admin.Status {
 	st := admin.Status{
-		State: string(r.State), Since: r.Since, Connected: r.Connected, Stalled: r.Stalled,
+		State: string(r.State), Since: r.Since, Connected: r.Connected, Stalled: r.Stalled, Leader: r.Leader,
 		Source: admin.Source{SystemID: r.Source.SystemID, Database: r.Source.Database, Slot: r.Source.Slot, Timeline: r.Source.Timeline},
 		Positions: admin.Positions{
 			Received: f.Received, Acked: display(r.Acked), Saved: display(r.Checkpoint.Progress.Position), Confirmed: f.Confirmed,
@@ -92,13 +92,6 @@ func statusOf(r relay.Status, f source.State, display func(cdc.Position) string)
 		if f.Slot.SafeBytes >= 0 {
 			st.Slot.SafeBytes = &f.Slot.SafeBytes
 		}
-	}
-	for _, p := range f.Peers {
-		role := "standby"
-		if p.Leads {
-			role = "leading"
-		}
-		st.Relays = append(st.Relays, admin.Relay{State: role, Name: p.Name, Address: p.Address})
 	}
 	for i := range r.Problems {
 		p := &r.Problems[i]

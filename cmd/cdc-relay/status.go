@@ -102,8 +102,8 @@ func statusLines(st *admin.Status, now time.Time) [][2]string {
 	if st.DeadLetters != nil {
 		lines = append(lines, [2]string{"dead letters", lettersText(st.DeadLetters, now)})
 	}
-	for _, r := range st.Relays {
-		lines = append(lines, [2]string{"other relay", strings.Join(strings.Fields(r.State+" "+r.Name+" "+r.Address), ", ")})
+	if st.Leader != "" {
+		lines = append(lines, [2]string{"leader", st.Leader})
 	}
 	for _, p := range st.Problems {
 		lines = append(lines, [2]string{"problem", fmt.Sprintf("%s for %s: %s", strings.Join(strings.Fields(p.With+" "+p.Server), " "), age(now, p.Since), p.Text)})

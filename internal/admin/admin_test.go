@@ -35,7 +35,7 @@ func example() admin.Status {
 		InFlight:   admin.InFlight{Events: 12, Bytes: 3456},
 		Checkpoint: admin.Checkpoint{Generation: 3, Sequence: 1842, SavedAt: at, LastEventID: "0198"},
 		Slot:       &admin.Slot{Status: "reserved", RetainedBytes: 16 << 20, SafeBytes: &safe},
-		Relays:     []admin.Relay{{State: "standby", Name: "relay-2:9464", Address: "10.0.0.2"}},
+		Leader:     "connection 7 of the server (from 10.0.0.2:40112) holds the lock",
 		Problems:   []admin.Problem{{With: "kafka", Server: "k1:9092", Since: at, Text: "connection refused"}},
 		LastError:  &admin.Error{Text: "kafka was away", At: at, Past: true},
 		Version:    "v0.1.0", Revision: "abc", StartedAt: at,
@@ -179,7 +179,7 @@ func TestStatusFieldNames(t *testing.T) {
 		"positions.received", "positions.acked", "positions.saved", "positions.confirmed",
 		"lag.seconds", "lag.bytes", "in_flight.events", "in_flight.bytes",
 		"checkpoint.generation", "checkpoint.sequence", "checkpoint.saved_at", "checkpoint.last_event_id",
-		"slot.status", "slot.retained_bytes", "slot.safe_bytes", "relays", "problems", "last_error.text", "last_error.at", "last_error.past",
+		"slot.status", "slot.retained_bytes", "slot.safe_bytes", "leader", "problems", "last_error.text", "last_error.at", "last_error.past",
 		"counters.events_published",
 	} {
 		var at any = fields

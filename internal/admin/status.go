@@ -26,8 +26,8 @@ type Status struct {
 	Slot *Slot `json:"slot,omitempty"`
 	// DeadLetters is absent where there can be none.
 	DeadLetters *DeadLetters `json:"dead_letters,omitempty"`
-	// Relays are the other relays of the same source that were seen of late.
-	Relays []Relay `json:"relays,omitempty"`
+	// Leader says which process leads, while this relay stands by.
+	Leader string `json:"leader,omitempty"`
 	// Problems are those with the servers that the relay needs, at present, the oldest first.
 	Problems []Problem `json:"problems,omitempty"`
 	// LastError is the last error, even if it has passed; absent if there was none.
@@ -46,15 +46,6 @@ type Source struct {
 	Database string `json:"database"`
 	Slot     string `json:"slot,omitempty"`
 	Timeline uint32 `json:"timeline,omitempty"`
-}
-
-// Relay is another one of the same source, as the database knows it.
-type Relay struct {
-	// State is leading or standby.
-	State string `json:"state"`
-	// Name is its host and port of http.listen, Address where its connection comes from; "" if not known.
-	Name    string `json:"name,omitempty"`
-	Address string `json:"address,omitempty"`
 }
 
 // DeadLetters are the events that are kept because they cannot be published.

@@ -78,7 +78,7 @@ func (s *Source) checkServer(ctx context.Context, db *sql.DB, cfg *driver.Config
 	if err := vars.Filtered(ctx, db, s.opts.Tables); err != nil {
 		return server{}, nil, err
 	}
-	s.flavor, s.caseless, s.account, s.inInnoDB = vars.Flavor(), vars.Caseless(), mysql.Account(ctx, db), vars.InInnoDB()
+	s.flavor, s.caseless, s.account = vars.Flavor(), vars.Caseless(), mysql.Account(ctx, db)
 	s.show(vars)
 	if err := mysql.CheckTables(ctx, db, s.opts.Tables, s.caseless); err != nil {
 		return server{}, nil, err

@@ -143,7 +143,7 @@ type lookedBack struct {
 // followHint looks back from where the checkpoint says that the stamp's transaction stands. It returns no session if that is not so.
 func (s *Source) followHint(ctx context.Context, d *dialer, at, from mysql.Set) (lookedBack, error) {
 	h := s.hint
-	if h.file == "" || s.inInnoDB { // the checkpoint may be of before the binlog was
+	if h.file == "" {
 		return lookedBack{}, nil
 	}
 	seen, err := s.lookBack(ctx, d, dumpStart{at, h}, from)
@@ -243,9 +243,9 @@ func (ss *session) timeOf(g mysql.GTID, e event) (int64, error) {
 		return ss.timeOfDDL(e)
 	case replication.XID_EVENT:
 		return notKnown, nil
-	}
-	if rows, ok := e.rows(); ok {
-		ss.dated(rows)
+	case replication.WRITE_ROWS_EVENTv1, replication.UPDATE_ROWS_EVENTv1, replication.DELETE_ROWS_EVENTv1, partialRows,
+		replication.MARIADB_WRITE_ROWS_COMPRESSED_EVENT_V1, replication.MARIADB_UPDATE_ROWS_COMPRESSED_EVENT_V1, replication.MARIADB_DELETE_ROWS_COMPRESSED_EVENT_V1:
+		ss.dated(e)
 		return ss.tx.stamped, nil
 	}
 	return 0, nil

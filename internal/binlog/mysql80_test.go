@@ -70,7 +70,6 @@ type fakeServer struct {
 	fake.EmptyReplicationHandler
 
 	known   map[string][][]any // by pattern: the names of the columns, then rows
-	noFiles bool               // its binlog begins with no name of a file
 	mu      sync.Mutex
 	unknown []string
 }
@@ -105,9 +104,6 @@ func (s *fakeServer) HandleBinlogDump(gomysql.Position) (*replication.BinlogStre
 func (s *fakeServer) HandleBinlogDumpGTID(*gomysql.MysqlGTIDSet) (*replication.BinlogStreamer, error) {
 	streamer := replication.NewBinlogStreamer()
 	first := eventOf(replication.ROTATE_EVENT, 0, "\x04\x00\x00\x00\x00\x00\x00\x00binlog.000001")
-	if s.noFiles {
-		first = formatEvent()
-	}
 	err := streamer.AddEventToStreamer(&replication.BinlogEvent{RawData: first.raw})
 	return streamer, err
 }

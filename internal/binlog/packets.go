@@ -68,13 +68,10 @@ func (d *dump) await(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	switch e.kind() { //nolint:exhaustive // the rest is refused
-	case replication.ROTATE_EVENT: // the server names its file first
-		return nil
-	case replication.FORMAT_DESCRIPTION_EVENT: // or it has none that a client may know; see inInnoDB
-		return d.format(e)
+	if e.kind() != replication.ROTATE_EVENT { // the server names its file first
+		return fmt.Errorf("read binlog: it begins with an event of kind %d", e.kind())
 	}
-	return fmt.Errorf("read binlog: it begins with an event of kind %d", e.kind())
+	return nil
 }
 
 // nextEvent waits for the next event.

@@ -41,7 +41,6 @@ type session struct {
 	batch   *batch    // rows not handed on yet, all of whole transactions; or nil
 	beat    time.Time // when a heartbeat was last handed on
 	payload payload
-	parts   fragmented
 }
 
 func newSession(s *Source, d *dump) *session {

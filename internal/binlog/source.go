@@ -34,8 +34,6 @@ type Options struct {
 	StartFrom StartFrom
 	// HarmlessTables ("percona.checksums") are tables that logged statements may change; see statement_format.go.
 	HarmlessTables []string
-	// Name is what other relays of the lock are told that this one is called; empty: nothing.
-	Name string
 	// NoLock reads beside the relay that leads.
 	NoLock bool
 	// Problems takes what is wrong with the server at present; nil: nobody asks for it.
@@ -67,7 +65,6 @@ type Source struct {
 	received mysql.Set  // every transaction handed on; nil: nothing yet
 	commit   mysql.GTID // the last of them with rows of ours
 	stamp    stamp      // the last of them with a time, or that of the checkpoint; see openBehind
-	inInnoDB bool       // the server's binlog is no files, so it has no places
 	hint     hint       // where the stamp's transaction stands
 	direct   bool       // the stream must begin behind the position, because it cannot be read up to there
 	adopting error      // why the checkpoint is refused, unless this is the server that it was saved on; see adopts
@@ -92,7 +89,7 @@ func New(opts Options, log *slog.Logger, reg prometheus.Registerer) *Source {
 	if opts.Problems == nil {
 		opts.Problems = new(cdc.Problems)
 	}
-	s := &Source{opts: opts, log: log, held: txBuffer{limit: heldBytes}, leader: mysql.Leader{Name: opts.Name}}
+	s := &Source{opts: opts, log: log, held: txBuffer{limit: heldBytes}}
 	s.metrics = newMetrics(reg, s)
 	return s
 }
@@ -125,13 +122,11 @@ type Status struct {
 	LastCommit time.Time
 	// LastTick is when the owner of the connection last came round: old means stuck.
 	LastTick time.Time
-	// Peers are the other relays of the lock.
-	Peers []cdc.Peer
 }
 
 // Status returns the state as of now.
 func (s *Source) Status() Status {
-	st := Status{Connected: s.connected.Load(), Peers: s.leader.Peers.List(time.Now())}
+	st := Status{Connected: s.connected.Load()}
 	if f := s.server.Load(); f != nil {
 		st.Flavor = *f
 	}

@@ -45,13 +45,7 @@ func (ss *session) take(ctx context.Context, e event) error {
 	if ss.tx.again && !e.between() {
 		return nil
 	}
-	kind := e.kind()
-	if ss.parts.come > 0 {
-		if err := ss.parts.interrupted(kind); err != nil {
-			return err
-		}
-	}
-	switch kind {
+	switch kind := e.kind(); kind {
 	case replication.WRITE_ROWS_EVENTv1, replication.WRITE_ROWS_EVENTv2, replication.MARIADB_WRITE_ROWS_COMPRESSED_EVENT_V1:
 		ss.dated(e)
 		return ss.inserted(e)
@@ -61,7 +55,8 @@ func (ss *session) take(ctx context.Context, e event) error {
 		ss.dated(e)
 		return nil // an outbox is append-only: what others do to its rows says nothing new
 	case partialRows:
-		return ss.fragment(ctx, e)
+		ss.dated(e)
+		return ss.fragment()
 	case replication.TABLE_MAP_EVENT:
 		return ss.tableMap(e)
 	case replication.GTID_EVENT, replication.GTID_TAGGED_LOG_EVENT, replication.MARIADB_GTID_EVENT:
@@ -150,9 +145,6 @@ func (d *dump) transaction(e event) (transaction, error) {
 
 // hint is where the last event begins.
 func (ss *session) hint() hint {
-	if ss.src.inInnoDB {
-		return hint{}
-	}
 	return ss.place.hint(ss.server)
 }
 
@@ -182,6 +174,18 @@ func (ss *session) tableMap(e event) error {
 	}
 	ss.tx.ours[id] = true
 	return ss.src.held.add(e.raw)
+}
+
+// partialRows is the kind of a fragment of a rows event, as MariaDB 12.3 and newer write it. go-mysql does not know it.
+const partialRows replication.EventType = 172
+
+// fragment refuses a fragment that may have rows of a tracked table. Which tables a statement changes comes before its rows.
+func (ss *session) fragment() error {
+	if len(ss.tx.ours) == 0 {
+		return nil
+	}
+	return content("row_fragments", "raise binlog_row_event_fragment_threshold on the server above the size of such a row",
+		"MariaDB has written a rows event in fragments, because it is larger than binlog_row_event_fragment_threshold: the relay does not read these")
 }
 
 func (ss *session) inserted(e event) error {

@@ -58,6 +58,8 @@ func rowEvent(row string) event {
 	return eventOf(replication.WRITE_ROWS_EVENTv2, 0, "\x01\x00\x00\x00\x00\x00\x01\x00\x02\x00\x01\xff"+row)
 }
 
+func xidEvent() event { return eventOf(replication.XID_EVENT, 0, "12345678") }
+
 const goodRow, badRow = "\x00\x07\x00\x00\x00", "\x00\x07\x00"
 
 // takeAll takes the events of transaction 0-1-2 as Run does.

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
-	"sync/atomic"
 	"time"
 
 	"github.com/IBM/sarama"
@@ -29,15 +28,6 @@ type Client struct {
 	conn       *sarama.Broker
 	// failed is the address that did not answer last; it is tried again after the others.
 	failed string
-	asked  atomic.Pointer[string]
-}
-
-// Asked returns the address of the broker that was asked last; "" if none was. It may be called at any time.
-func (c *Client) Asked() string {
-	if addr := c.asked.Load(); addr != nil {
-		return *addr
-	}
-	return ""
 }
 
 // NewClient checks the options; it connects to nothing.
@@ -61,8 +51,6 @@ func (c *Client) Close() {
 func (c *Client) request(ctx context.Context, fn func(*sarama.Broker) error) error {
 	var errs []error
 	if c.conn != nil {
-		addr := c.conn.Addr()
-		c.asked.Store(&addr)
 		err := fn(c.conn)
 		if err == nil || isResponse(err) {
 			return err
@@ -72,7 +60,6 @@ func (c *Client) request(ctx context.Context, fn func(*sarama.Broker) error) err
 		c.Close()
 	}
 	for _, addr := range c.candidates() {
-		c.asked.Store(&addr)
 		b, err := c.open(ctx, addr)
 		if err == nil {
 			if err = fn(b); err == nil || isResponse(err) {

@@ -93,8 +93,6 @@ func (t *Transactions) ask(ctx context.Context, fn func(*Conn) (sarama.KError, e
 	if err := t.connect(ctx); err != nil {
 		return err
 	}
-	addr := t.conn.Addr()
-	t.client.asked.Store(&addr)
 	code, err := fn(t.conn)
 	if code == 0 && err != nil || isMoved(code) {
 		t.Close()
@@ -104,9 +102,6 @@ func (t *Transactions) ask(ctx context.Context, fn func(*Conn) (sarama.KError, e
 	}
 	return t.refusal(code)
 }
-
-// Asked is that of [Client].
-func (t *Transactions) Asked() string { return t.client.Asked() }
 
 func (t *Transactions) connect(ctx context.Context) error {
 	if t.conn != nil {

@@ -78,16 +78,9 @@ func version(text string) int {
 	return v
 }
 
-// InInnoDB reports whether MariaDB (12.3 and newer) keeps its binlog in InnoDB. Such a binlog has no places in files that a client may ask
-// for, and is durable as InnoDB's log is.
-func (v Variables) InInnoDB() bool { return v.is("binlog_storage_engine", "innodb") }
-
 // Untested says that no test runs on such a server, and what to do about it; "" where tests run on it or on a neighbouring release.
 func (v Variables) Untested() (text, fix string) {
-	switch {
-	case v.InInnoDB():
-		return "binlog_storage_engine is innodb, on which the relay is not tested", "try it on a copy of your server first"
-	case v.Flavor() == cdc.MariaDB || version(v["version"]) >= version(warnedMySQL):
+	if v.Flavor() == cdc.MariaDB || version(v["version"]) >= version(warnedMySQL) {
 		return "", ""
 	}
 	return fmt.Sprintf("MySQL %s has all that the relay needs, but the relay is not tested on releases before 8.4", v["version"]), "upgrade to MySQL 8.4 or newer when you can"
@@ -104,14 +97,13 @@ func (v Variables) Problem(o *Options) error {
 		return cdc.ConfigError("flavor", "correct source.mysql.flavor, or remove it", "server is %s %s and source.mysql.flavor says %s", f.Title(), v["version"], o.Flavor)
 	case version(v["version"]) < version(oldest):
 		return cdc.ConfigError("version", "upgrade the server to "+oldest+" or newer", "%s %s is too old: the relay needs %s or newer", f.Title(), v["version"], oldest)
+	case v.is("binlog_storage_engine", "innodb"): // MariaDB 12.3 and newer
+		return cdc.ConfigError("binlog_storage_engine",
+			"remove it from the server's configuration and restart the server, which then writes its binlog to files",
+			"binlog_storage_engine is innodb, and the relay cannot find its position in such a binlog")
 	}
 	if list := v.wrong(o); len(list) > 0 {
 		return list[0].problem(f) // the others may hang on it
-	}
-	if o.WaitUntilVisible && v.InInnoDB() {
-		return cdc.ConfigError("binlog_storage_engine",
-			"set source.mysql.wait_until_visible: false",
-			"binlog_storage_engine is innodb, and the relay does not know how to ask such a server which transactions are visible")
 	}
 	if o.WaitUntilVisible && v.is("binlog_optimize_thread_scheduling", "OFF") { // see snapshot
 		return cdc.ConfigError("binlog_optimize_thread_scheduling",
@@ -134,17 +126,11 @@ func ReadGTIDs(ctx context.Context, db *sql.DB, f cdc.Flavor) (executed, purged 
 	return parseBoth(f, has, gone)
 }
 
-// readMariaDB asks for the last GTIDs of the binlog, and for those before its oldest file. A server whose binlog is in InnoDB does not
-// tell these (BINLOG_GTID_POS is not available): it refuses to send from a position that it has purged.
+// readMariaDB asks for the last GTIDs of the binlog, and for those before its oldest file.
 func readMariaDB(ctx context.Context, db *sql.DB) (executed, purged Set, err error) {
-	var has, engine string
-	err = db.QueryRowContext(ctx, `SELECT @@GLOBAL.gtid_binlog_pos, COALESCE((SELECT VARIABLE_VALUE FROM information_schema.GLOBAL_VARIABLES`+
-		` WHERE VARIABLE_NAME = 'BINLOG_STORAGE_ENGINE'), '')`).Scan(&has, &engine)
-	if err != nil {
+	var has string
+	if err := db.QueryRowContext(ctx, `SELECT @@GLOBAL.gtid_binlog_pos`).Scan(&has); err != nil {
 		return nil, nil, fmt.Errorf("read where the binlog stands: %w", err)
-	}
-	if (Variables{"binlog_storage_engine": engine}).InInnoDB() {
-		return parseBoth(cdc.MariaDB, has, "")
 	}
 	oldest, err := oldestLog(ctx, db)
 	if err != nil {

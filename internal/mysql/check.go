@@ -182,7 +182,7 @@ func (c *checker) semiSync() {
 	if !v.is(prefix+"enabled", "ON") {
 		return
 	}
-	if point := prefix + "wait_point"; v.is(point, "AFTER_COMMIT") && !v.InInnoDB() { // which has no other
+	if point := prefix + "wait_point"; v.is(point, "AFTER_COMMIT") {
 		c.report.Warn("visibility", change(f, point, "'AFTER_SYNC'"),
 			"%s is AFTER_COMMIT: rows are visible before a replica has them, so a failover can lose rows whose events are published", point)
 	}

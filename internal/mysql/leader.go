@@ -7,9 +7,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/go-sql-driver/mysql"
@@ -36,13 +34,8 @@ const (
 	lockName = 64
 )
 
-// Leader takes the lock and keeps it. Its methods belong to one goroutine, but Peers to any.
+// Leader takes the lock and keeps it. Its methods belong to one goroutine.
 type Leader struct {
-	// Name is what other relays of the lock are told that this one is called; empty: nothing.
-	Name string
-	// Peers are the other relays of the lock.
-	Peers cdc.Peers
-
 	lock *lock // nil: not taken
 }
 
@@ -75,7 +68,6 @@ func (s *Leader) Lead(ctx context.Context, db *sql.DB, cfg *mysql.Config, id cdc
 		}
 		s.Release()
 	}
-	s.meet(ctx, db, name, false)
 	l, err := s.takeLock(ctx, cfg, name)
 	s.lock = l
 	return err
@@ -89,7 +81,7 @@ func (s *Leader) takeLock(ctx context.Context, cfg *mysql.Config, name string) (
 	}
 	l := &lock{db: db, done: make(chan struct{})}
 	if l.conn, err = db.Conn(ctx); err == nil { // a session that breaks is not replaced
-		err = l.take(ctx, name, s.comment(name))
+		err = l.take(ctx, name)
 	}
 	if err != nil {
 		l.close()
@@ -97,29 +89,39 @@ func (s *Leader) takeLock(ctx context.Context, cfg *mysql.Config, name string) (
 	}
 	alive, stop := context.WithCancel(context.WithoutCancel(ctx))
 	l.stop = stop
-	db.SetMaxOpenConns(2) // a look at the other relays must not cost the lock
-	go l.keep(alive, func(ctx context.Context) { s.meet(ctx, db, name, true) })
+	go l.keep(alive)
 	return l, nil
 }
 
-func (l *lock) take(ctx context.Context, name, comment string) error {
+func (l *lock) take(ctx context.Context, name string) error {
 	if _, err := l.conn.ExecContext(ctx, "SET SESSION wait_timeout = ?", int(lockTimeout.Seconds())); err != nil {
 		return fmt.Errorf("take the lock of the leader: %w", err)
 	}
 	var got sql.NullBool
-	err := l.conn.QueryRowContext(ctx, "SELECT "+comment+"GET_LOCK(?, ?), CONNECTION_ID()", name, int(lockWait.Seconds())).Scan(&got, &l.id)
+	err := l.conn.QueryRowContext(ctx, "SELECT GET_LOCK(?, ?), CONNECTION_ID()", name, int(lockWait.Seconds())).Scan(&got, &l.id)
 	if err == nil && got.Bool {
 		return nil
 	}
 	holder, unknown := lockHolder(ctx, l.conn, name) // also if a limit on the time of statements ended the wait
 	switch {
 	case holder != 0, err == nil && unknown == nil && got.Valid:
-		return fmt.Errorf("%w: connection %d of the server holds the lock %q", cdc.ErrStandby, holder, name)
+		return fmt.Errorf("%w: connection %d of the server%s holds the lock %q", cdc.ErrStandby, holder, l.client(ctx, holder), name)
 	case err == nil && unknown == nil:
 		return errors.New("take the lock of the leader: the server ended the wait")
 	default:
 		return fmt.Errorf("take the lock of the leader: %w", cmp.Or(err, unknown))
 	}
+}
+
+// client says where a connection comes from: the process list shows an account its own connections without any right.
+func (l *lock) client(ctx context.Context, id int64) (from string) {
+	// Not information_schema.processlist, which fails on MySQL while a statement with bytes that are no text runs.
+	_ = eachShown(ctx, l.conn, "SHOW PROCESSLIST", func(shown map[string]string) { // without an answer the connection is named alone
+		if shown["id"] == strconv.FormatInt(id, 10) {
+			from = " (from " + shown["host"] + ")"
+		}
+	})
+	return from
 }
 
 // lockHolder returns the server's ID of the connection that holds the lock, or 0.
@@ -154,8 +156,8 @@ func Idle(ctx context.Context, d *Database, o Options) error {
 	return err
 }
 
-// keep gives signs of life until the session ends or is ended, and calls meet now and then.
-func (l *lock) keep(ctx context.Context, meet func(context.Context)) {
+// keep gives signs of life until the session ends or is ended.
+func (l *lock) keep(ctx context.Context) {
 	defer close(l.done)
 	defer l.close()
 	ticker := time.NewTicker(lockPing)
@@ -172,7 +174,6 @@ func (l *lock) keep(ctx context.Context, meet func(context.Context)) {
 		if err != nil {
 			return
 		}
-		meet(ctx)
 	}
 }
 
@@ -204,43 +205,4 @@ func (s *Leader) Release() {
 		<-s.lock.done
 		s.lock = nil
 	}
-}
-
-// The relays of a lock know each other from the server's process list, which shows an account its own sessions without any right. A
-// standby has its name in the statement that waits for the lock. Of the leader, whose session is idle, only the address is known.
-
-// standbyMark begins the comment in the statement of a standby.
-func standbyMark(lock string) string {
-	return fmt.Sprintf("standby %08x ", crc32.ChecksumIEEE([]byte(lock)))
-}
-
-// comment names a standby in its statement.
-func (s *Leader) comment(lock string) string {
-	if s.Name == "" {
-		return ""
-	}
-	return "/* cdc-relay " + standbyMark(lock) + s.Name + " */ "
-}
-
-// meet notes the other relays. Nothing depends on it: without an answer there is no news.
-func (s *Leader) meet(ctx context.Context, db *sql.DB, lock string, leading bool) {
-	if s.Name == "" {
-		return
-	}
-	ctx, cancel := context.WithTimeout(ctx, lockPing)
-	defer cancel()
-	holder, err := lockHolder(ctx, db, lock)
-	if err != nil {
-		return
-	}
-	// Not information_schema.processlist, which fails on MySQL while a statement with bytes that are no text runs.
-	_ = eachShown(ctx, db, "SHOW PROCESSLIST", func(shown map[string]string) { // what was read counts
-		id, _ := strconv.ParseInt(shown["id"], 10, 64)
-		_, name, _ := strings.Cut(shown["info"], standbyMark(lock)) // info is the first 100 characters
-		name, _, _ = strings.Cut(name, " ")
-		address, _, _ := strings.Cut(shown["host"], ":")
-		if name != "" && name != s.Name || name == "" && id == holder && !leading {
-			s.Peers.Saw(time.Now(), cdc.Peer{Leads: id == holder, Name: name, Address: address})
-		}
-	})
 }

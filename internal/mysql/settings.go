@@ -39,9 +39,7 @@ func (v Variables) wrong(o *Options) []Setting {
 	must("binlog_row_image", "FULL", "so the binlog leaves columns out, "+open)
 	must("binlog_row_metadata", "FULL", "so the binlog does not name columns")
 	if !o.UnsafeSync {
-		if !v.InInnoDB() {
-			must("sync_binlog", "1", "so after a crash a GTID can be used twice, and the second transaction would be skipped")
-		}
+		must("sync_binlog", "1", "so after a crash a GTID can be used twice, and the second transaction would be skipped")
 		must("innodb_flush_log_at_trx_commit", "1", "so a crash can lose transactions that were published")
 	}
 	return list

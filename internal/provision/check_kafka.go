@@ -40,28 +40,8 @@ func (c *check) checkKafka(ctx context.Context, r *finding.Report) {
 		c.checkTopic(&d.Topics[i], refused[d.Topics[i].Name], r)
 	}
 	c.checkLetters(ctx, client, r)
-	c.checkTransactions(ctx, client, r)
 	if len(topics) < len(c.config.Routes) || len(topics) == 0 {
 		r.Info("topics", "", "topics that rows name, or that templates make, are known only once an event comes")
-	}
-}
-
-// checkTransactions finds transactions that hold back consumers of the topics.
-func (c *check) checkTransactions(ctx context.Context, client *kafka.Client, r *finding.Report) {
-	open, err := client.OpenTransactions(ctx, stages.Topics(c.config), func(t *kafka.OpenTransaction) bool {
-		return time.Since(t.Written) > kafka.LongOpen
-	})
-	if err == nil {
-		err = open.DeniedError()
-	} else if !errors.Is(err, kafka.ErrTransactionsUnknown) {
-		return // a broker that does not answer has a finding of its own
-	}
-	for i := range open.All {
-		problem := open.All[i].Problem(c.config.Kafka.TransactionalID)
-		r.Warn("topic "+open.All[i].Topic, cdc.Fix(problem), "%v", problem)
-	}
-	if err != nil {
-		r.Info("kafka", cdc.Fix(err), "%v", err)
 	}
 }
 

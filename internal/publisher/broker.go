@@ -27,10 +27,6 @@ type brokerState struct {
 	// leadersAskedAt is when metadata was last requested because the broker was away or slow.
 	leadersAskedAt time.Time
 	trouble        trouble // since the last answer
-	// probe is a connection that only tells whether the broker answers; nil: none is being opened. probedAt is when the last one was
-	// begun, and answeredAt when one was open.
-	probe                *brokerConn
-	probedAt, answeredAt time.Time
 }
 
 // brokerConn is one connection to a broker, from dialing to closing. Every request that it is given comes back to the
@@ -164,12 +160,6 @@ const (
 	// slowAfter is how long a request may be without a response before leaders are requested too: a broker that hangs
 	// or has lost power does not close connections, and others lead its partitions long before the request times out.
 	slowAfter = time.Second
-	// longestProbePause is between two connections that tell whether a slow broker answers, and unprobedAfter how long such a
-	// connection may take to open before that is a problem.
-	longestProbePause = 30 * time.Second
-	unprobedAfter     = time.Second
-	// silentAfter is how long a broker may be without a response to any request before that is a problem.
-	silentAfter = slowAfter + unprobedAfter
 )
 
 // brokerByID returns nil for a broker that is not known, and for -1.
@@ -216,9 +206,6 @@ func (l *loop) checkSlow(b *brokerState) {
 		return
 	}
 	oldest := *b.conn.open.at(0)
-	if since, silent := l.silentSince(b, oldest.sentAt); silent && b.trouble.since.IsZero() {
-		l.met(&b.trouble, since, silentError(b.addr))
-	}
 	due := oldest.sentAt.Add(slowAfter)
 	if next := b.leadersAskedAt.Add(slowAfter); next.After(due) {
 		due = next
@@ -323,14 +310,6 @@ func (l *loop) newRequest(c *brokerConn) *request {
 
 func (e dialed) apply(l *loop) {
 	b := e.conn.broker
-	if b.probe == e.conn {
-		e.conn.closeNow()
-		b.probe = nil
-		if e.err == nil { // otherwise the silence lasts
-			b.answeredAt = l.now
-			l.passed(&b.trouble)
-		}
-	}
 	if b.conn != e.conn {
 		return
 	}
@@ -356,6 +335,8 @@ func (l *loop) closeConn(c *brokerConn, err error) {
 	b.conn = nil
 	switch {
 	case errors.Is(err, errMoved), errors.Is(err, errReplaced), errors.Is(err, errClosed):
+	case c.connected && isTimeout(err): // a request was sent that long ago, or longer
+		l.met(&b.trouble, l.now.Add(-l.opts.Kafka.RequestTimeout), lostError(b.addr, err))
 	case c.connected:
 		l.met(&b.trouble, l.now, lostError(b.addr, err))
 	default:

@@ -2,7 +2,6 @@ package publisher
 
 import (
 	"context"
-	"slices"
 	"testing"
 	"time"
 
@@ -41,23 +40,5 @@ func TestConnReturnsEveryRequest(t *testing.T) {
 	<-ended
 	if n := len(c.mail.take(nil)); n != 5 {
 		t.Errorf("%d requests came back, want 5", n)
-	}
-}
-
-// Connections that tell whether a broker answers are opened less often the longer the same request waits, as long as they are answered.
-func TestProbePauses(t *testing.T) {
-	sent := time.Unix(0, 0)
-	b := &brokerState{}
-	var at []float64
-	for range 8 {
-		since, pause := b.probePause(sent)
-		b.answeredAt = since.Add(pause)
-		at = append(at, b.answeredAt.Sub(sent).Seconds())
-	}
-	if want := []float64{1, 2, 4, 8, 16, 32, 62, 92}; !slices.Equal(at, want) {
-		t.Errorf("probed after %v s, want %v", at, want)
-	}
-	if since, pause := b.probePause(b.answeredAt.Add(1)); since != b.answeredAt.Add(1) || pause != slowAfter {
-		t.Errorf("a newer request is probed %s after %s", pause, since)
 	}
 }

@@ -19,7 +19,6 @@ type job func(ctx context.Context, c *kafka.Client) notice
 // jobQueue has jobs of one kind: one is out at a time.
 type jobQueue struct {
 	jobs    chan<- job
-	asked   func() string // the address that the last job asked
 	out     bool
 	at      time.Time // when it was submitted
 	next    time.Time // when the next one may be
@@ -184,7 +183,7 @@ func (l *loop) jobDone(err error) {
 		l.passed(&l.jobs.trouble)
 		return
 	}
-	l.met(&l.jobs.trouble, l.now, err)
+	l.met(&l.jobs.trouble, l.jobs.at, err)
 	l.delayJobs(l.opts.RetryMax)
 	l.noteFailure("", err)
 }

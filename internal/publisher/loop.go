@@ -189,7 +189,6 @@ func (l *loop) turn() {
 	l.letters.turn()
 	l.txn.turn()
 	l.reportFailure()
-	l.noteSilence()
 	l.reportProblems()
 }
 

@@ -31,7 +31,6 @@ type metrics struct {
 	transaction *prometheus.HistogramVec // without labels
 	unavailable prometheus.Gauge
 	letters     *prometheus.CounterVec
-	open        *prometheus.GaugeVec
 }
 
 // topicMetrics are one topic's.
@@ -55,13 +54,9 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 		}),
 	}
 	m.errors = errorCounter{counter("publish_errors_total", "Refused or failed attempts to publish a batch.", "topic", "reason"), m.named}
-	m.open = prometheus.NewGaugeVec(prometheus.GaugeOpts{
-		Name: "cdc_relay_kafka_open_transaction_since_timestamp_seconds",
-		Help: "Since when a transaction that stays open was seen in a partition; consumers of committed records wait at start_offset.",
-	}, []string{"topic", "partition", "producer_id", "start_offset", "ending"})
 	m.letters = counter("dead_letter_events_total", "Events that became dead letters.", "reason")
 	errs := []error{
-		register(reg, &m.letters), register(reg, &m.open),
+		register(reg, &m.letters),
 		register(reg, &m.published), register(reg, &m.bytes), register(reg, &m.errors.CounterVec),
 		register(reg, &m.produce), register(reg, &m.ack), register(reg, &m.transaction), register(reg, &m.unavailable),
 	}

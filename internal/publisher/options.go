@@ -28,9 +28,6 @@ type Options struct {
 	// Whole makes one transaction of all batches up to the first one without rows, if they take no longer than wholeTime.
 	Whole bool
 
-	// Watched are topics that are watched for transactions that stay open, beside those that were published to.
-	Watched []string
-
 	// Letters says where dead letters go; nil: no event becomes one.
 	Letters *LetterOptions
 	// UnknownTopic, Malformed, TooLarge and Rejected are the policies for a topic that does not exist, a message for a partition that its topic
@@ -77,9 +74,6 @@ type Timing struct {
 	// Closed is how long new events of a key wait while its last letters are published again: a partition that these are for may have
 	// no leader; 5 s.
 	Closed time.Duration
-	// OpenInterval is how often open transactions are looked for, and LongOpen how long one must have been seen to be reported; 30 s,
-	// [kafka.LongOpen].
-	OpenInterval, LongOpen time.Duration
 }
 
 // kafkaMaxMessageBytes is the brokers' default of message.max.bytes
@@ -100,8 +94,6 @@ func withDefaults(o Options) Options {
 	setDefault(&o.Timing.RenewInterval, 24*time.Hour)
 	setDefault(&o.Timing.MetadataInterval, 5*time.Minute)
 	setDefault(&o.Timing.Closed, 5*time.Second)
-	setDefault(&o.Timing.OpenInterval, 30*time.Second)
-	setDefault(&o.Timing.LongOpen, kafka.LongOpen)
 	setDefault(&o.maxBatchBytes, 240<<10) // four fit into a request
 	setDefault(&o.maxBuffered, 1<<20)
 	setDefault(&o.inFlight, 2)

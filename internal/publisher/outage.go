@@ -45,58 +45,6 @@ func (l *loop) passed(t *trouble) {
 	}
 }
 
-// silentSince returns since when a broker that was asked at sentAt has answered nothing, and whether that is a problem. A request may take
-// longer, as one to a partition with slow replicas does, so another connection tells whether the broker answers at all.
-func (l *loop) silentSince(b *brokerState, sentAt time.Time) (since time.Time, silent bool) {
-	since, pause := b.probePause(sentAt)
-	due := since.Add(pause)
-	if again := b.probedAt.Add(slowAfter); again.After(due) { // a refusal comes at once
-		due = again
-	}
-	if l.now.Before(due) {
-		l.wakeAt(due)
-	} else if b.probe == nil {
-		b.probe, b.probedAt = l.connectTo(b), l.now
-	}
-	if due := since.Add(pause + unprobedAfter); l.now.Before(due) {
-		l.wakeAt(due)
-		return since, false
-	}
-	return since, true
-}
-
-// probePause returns since when b has answered nothing, and after which pause another connection asks it. As long as such
-// connections are answered, the pauses grow with the time for which the request waits.
-func (b *brokerState) probePause(sentAt time.Time) (since time.Time, pause time.Duration) {
-	if !b.answeredAt.After(sentAt) {
-		return sentAt, slowAfter
-	}
-	return b.answeredAt, min(max(slowAfter, b.answeredAt.Sub(sentAt)), longestProbePause)
-}
-
-// noteSilence notes jobs that have had no answer for some time.
-func (l *loop) noteSilence() {
-	for _, q := range []*jobQueue{&l.jobs, &l.coordinator} {
-		if !q.out || !q.trouble.since.IsZero() {
-			continue
-		}
-		addr := q.asked()
-		if i := slices.IndexFunc(l.brokers, func(b *brokerState) bool { return b.addr == addr }); i >= 0 {
-			if since, silent := l.silentSince(l.brokers[i], q.at); silent {
-				l.met(&q.trouble, since, silentError(addr))
-			}
-		} else if due := q.at.Add(silentAfter); l.now.Before(due) { // of kafka.brokers, not yet known
-			l.wakeAt(due)
-		} else {
-			l.met(&q.trouble, q.at, silentError(addr))
-		}
-	}
-}
-
-func silentError(addr string) error {
-	return fmt.Errorf("Kafka at %s does not answer a request", addr) //nolint:staticcheck // a name
-}
-
 const (
 	// reportInterval is the least time between two reports of problems: each looks at every partition.
 	reportInterval = 500 * time.Millisecond
@@ -197,10 +145,16 @@ func isAnswer(err error) bool {
 
 // lostError is an error of a connection that had worked.
 func lostError(addr string, err error) error {
-	if timeout, ok := errors.AsType[net.Error](err); ok && timeout.Timeout() {
+	if isTimeout(err) {
 		return fmt.Errorf("Kafka at %s does not answer: %w", addr, err) //nolint:staticcheck // a name
 	}
 	return fmt.Errorf("connection to Kafka at %s was lost: %w", addr, err)
+}
+
+// isTimeout reports whether err is that of a request without a response in time.
+func isTimeout(err error) bool {
+	timeout, ok := errors.AsType[net.Error](err)
+	return ok && timeout.Timeout()
 }
 
 // noteFailure notes that a broker could not be reached, or answered with an error.

@@ -1,7 +1,6 @@
 package publisher_test
 
 import (
-	"net"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -30,7 +29,7 @@ func TestProblemsAreReportedWhileTheyLast(t *testing.T) {
 				return nil, nil, false
 			})
 			return func() { close(over) }
-		}, "does not answer a request"},
+		}, "does not answer: "},
 		"too few replicas": {func(_ *testing.T, c *kfake.Cluster) func() {
 			fault := c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: "t", Err: kerr.NotEnoughReplicas, Count: -1})
 			return func() { fault.Remove() }
@@ -40,7 +39,7 @@ func TestProblemsAreReportedWhileTheyLast(t *testing.T) {
 			t.Parallel()
 			c := newCluster(t, 1, 1)
 			opts := options(c)
-			opts.Problems = new(cdc.Problems)
+			opts.Problems, opts.Kafka.RequestTimeout = new(cdc.Problems), 2*time.Second
 			s := open(t, opts)
 			s.send(t, msg("a", "1"))
 			s.answered(t, 1)
@@ -77,61 +76,15 @@ func TestSlowAnswerIsNoProblem(t *testing.T) {
 	s.answered(t, s.send(t, msg("a", "1")))
 	over := holdProduce(c)
 	var answers atomic.Int32
-	c.ControlKey(int16(kmsg.ApiVersions), func(kmsg.Request) (kmsg.Response, error, bool) {
+	c.ControlKey(int16(kmsg.Metadata), func(kmsg.Request) (kmsg.Response, error, bool) {
 		c.KeepControl()
 		answers.Add(1)
 		return nil, nil, false
 	})
 	s.send(t, msg("a", "2"))
-	eventually(t, "answers to other requests for longer than a broker may be silent", func() bool {
+	eventually(t, "answers to other requests for some time", func() bool {
 		return answers.Load() >= 3 && len(opts.Problems.List()) == 0
 	})
-	over()
-	s.answered(t, 2)
-}
-
-// shutListener closes new connections at once while it is shut, and counts them.
-type shutListener struct {
-	net.Listener
-
-	shut    *atomic.Bool
-	refused *atomic.Int32
-}
-
-func (l shutListener) Accept() (net.Conn, error) {
-	for {
-		conn, err := l.Listener.Accept()
-		if err != nil || !l.shut.Load() {
-			return conn, err
-		}
-		l.refused.Add(1)
-		_ = conn.Close()
-	}
-}
-
-// A broker that answers nothing and refuses connections at once is asked about once in a second whether it answers.
-func TestSilentBrokerIsNotFloodedWithConnections(t *testing.T) {
-	t.Parallel()
-	var shut atomic.Bool
-	var refused atomic.Int32
-	c := newCluster(t, 1, 1, kfake.ListenFn(func(network, addr string) (net.Listener, error) {
-		l, err := net.Listen(network, addr)
-		return shutListener{l, &shut, &refused}, err
-	}))
-	opts := options(c)
-	opts.Problems = new(cdc.Problems)
-	s := open(t, opts)
-	s.answered(t, s.send(t, msg("a", "1")))
-	over := holdProduce(c)
-	shut.Store(true)
-	began := time.Now()
-	s.send(t, msg("a", "2"))
-	eventually(t, "the problem", func() bool { return len(opts.Problems.List()) > 0 })
-	lasted := time.Since(began)
-	if most := int32(2 + 10*lasted/time.Second); refused.Load() > most {
-		t.Errorf("%d connections in %s, want %d at most", refused.Load(), lasted, most)
-	}
-	shut.Store(false)
 	over()
 	s.answered(t, 2)
 }

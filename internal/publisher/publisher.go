@@ -39,8 +39,6 @@ type Publisher struct {
 	open bool
 
 	last *kafkaTransaction // of the last attempt: Abort ends it, and the next one takes its careful over
-	// watch outlives a Kill, so that an attempt goes on with what the one before has seen.
-	watch *openWatch
 
 	lastSeq atomic.Uint64
 }
@@ -64,11 +62,7 @@ func New(opts Options, log *slog.Logger, reg prometheus.Registerer) (*Publisher,
 	if err != nil {
 		return nil, err
 	}
-	watch, err := newOpenWatch(&opts, log, m)
-	if err != nil {
-		return nil, err // has its own words
-	}
-	p := &Publisher{opts: opts, log: log, metrics: m, client: client, coordinator: coordinator, watch: watch, last: &kafkaTransaction{}}
+	p := &Publisher{opts: opts, log: log, metrics: m, client: client, coordinator: coordinator, last: &kafkaTransaction{}}
 	p.Reset()
 	return p, nil
 }
@@ -158,7 +152,7 @@ func (p *Publisher) start(life context.Context, transactionalID string, producer
 	p.opts.Problems.Report(problemReporter) // what an earlier loop had is over
 	l := &loop{
 		opts: &p.opts, log: p.log, metrics: p.metrics, mail: p.mail,
-		in: p.in, out: p.out, jobs: jobQueue{jobs: jobs, asked: p.client.Asked}, txn: noTransaction{}, letters: noLetters{},
+		in: p.in, out: p.out, jobs: jobQueue{jobs: jobs}, txn: noTransaction{}, letters: noLetters{},
 		topics: map[string]*topic{}, transactionalID: transactionalID, producer: producer, stopSeq: noStop, lastSeq: &p.lastSeq,
 	}
 	l.codec, _ = codec(p.opts.Compression) // validated
@@ -176,7 +170,6 @@ func (p *Publisher) start(life context.Context, transactionalID string, producer
 		p.startLetters(l)
 	}
 	p.wg.Go(func() { l.run(life) })
-	p.wg.Go(func() { p.watch.run(life, transactionalID, p.published) })
 }
 
 // startTransactions makes l publish in transactions. The first Commit has no batches.
@@ -184,7 +177,7 @@ func (p *Publisher) startTransactions(life context.Context, l *loop) {
 	jobs := make(chan job, 1)
 	txns := p.coordinator.Transactions(l.transactionalID)
 	t := &kafkaTransaction{loop: l, txns: txns, phase: reported, number: 1, careful: p.last.careful}
-	l.txn, l.transactional, l.coordinator = t, true, jobQueue{jobs: jobs, asked: txns.Asked}
+	l.txn, l.transactional, l.coordinator = t, true, jobQueue{jobs: jobs}
 	p.last = t
 	p.wg.Go(func() {
 		runJobs(life, p.coordinator, jobs, l.mail)

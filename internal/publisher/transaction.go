@@ -368,7 +368,7 @@ func (t *kafkaTransaction) jobDone(err error) bool {
 		jobs.backoff, t.deniedAt = nil, time.Time{}
 		return true
 	}
-	l.met(&jobs.trouble, l.now, err)
+	l.met(&jobs.trouble, jobs.at, err)
 	var stop *cdc.StopError
 	switch {
 	case errors.Is(err, cdc.ErrRewind):

@@ -3,6 +3,7 @@ package relay
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync"
 	"time"
 
@@ -42,6 +43,8 @@ type Status struct {
 	Lag time.Duration
 	// Problems are those at present, the oldest first.
 	Problems []cdc.Problem
+	// Leader says which process leads while this relay stands by, as the database or the store names it.
+	Leader string
 	// Cause is why the relay starts again or has stopped; nil otherwise.
 	Cause error
 	// LastError is the last one that was met. LastPast says that its cause has passed.
@@ -65,9 +68,20 @@ func (h *health) set(s State, err error) bool {
 	if changed {
 		h.status.State, h.status.Since = s, time.Now()
 	}
+	h.status.Leader = ""
 	if h.status.Cause = err; err != nil {
 		h.status.LastError, h.status.LastErrAt = err, time.Now()
 	}
+	return changed
+}
+
+// standBy is set for a relay that stands by, for the reason err, which wraps [cdc.ErrStandby].
+func (h *health) standBy(err error) bool {
+	changed := h.set(StateStandby, nil)
+	_, leader, _ := strings.Cut(err.Error(), cdc.ErrStandby.Error()+": ")
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.status.Leader = leader
 	return changed
 }
 

@@ -71,7 +71,7 @@ func (a *attempt) works() {
 func (a *attempt) standBy(reason error) {
 	a.rewinds = rewinds{} // a takeover, by a relay on the same database
 	a.opts.Problems.Clear()
-	if a.health.set(StateStandby, nil) {
+	if a.health.standBy(reason) {
 		a.log.Info("standing by", "reason", reason.Error())
 	}
 }

@@ -94,7 +94,7 @@ func (m *MySQL) Check(ctx context.Context, load cdc.Resumer) ([]finding.Finding,
 // starts.
 func (m *MySQL) NewSource(o Options, log *slog.Logger, reg prometheus.Registerer) (Source, error) {
 	options := m.Binlog
-	options.Verify, options.StartFrom, options.Name, options.Problems = o.Verify, o.StartFrom, relayName(m.Config), o.Problems
+	options.Verify, options.StartFrom, options.Problems = o.Verify, o.StartFrom, o.Problems
 	if o.Dry {
 		options.StartFrom, options.ServerID, options.NoLock = binlog.Current, 0, true // a running relay keeps both
 	}
@@ -108,7 +108,7 @@ var _ relay.Lagging = binlogSource{}
 
 func (s binlogSource) State() State {
 	b := s.Status()
-	return State{Flavor: string(b.Flavor), Connected: b.Connected, LastTick: b.LastTick, Received: b.Received, Confirmed: b.Confirmed, Peers: b.Peers}
+	return State{Flavor: string(b.Flavor), Connected: b.Connected, LastTick: b.LastTick, Received: b.Received, Confirmed: b.Confirmed}
 }
 
 // readOptions are those to read a table by SQL.

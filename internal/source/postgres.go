@@ -100,7 +100,7 @@ func (p *Postgres) NewSource(o Options, log *slog.Logger, reg prometheus.Registe
 		return nil, cdc.Usage("leave it out: on PostgreSQL the replication slot holds the position", "--start-from is for MySQL and MariaDB")
 	}
 	options := p.WAL
-	options.Verify, options.Temporary, options.Name, options.Problems = o.Verify, o.Dry, relayName(p.Config), o.Problems
+	options.Verify, options.Temporary, options.Problems = o.Verify, o.Dry, o.Problems
 	options.SlotAlone = p.slotAlone() && !o.Dry
 	return walSource{wal.New(options, log, reg)}, nil
 }
@@ -112,7 +112,7 @@ type walSource struct{ *wal.Source }
 func (s walSource) State() State {
 	w := s.Status()
 	return State{
-		Flavor: "postgresql", Connected: w.Connected, LastTick: w.LastTick, Received: w.Received, Confirmed: w.Confirmed, Slot: w.Slot, Peers: w.Peers,
+		Flavor: "postgresql", Connected: w.Connected, LastTick: w.LastTick, Received: w.Received, Confirmed: w.Confirmed, Slot: w.Slot,
 	}
 }
 

@@ -8,10 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
-	"net"
-	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -139,8 +136,7 @@ type State struct {
 	// Received and Confirmed are positions as the database prints them.
 	Received, Confirmed string
 	// Slot is the zero value where the database has none.
-	Slot  postgres.SlotStatus
-	Peers []cdc.Peer
+	Slot postgres.SlotStatus
 }
 
 // New returns the database of a configuration.
@@ -291,24 +287,4 @@ func configuredTables(c *config.Config, letters string, parse func(string) (outb
 		tables[i] = Table{Name: parsed, Layout: layout, Shape: c.Tables[i].Shape(), Only: c.Tables[i].Only, Config: &c.Tables[i]}
 	}
 	return configured{c, tables, letters}, nil
-}
-
-// relayName is what other relays of the same source are told: the host with the port of http.listen, which has the page, or with
-// the process ID where no port is set.
-func relayName(c *config.Config) string {
-	host, err := os.Hostname()
-	if err != nil {
-		host = "unknown"
-	}
-	plain := func(r rune) rune {
-		if r == '-' || r == '.' || r == '_' || '0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' {
-			return r
-		}
-		return '_'
-	}
-	_, port, err := net.SplitHostPort(c.HTTP.Listen)
-	if err != nil || port == "0" {
-		port = "pid-" + strconv.Itoa(os.Getpid())
-	}
-	return strings.Map(plain, host) + ":" + strings.Map(plain, port)
 }

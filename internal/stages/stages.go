@@ -69,18 +69,6 @@ func Reserved(c *config.Config) []string {
 	return topics
 }
 
-// Topics are the topics that a relay writes to, as far as the configuration names them.
-func Topics(c *config.Config) []string {
-	topics := RouteTopics(c)
-	if p := PositionTopic(c); p != "" {
-		topics = append(topics, p)
-	}
-	if c.DeadLetter.On() {
-		topics = append(topics, c.DeadLetter.Topic, c.DeadLetter.Index())
-	}
-	return topics
-}
-
 // Publisher returns what publishes to Kafka. Without letters no event becomes a dead letter. whole is [publisher.Options.Whole].
 func Publisher(c *config.Config, problems *cdc.Problems, dropped func(reason string), letters *publisher.LetterOptions, whole bool, log *slog.Logger, reg prometheus.Registerer) (*publisher.Publisher, error) {
 	o := publisherOptions(c)
@@ -102,7 +90,7 @@ func publisherOptions(c *config.Config) publisher.Options {
 	return publisher.Options{
 		Kafka: KafkaOptions(c), Compression: string(c.Kafka.Compression), Create: TopicSpec(c),
 		TransactionalID: c.Kafka.TransactionalID, MaxMessageBytes: int(c.Kafka.MaxMessageBytes),
-		PositionTopic: PositionTopic(c), Watched: Topics(c), RetryInitial: c.Retry.Initial, RetryMax: c.Retry.Max,
+		PositionTopic: PositionTopic(c), RetryInitial: c.Retry.Initial, RetryMax: c.Retry.Max,
 		UnknownTopic: kept(c.Errors.UnknownTopic), Malformed: kept(malformed(c)), TooLarge: kept(c.Errors.TooLarge), Rejected: kept(c.Errors.Rejected),
 	}
 }

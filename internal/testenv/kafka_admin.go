@@ -16,12 +16,6 @@ func client(addrs ...string) (*kgo.Client, error) {
 	return kgo.NewClient(kgo.SeedBrokers(addrs...), kgo.RequestRetries(0), kgo.DialTimeout(2*time.Second))
 }
 
-// Transactions runs kafka-transactions.sh, which administrators use, and returns what it prints.
-func (k *KafkaCluster) Transactions(ctx context.Context, args ...string) (string, error) {
-	cmd := k.prog.command(defaultJVM(), append([]string{"org.apache.kafka.tools.TransactionsCommand"}, args...)...)
-	return run(ctx, "", append([]string{cmd.path}, cmd.args...)...)
-}
-
 // ping succeeds once the broker answers and its metadata lists it.
 func (b *Broker) ping(ctx context.Context) error {
 	cl, err := client(b.Addr(ListenerPlain))

@@ -277,20 +277,21 @@ func (ss *session) awaitTurn(ctx context.Context, slot string) error {
 	if ss.src.opts.Temporary {
 		return nil
 	}
-	met := false
 	for since := time.Now(); ; {
 		var pid *int
-		err := ss.sql.QueryRow(ctx, `SELECT active_pid FROM pg_replication_slots WHERE slot_name = $1`, slot).Scan(&pid)
+		var address string // where the connection comes from; "" if that is hidden, or a socket
+		err := ss.sql.QueryRow(ctx, `SELECT active_pid, COALESCE(host(client_addr), '')
+			FROM pg_replication_slots LEFT JOIN pg_stat_activity ON pid = active_pid WHERE slot_name = $1`, slot).Scan(&pid, &address)
 		switch {
 		case errors.Is(err, pgx.ErrNoRows), err == nil && pid == nil:
 			return nil
 		case err != nil:
 			return fmt.Errorf("read slot %s: %w", slot, err)
 		case time.Since(since) > turnWait:
-			return fmt.Errorf("%w: replication slot %q is active for PID %d", cdc.ErrStandby, slot, *pid)
-		case !met:
-			met = true
-			ss.src.meet(ctx, ss.sql, standby)
+			if address != "" {
+				address = " from " + address
+			}
+			return fmt.Errorf("%w: replication slot %q is active for PID %d%s", cdc.ErrStandby, slot, *pid, address)
 		}
 		select {
 		case <-time.After(turnInterval):

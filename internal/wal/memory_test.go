@@ -73,7 +73,6 @@ func fedSession(f *feed, out cdc.Queue) *session {
 	ss := newSession(s, nil, nil)
 	ss.conn, ss.monitor = f, &monitor{ss: ss, failed: make(chan error, 1)}
 	ss.prepare(out)
-	ss.others.oids = map[uint32]bool{noiseID: true}
 	ss.said.at = time.Now().Add(time.Hour) // a feed takes no status updates
 	for id, name := range map[uint32]string{outboxID: "outbox", noiseID: "noise"} {
 		m := encodeRelation(id, "public", name, []string{"id", "key", "payload"}, []uint32{pgtype.UUIDOID, pgtype.TextOID, pgtype.ByteaOID})
@@ -81,6 +80,7 @@ func fedSession(f *feed, out cdc.Queue) *session {
 			panic(err)
 		}
 	}
+	ss.relations[noiseID].other = true // the catalog has it
 	return ss
 }
 

@@ -139,7 +139,6 @@ func (m *monitor) once(ctx context.Context, seen uint64) error {
 	seenSlot := slot.Status(received)
 	s.slot.Store(&seenSlot)
 	s.metrics.observeSlot(seenSlot)
-	s.meet(ctx, conn, leads)
 	if m.ss.standby && !slot.Recovery {
 		return errPromoted
 	}

@@ -14,48 +14,25 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/postgres"
 )
 
-// catalogTables are the tables of the database, by OID and by name.
-type catalogTables struct {
-	oids  map[uint32]bool
-	names map[string]bool
-}
-
 // verifyOther is called once for each relation r that has neither the OID nor the name of a configured table. It returns nil if r is
 // another table: the catalog has it, or a table of its name, or it lacks columns of an outbox. A table that was dropped and has these
 // columns may have been the outbox under another name.
 func (ss *session) verifyOther(ctx context.Context, id uint32, r *relation) error {
-	if r.other = !ss.src.resembles(r.table) || ss.others.has(id, r); r.other {
+	if r.other = !ss.src.resembles(r.table); r.other {
 		return nil
 	}
-	if err := ss.askCatalog(ctx, ss.others.read); err != nil {
-		return err
+	err := ss.askCatalog(ctx, func(ctx context.Context, conn *pgx.Conn) error {
+		return conn.QueryRow(ctx, `SELECT EXISTS (SELECT FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace
+			WHERE relkind IN ('r', 'p') AND (c.oid = $1 OR nspname = $2 AND relname = $3))`, id, r.table.Schema, r.table.Name).Scan(&r.other)
+	})
+	if err != nil {
+		return fmt.Errorf("look for table %s: %w", r.table, err)
 	}
-	if !ss.others.has(id, r) {
+	if !r.other {
 		name, ours := pgx.Identifier{r.table.Schema, r.table.Name}.Sanitize(), pgx.Identifier(strings.SplitN(ss.src.opts.Tables[0], ".", 2)).Sanitize()
 		return cdc.Stop(cdc.ClassRuntime, "dropped_table", fmt.Errorf(
 			"transaction %d at %s has rows of table %s (OID %d), which was dropped since: it had the columns of an outbox, so they may be events", ss.tx.xid, ss.tx.commit, r.table, id),
 			fmt.Sprintf("run CREATE TABLE %s () if they are no events; if they are, run CREATE TABLE %s (LIKE %s) and list it under tables; then start the relay again", name, name, ours))
-	}
-	r.other = true
-	return nil
-}
-
-func (t *catalogTables) has(id uint32, r *relation) bool {
-	return t.oids[id] || t.names[r.table.String()]
-}
-
-// read reads which tables there are.
-func (t *catalogTables) read(ctx context.Context, conn *pgx.Conn) error {
-	var oids []uint32
-	var names []string
-	err := conn.QueryRow(ctx, `SELECT array_agg(c.oid), array_agg(nspname || '.' || relname) FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace
-		WHERE relkind IN ('r', 'p')`).Scan(&oids, &names)
-	if err != nil {
-		return fmt.Errorf("read the tables of the database: %w", err)
-	}
-	*t = catalogTables{oids: make(map[uint32]bool, len(oids)), names: make(map[string]bool, len(names))}
-	for i, oid := range oids {
-		t.oids[oid], t.names[names[i]] = true, true
 	}
 	return nil
 }

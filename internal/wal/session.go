@@ -42,7 +42,6 @@ type session struct {
 	r, w      int // chunk.buf[r:w] is read and not yet decoded
 	relations map[uint32]*relation
 	domains   map[uint32]string // the server's own types behind users' domains, by OID
-	others    catalogTables     // what the catalog has; see verifyOther
 	tx        transaction
 	batch     *pooledBatch       // rows not handed on yet, or nil
 	debt      int                // bytes kept in memory by batches handed on; the next batch is charged for them

@@ -21,8 +21,6 @@ type Options struct {
 	// Verify is asked about each table's schema before anything is read; nil: it is not called. An error ends
 	// Acquire.
 	Verify func(*cdc.Table) error
-	// Name is what other relays of the slot are told that this one is called; empty: nothing.
-	Name string
 	// Problems takes what is wrong with the server at present; nil: nobody asks for it.
 	Problems *cdc.Problems
 	// SlotAlone says that nothing but the slot holds the position: what the next start must know is noted in the WAL.
@@ -65,7 +63,6 @@ type Source struct {
 	lastCommit atomic.Int64  // Unix microseconds
 	lastTick   atomic.Int64  // Unix nanoseconds
 	slot       atomic.Pointer[postgres.SlotStatus]
-	peers      cdc.Peers
 }
 
 // handedOn is how far rows were handed on, by this process or according to the checkpoint, so that none is handed on
@@ -130,13 +127,11 @@ type Status struct {
 	LastTick time.Time
 	// Slot is the last look at the slot.
 	Slot postgres.SlotStatus
-	// Peers are the other relays of the slot.
-	Peers []cdc.Peer
 }
 
 // Status returns the state as of now.
 func (s *Source) Status() Status {
-	st := Status{Connected: s.connected.Load(), Confirmed: s.lastConfirmed().String(), Peers: s.peers.List(time.Now())}
+	st := Status{Connected: s.connected.Load(), Confirmed: s.lastConfirmed().String()}
 	if k, ok := s.positions.at(s.handed.Load()); ok {
 		st.Received = k.resume.String()
 	}

@@ -66,7 +66,7 @@ func TestProblemsArePresentOnes(t *testing.T) {
 			[]string{at + ": connect: connection refused"},
 			true, true, false,
 		},
-		{"Kafka frozen", "kafka", broker.Pause, broker.Resume, []string{at + " does not answer", at + ": context deadline exceeded", at + ": i/o timeout"}, false, true, false},
+		{"Kafka frozen", "kafka", broker.Pause, broker.Resume, []string{at + " does not answer", at + ": context deadline exceeded", at + ": i/o timeout", at + ": it accepts connections and does not answer"}, false, true, false},
 		{"Redis killed", "checkpoint", func() error { redis.Kill(); return nil }, func() error { return redis.Start(ctx) }, []string{"connection refused"}, false, true, true},
 		{"Redis frozen", "checkpoint", redis.Pause, redis.Resume, []string{"did not answer"}, false, true, true},
 		{"database killed", "database", func() error {

@@ -30,7 +30,7 @@ const (
 const postgres = "postgres"
 
 func mutants() []mutant {
-	return slices.Concat(positionMutants(), windowMutants(), leaderMutants(), readerMutants(), statementMutants(), tableMutants(), publisherMutants(), onceMutants(), commitMutants(), placesMutants(), retentionMutants(), writeBackMutants(), repairMutants(), letterMutants(), letterOrderMutants(), dropMutants(), startMutants(), fragmentMutants(), historyMutants(), visibilityMutants(), binlogVisibilityMutants(), writerMutants(), inboxMutants(), kgoinboxMutants())
+	return slices.Concat(positionMutants(), windowMutants(), leaderMutants(), readerMutants(), statementMutants(), tableMutants(), publisherMutants(), onceMutants(), commitMutants(), placesMutants(), retentionMutants(), writeBackMutants(), repairMutants(), letterMutants(), letterOrderMutants(), dropMutants(), startMutants(), historyMutants(), visibilityMutants(), binlogVisibilityMutants(), writerMutants(), inboxMutants(), kgoinboxMutants())
 }
 
 // positionMutants break the order of acknowledgement, save and confirmation.
@@ -303,7 +303,7 @@ func tableMutants() []mutant {
 		},
 		{
 			"leave out the rows of a dropped table", "internal/wal/other.go",
-			[]edit{{"	if !ss.others.has(id, r) {", "	if !ss.others.has(id, r) && false {"}},
+			[]edit{{"	if !r.other {", "	if !r.other && false {"}},
 			caughtBy{wal, "^TestRowsOfDroppedTable$", ""},
 		},
 		{

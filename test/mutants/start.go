@@ -7,13 +7,8 @@ func startMutants() []mutant {
 	return []mutant{
 		{
 			"have the server search its binlog although the place is known", "internal/binlog/history.go",
-			[]edit{{"	h := s.hint\n	if h.file == \"\" || s.inInnoDB {", "	h := s.hint\n	if true {"}},
+			[]edit{{"	h := s.hint\n	if h.file == \"\" {", "	h := s.hint\n	if true {"}},
 			caughtBy{binlog, "^TestStartDoesNotSearchTheBinlog$", ""},
-		},
-		{
-			"follow a hint into a binlog that has no places", "internal/binlog/history.go",
-			[]edit{{" || s.inInnoDB {", " {"}},
-			caughtBy{setUnits, "^TestBinlogInInnoDB$", ""},
 		},
 		{
 			"follow a hint on another server", "internal/binlog/dump.go",
@@ -46,25 +41,14 @@ func startMutants() []mutant {
 			caughtBy{faults, "^TestFixesOfBinlogs$", testenv.MySQLFlavor},
 		},
 		{
-			"note places of a binlog that has none", "internal/binlog/stream.go",
-			[]edit{{"	if ss.src.inInnoDB {", "	if false {"}},
+			"leave out a row that comes in fragments", "internal/binlog/stream.go",
+			[]edit{{"	if len(ss.tx.ours) == 0 {", "	if true {"}},
+			caughtBy{setUnits, "^TestFragmentsOfRowsStop$", ""},
+		},
+		{
+			"start on a binlog in InnoDB", "internal/mysql/catalog.go",
+			[]edit{{`case v.is("binlog_storage_engine", "innodb"):`, `case v.is("binlog_storage_engine", "none"):`}},
 			caughtBy{setUnits, "^TestBinlogInInnoDB$", ""},
-		},
-	}
-}
-
-// fragmentMutants put rows together that do not belong together.
-func fragmentMutants() []mutant {
-	return []mutant{
-		{
-			"take fragments of rows for whole ones", "internal/binlog/fragments.go",
-			[]edit{{"if f.number != p.come+1 || f.of != p.of || f.number > f.of {", "if false {"}},
-			caughtBy{setUnits, "^TestFragmentsThatDoNotFit$", ""},
-		},
-		{
-			"end a transaction whose fragments have not all come", "internal/binlog/stream.go",
-			[]edit{{"if ss.parts.come > 0 {", "if ss.parts.come > 0 && kind != replication.XID_EVENT {"}},
-			caughtBy{setUnits, "^TestFragmentsThatDoNotFit$", ""},
 		},
 	}
 }

@@ -28,10 +28,5 @@ func binlogVisibilityMutants() []mutant {
 			[]edit{{"if id != w.stream {", "if id == \"\" {"}},
 			caughtBy{binlog, "^TestVisibilityOfAnotherServer$", ""},
 		},
-		{
-			"ask a binlog in InnoDB what is visible, untested", "internal/mysql/catalog.go",
-			[]edit{{"if o.WaitUntilVisible && v.InInnoDB() {", "if false {"}},
-			caughtBy{setUnits, "^TestBinlogInInnoDB$", ""},
-		},
 	}
 }

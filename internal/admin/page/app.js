@@ -26,9 +26,7 @@ function state(st) {
 }
 
 function overview(st, rate) {
-  const others = (state) => (st.relays || []).filter((r) => r.state === state).map((r) => r.name ? r.name + (r.address ? " (" + r.address + ")" : "") : "relay at " + r.address);
-  const leader = others("leading").join(", ") || "another relay";
-  const role = { leading: "this relay", standby: leader }[st.state] || "none that this relay knows";
+  const role = { leading: "this relay", standby: st.leader || "another relay" }[st.state] || "none that this relay knows";
   const known = (text) => ["starting", "standby"].includes(st.state) ? "unknown" : text;
   pairs($("now"), [
     ["Leader", role], ["In this state for", ago(st.since).replace(" ago", "")], ["Lag", known(seconds(st.lag.seconds)), st.lag.seconds > 60 ? "warn" : ""],
@@ -43,7 +41,6 @@ function overview(st, rate) {
   if (st.slot) source.push(...slot(st.slot));
   if (st.lag.bytes !== undefined) source.push(["Not in Kafka yet", bytes(st.lag.bytes)]);
   source.push(...binlog(st));
-  source.push([st.state === "standby" ? "Other standbys" : "Standby relays", others("standby").join(", ") || "none seen"]);
   if (st.last_error) source.push([st.last_error.past ? "Past error" : "Last error", ago(st.last_error.at) + (st.last_error.past ? ", no longer so: " : ": ") + st.last_error.text]);
   pairs($("source"), source);
 }
