@@ -43,6 +43,8 @@ type Publisher struct {
 	watch *openWatch
 
 	lastSeq atomic.Uint64
+	// unfit outlives a Kill, so that the next attempt knows the events. Only a loop uses it.
+	unfit map[string]*unfit
 }
 
 // New checks the options and registers the metrics; it connects to nothing. A nil reg registers none.
@@ -68,7 +70,7 @@ func New(opts Options, log *slog.Logger, reg prometheus.Registerer) (*Publisher,
 	if err != nil {
 		return nil, err // has its own words
 	}
-	p := &Publisher{opts: opts, log: log, metrics: m, client: client, coordinator: coordinator, watch: watch, last: &kafkaTransaction{}}
+	p := &Publisher{opts: opts, log: log, metrics: m, client: client, coordinator: coordinator, watch: watch, last: &kafkaTransaction{}, unfit: map[string]*unfit{}}
 	p.Reset()
 	return p, nil
 }
@@ -167,7 +169,6 @@ func (p *Publisher) start(life context.Context, transactionalID string, producer
 		c.closeNow = closeNow
 		p.wg.Go(func() { c.run(ctx, p.client) })
 	}
-	l.ask = func(question func(context.Context) notice) { p.wg.Go(func() { l.mail.post(question(life)) }) }
 	p.wg.Go(func() { runJobs(life, p.client, jobs, l.mail) })
 	if p.opts.PositionTopic != "" {
 		p.startTransactions(life, l)
