@@ -11,6 +11,7 @@ import (
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/config"
+	"github.com/cdc-relay/cdc-relay/internal/deadletter"
 	"github.com/cdc-relay/cdc-relay/internal/display"
 	"github.com/cdc-relay/cdc-relay/internal/kafka"
 	"github.com/cdc-relay/cdc-relay/internal/retention"
@@ -152,11 +153,12 @@ The relay's role calls the routine that cdc-relay setup makes. With --owner-dsn 
 type partitionsRun struct {
 	dry, yes       bool
 	ttl, olderThan string
+	unknown        error // why it is not known whether letters need rows: nothing that they may need is removed
 }
 
 func (r *partitionsRun) run(ctx context.Context, a *app, c *config.Config, owner string) error {
-	if err := lettersWhole(ctx, c); err != nil {
-		return err
+	if r.unknown = lettersWhole(ctx, c); cdc.ReasonOf(r.unknown) == deadletter.WithoutPayload {
+		return r.unknown
 	}
 	if c.Partitions != nil || c.Retention == nil {
 		if err := r.maintain(ctx, a, c, owner); err != nil {
@@ -167,6 +169,9 @@ func (r *partitionsRun) run(ctx context.Context, a *app, c *config.Config, owner
 		if err := r.purge(ctx, a, c, owner); err != nil {
 			return err
 		}
+	}
+	if c.Partitions != nil && r.unknown != nil { // nothing was dropped; rows that are kept have said so
+		return r.unknown
 	}
 	if !r.dry {
 		a.printf("done: nothing is left to do\n")
@@ -208,7 +213,7 @@ func (r *partitionsRun) options(c *config.Config) (retention.Options, error) {
 	}
 	o := retentionOptions(c.Partitions)
 	age, err := r.age("ttl", r.ttl, o.TTL)
-	o.TTL = age
+	o.TTL, o.Drop = age, o.Drop && r.unknown == nil
 	return o, err
 }
 
@@ -270,12 +275,37 @@ func (r *partitionsRun) purge(ctx context.Context, a *app, c *config.Config, own
 		return err
 	}
 	return withTables(ctx, c, owner, func(db passTables) error {
-		open := db.Rows(db.dsn, db.load)
+		open := r.needed(db.Rows(db.dsn, db.load))
 		if r.dry {
 			return countRows(ctx, a, open, o.OlderThan)
 		}
 		return retention.NewPurger(o, open, a.plainLog(), prometheus.NewRegistry()).Purge(ctx)
 	})
+}
+
+// needed returns tables whose rows are kept while it is not known whether letters need them.
+func (r *partitionsRun) needed(open retention.RowTables) retention.RowTables {
+	return func(ctx context.Context) (tables []retention.Rows, closeAll func(), err error) {
+		tables, closeAll, err = open(ctx)
+		for i := range tables {
+			tables[i] = neededRows{tables[i], r.unknown}
+		}
+		return tables, closeAll, err
+	}
+}
+
+type neededRows struct {
+	retention.Rows
+
+	unknown error
+}
+
+func (t neededRows) Passed(ctx context.Context, behind cdc.Position) (bool, error) {
+	passed, err := t.Rows.Passed(ctx, behind)
+	if passed && t.unknown != nil {
+		return false, t.unknown
+	}
+	return passed, err
 }
 
 func (r *partitionsRun) purgeOptions(c *config.Config) (retention.PurgeOptions, error) {

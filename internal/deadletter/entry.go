@@ -175,6 +175,9 @@ func (r *Records) Add(key string, value []byte) error {
 	return nil
 }
 
+// WithoutPayload is the reason when letters have no payload.
+const WithoutPayload = "dead_letter_without_payload"
+
 // Whole returns a [cdc.StopError] if a letter that is not resolved has no payload. Earlier versions wrote such letters of large events. They
 // read the table's row to publish one again, and kept all rows until then.
 func (r *Records) Whole() error {
@@ -187,7 +190,7 @@ func (r *Records) Whole() error {
 	if len(stubs) == 0 {
 		return nil
 	}
-	return cdc.Stop(cdc.ClassConfig, "dead_letter_without_payload", fmt.Errorf(
+	return cdc.Stop(cdc.ClassConfig, WithoutPayload, fmt.Errorf(
 		"dead letter %s, and %d more, have no payload, which earlier versions of cdc-relay read from the table", slices.Min(stubs), len(stubs)-1),
 		"start the version of cdc-relay that ran before, publish or drop these letters with its `cdc-relay dlq retry` or `cdc-relay dlq drop`, and start this version then")
 }

@@ -68,7 +68,7 @@ func unfitLetterMutants() []mutant {
 		},
 		{
 			"remove rows that letters without a payload need", "cmd/cdc-relay/partitions.go",
-			[]edit{{"if err := lettersWhole(ctx, c); err != nil {", "if err := lettersWhole(ctx, c); err != nil && r == nil {"}},
+			[]edit{{"cdc.ReasonOf(r.unknown) == deadletter.WithoutPayload {", "cdc.ReasonOf(r.unknown) == \"\" && r.unknown != nil && deadletter.WithoutPayload == \"\" {"}},
 			caughtBy{"./cmd/cdc-relay", "^TestPassWaitsForLettersWithoutTheirPayload$", ""},
 		},
 		{
