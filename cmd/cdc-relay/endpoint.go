@@ -30,10 +30,10 @@ func endpoint(c *config.Config, db source.Database, r *relay.Relay, src source.S
 		Listen: c.HTTP.Listen, HealthListen: c.HTTP.HealthListen, WebConfig: c.HTTP.WebConfig, Gatherer: withUnits(reg), Profile: profile,
 		Actions: c.HTTP.Actions, Desk: pageDesk(c),
 		Ready: func() error {
-			if err := r.Ready(); err != nil {
+			if err := lettersFull(letters); err != nil && r.Status().State == relay.StateLeading { // the reason why Kafka acknowledges nothing
 				return err
 			}
-			return lettersFull(letters)
+			return r.Ready()
 		},
 		Live: func() error { return live(r.Status(), src.State()) },
 		Status: func() admin.Status {
@@ -56,10 +56,13 @@ func letterStatus(letters *deadletter.Resolver) *admin.DeadLetters {
 	return &admin.DeadLetters{Events: s.Letters, Held: s.Held, Keys: s.Keys, Oldest: s.Oldest, Full: s.Full}
 }
 
-// lettersFull is an error if nothing is published because there may be no more dead letters.
+// lettersFull is an error if nothing is published because there may be no more dead letters, or the next one is too large.
 func lettersFull(letters *deadletter.Resolver) error {
-	if letters == nil || !letters.Summary().Full {
+	if letters == nil {
 		return nil
+	}
+	if s := letters.Summary(); !s.Full || s.Withheld != nil {
+		return s.Withheld
 	}
 	return cdc.Fixable("see the reasons with `cdc-relay dlq list`, and once they are repaired publish the letters with `cdc-relay dlq retry --all --yes`; drop those that nobody needs, or raise dead_letter.max_held_events and dead_letter.max_held_keys",
 		"nothing is published: there may be no more dead letters")

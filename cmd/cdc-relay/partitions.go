@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"time"
 
@@ -10,11 +11,12 @@ import (
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/config"
+	"github.com/cdc-relay/cdc-relay/internal/deadletter"
 	"github.com/cdc-relay/cdc-relay/internal/display"
+	"github.com/cdc-relay/cdc-relay/internal/kafka"
 	"github.com/cdc-relay/cdc-relay/internal/retention"
 	"github.com/cdc-relay/cdc-relay/internal/source"
 	"github.com/cdc-relay/cdc-relay/internal/stages"
-	"github.com/cdc-relay/cdc-relay/internal/stubs"
 )
 
 func newPartitionsCommand(a *app) *cobra.Command {
@@ -38,8 +40,8 @@ func newPartitionsListCommand(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return withTables(cmd.Context(), c, "", nil, func(db passTables) error {
-				return eachTable(cmd.Context(), db.Partitions(db.dsn, false, db.load), db.guard, func(t retention.Table, parts []cdc.Partition, now time.Time) {
+			return withTables(cmd.Context(), c, "", func(db passTables) error {
+				return eachTable(cmd.Context(), db.Partitions(db.dsn, false, db.load), func(t retention.Table, parts []cdc.Partition, now time.Time) {
 					a.printf("table %s: partitions for %d days ahead\n", t.Name(), retention.Ahead(parts, now))
 					for _, p := range parts {
 						a.printf("  %s  %s\n", p.Name, describePartition(p))
@@ -71,13 +73,12 @@ func describePartition(p cdc.Partition) string {
 type passTables struct {
 	source.Database
 
-	dsn   source.ConnString // that was given, or the relay's
-	load  cdc.Loader        // of the position that decides what is relayed
-	guard retention.Guard
+	dsn  source.ConnString // that was given, or the relay's
+	load cdc.Loader        // of the position that decides what is relayed
 }
 
 // withTables calls fn with the database.
-func withTables(ctx context.Context, c *config.Config, owner string, others []*config.Config, fn func(passTables) error) error {
+func withTables(ctx context.Context, c *config.Config, owner string, fn func(passTables) error) error {
 	db, err := source.New(c)
 	if err != nil {
 		return err
@@ -91,18 +92,18 @@ func withTables(ctx context.Context, c *config.Config, owner string, others []*c
 		return err
 	}
 	defer func() { _ = store.Close() }()
-	return fn(passTables{db, dsn, store.Load, stubs.Guard(c, db, dsn, others)})
+	return fn(passTables{db, dsn, store.Load})
 }
 
 // eachTable connects and lists the partitions of each table.
-func eachTable(ctx context.Context, open retention.Tables, guard retention.Guard, see func(retention.Table, []cdc.Partition, time.Time)) error {
+func eachTable(ctx context.Context, open retention.Tables, see func(retention.Table, []cdc.Partition, time.Time)) error {
 	tables, closeAll, err := open(ctx)
 	if err != nil {
 		return err
 	}
 	defer closeAll()
 	for _, t := range tables {
-		parts, now, err := guard.List(ctx, t)
+		parts, now, err := t.List(ctx)
 		if err != nil {
 			return err
 		}
@@ -113,8 +114,9 @@ func eachTable(ctx context.Context, open retention.Tables, guard retention.Guard
 
 func newPartitionsRunCommand(a *app) *cobra.Command {
 	var (
-		r     partitionsRun
-		owner ownerFlag
+		r         partitionsRun
+		owner     ownerFlag
+		lettersOf []string
 	)
 	cmd := &cobra.Command{
 		Use:   "run",
@@ -122,9 +124,6 @@ func newPartitionsRunCommand(a *app) *cobra.Command {
 		Long: `Do once what the leading relay does at intervals: make the partitions ahead, take out those past the TTL, and drop what was
 taken out and is relayed. A lock that is not free within 20 ms is tried again a few times. With a section retention old rows of
 tables without partitions are deleted, once they are relayed.
-
-Rows that dead letters of any relay of the tables may need are kept. Where another relay has another Kafka, name its configuration with
---letters-of; the passes of the relays themselves keep everything there.
 
 The relay's role calls the routine that cdc-relay setup makes. With --owner-dsn (also ` + source.EnvOwner + `) no routine is needed.`,
 		Example: "  cdc-relay partitions run --dry-run\n  cdc-relay partitions run --ttl 90d",
@@ -134,12 +133,8 @@ The relay's role calls the routine that cdc-relay setup makes. With --owner-dsn 
 			if err != nil {
 				return err
 			}
-			for _, file := range r.lettersOf {
-				other, err := config.Load(file, a.env)
-				if err != nil {
-					return err
-				}
-				r.others = append(r.others, other)
+			if len(lettersOf) > 0 {
+				return cdc.Usage("leave it out", "--letters-of is gone: no dead letter needs a row of the table any more")
 			}
 			return r.run(cmd.Context(), a, c, owner.given(a))
 		},
@@ -148,7 +143,8 @@ The relay's role calls the routine that cdc-relay setup makes. With --owner-dsn 
 	cmd.Flags().BoolVar(&r.dry, "dry-run", false, "print what would be done; change nothing")
 	cmd.Flags().BoolVar(&r.yes, "yes", false, "accept a --ttl or --older-than below a day")
 	cmd.Flags().StringVar(&r.ttl, "ttl", "", "`age` to use in place of partitions.ttl")
-	cmd.Flags().StringArrayVar(&r.lettersOf, "letters-of", nil, "configuration `file` of another relay of the tables, whose dead letters are in another Kafka")
+	cmd.Flags().StringArrayVar(&lettersOf, "letters-of", nil, "no longer used")
+	_ = cmd.Flags().MarkHidden("letters-of") // there is such a flag
 	cmd.Flags().StringVar(&r.olderThan, "older-than", "", "`age` to use in place of retention.delete.older_than")
 	return cmd
 }
@@ -157,11 +153,13 @@ The relay's role calls the routine that cdc-relay setup makes. With --owner-dsn 
 type partitionsRun struct {
 	dry, yes       bool
 	ttl, olderThan string
-	lettersOf      []string // files
-	others         []*config.Config
+	unknown        error // why it is not known whether letters need rows: nothing that they may need is removed
 }
 
 func (r *partitionsRun) run(ctx context.Context, a *app, c *config.Config, owner string) error {
+	if r.unknown = lettersWhole(ctx, c); cdc.ReasonOf(r.unknown) == deadletter.WithoutPayload {
+		return r.unknown
+	}
 	if c.Partitions != nil || c.Retention == nil {
 		if err := r.maintain(ctx, a, c, owner); err != nil {
 			return err
@@ -172,24 +170,40 @@ func (r *partitionsRun) run(ctx context.Context, a *app, c *config.Config, owner
 			return err
 		}
 	}
+	if c.Partitions != nil && r.unknown != nil { // nothing was dropped; rows that are kept have said so
+		return r.unknown
+	}
 	if !r.dry {
 		a.printf("done: nothing is left to do\n")
 	}
 	return nil
 }
 
+// lettersWhole returns an error if letters that an earlier version wrote need rows of the tables. A timer's configuration may not have them.
+func lettersWhole(ctx context.Context, c *config.Config) error {
+	if !c.DeadLetter.On() {
+		of := *c
+		of.DeadLetter.Topic = config.DefaultLetterTopic(c.Database())
+		c = &of
+	}
+	if err := stages.LetterDesk(c).Whole(ctx); !errors.Is(err, kafka.ErrTopicMissing) {
+		return err
+	}
+	return nil
+}
+
 // maintain makes the partitions ahead and removes those past the TTL.
 func (r *partitionsRun) maintain(ctx context.Context, a *app, c *config.Config, owner string) error {
-	return withTables(ctx, c, owner, r.others, func(db passTables) error {
+	return withTables(ctx, c, owner, func(db passTables) error {
 		open := db.Partitions(db.dsn, owner != "" && !r.dry, db.load)
 		o, err := r.options(c)
 		if err != nil {
 			return err
 		}
 		if r.dry {
-			return eachTable(ctx, open, db.guard, func(t retention.Table, parts []cdc.Partition, now time.Time) { a.printPlan(t, o.Plan(parts, now)) })
+			return eachTable(ctx, open, func(t retention.Table, parts []cdc.Partition, now time.Time) { a.printPlan(t, o.Plan(parts, now)) })
 		}
-		return retention.New(o, open, db.guard, a.plainLog(), nil).Maintain(ctx)
+		return retention.New(o, open, a.plainLog(), nil).Maintain(ctx)
 	})
 }
 
@@ -199,7 +213,7 @@ func (r *partitionsRun) options(c *config.Config) (retention.Options, error) {
 	}
 	o := retentionOptions(c.Partitions)
 	age, err := r.age("ttl", r.ttl, o.TTL)
-	o.TTL = age
+	o.TTL, o.Drop = age, o.Drop && r.unknown == nil
 	return o, err
 }
 
@@ -260,13 +274,38 @@ func (r *partitionsRun) purge(ctx context.Context, a *app, c *config.Config, own
 	if err != nil {
 		return err
 	}
-	return withTables(ctx, c, owner, r.others, func(db passTables) error {
-		open := db.Rows(db.dsn, db.load)
+	return withTables(ctx, c, owner, func(db passTables) error {
+		open := r.needed(db.Rows(db.dsn, db.load))
 		if r.dry {
 			return countRows(ctx, a, open, o.OlderThan)
 		}
-		return retention.NewPurger(o, open, db.guard, a.plainLog(), prometheus.NewRegistry()).Purge(ctx)
+		return retention.NewPurger(o, open, a.plainLog(), prometheus.NewRegistry()).Purge(ctx)
 	})
+}
+
+// needed returns tables whose rows are kept while it is not known whether letters need them.
+func (r *partitionsRun) needed(open retention.RowTables) retention.RowTables {
+	return func(ctx context.Context) (tables []retention.Rows, closeAll func(), err error) {
+		tables, closeAll, err = open(ctx)
+		for i := range tables {
+			tables[i] = neededRows{tables[i], r.unknown}
+		}
+		return tables, closeAll, err
+	}
+}
+
+type neededRows struct {
+	retention.Rows
+
+	unknown error
+}
+
+func (t neededRows) Passed(ctx context.Context, behind cdc.Position) (bool, error) {
+	passed, err := t.Rows.Passed(ctx, behind)
+	if passed && t.unknown != nil {
+		return false, t.unknown
+	}
+	return passed, err
 }
 
 func (r *partitionsRun) purgeOptions(c *config.Config) (retention.PurgeOptions, error) {

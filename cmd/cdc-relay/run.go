@@ -27,7 +27,6 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/retention"
 	"github.com/cdc-relay/cdc-relay/internal/source"
 	"github.com/cdc-relay/cdc-relay/internal/stages"
-	"github.com/cdc-relay/cdc-relay/internal/stubs"
 	"github.com/cdc-relay/cdc-relay/internal/writeback"
 )
 
@@ -188,7 +187,7 @@ func wire(ctx context.Context, c *config.Config, db source.Database, o source.Op
 
 // wireSink returns the stages behind the router, and the store, which the caller closes. whole is [publisher.Options.Whole].
 func wireSink(ctx context.Context, c *config.Config, db source.Database, problems *cdc.Problems, dropped func(reason string), whole bool, log *slog.Logger, reg prometheus.Registerer) (relay.Stages, position.Store, error) {
-	letters := letterOptions(c, db, log)
+	letters := letterOptions(c)
 	sink, err := stages.Publisher(c, problems, dropped, letters, whole, log, reg)
 	if err != nil {
 		return relay.Stages{}, nil, err
@@ -254,13 +253,12 @@ func newMaintainer(c *config.Config, db source.Database, load cdc.Loader, letter
 	if err != nil {
 		return nil, err
 	}
-	guard := stubs.Guard(c, db, dsn, nil)
 	if c.Partitions != nil {
-		m := retention.New(retentionOptions(c.Partitions), db.Partitions(dsn, false, load), guard, log, retention.NewMetrics(reg))
+		m := retention.New(retentionOptions(c.Partitions), db.Partitions(dsn, false, load), log, retention.NewMetrics(reg))
 		all = append(all, func(ctx context.Context, _ cdc.Kept) { m.Run(ctx) })
 	}
 	if c.Retention != nil {
-		p := retention.NewPurger(purgeOptions(c.Retention.Delete), db.Rows(dsn, load), guard, log, reg)
+		p := retention.NewPurger(purgeOptions(c.Retention.Delete), db.Rows(dsn, load), log, reg)
 		all = append(all, func(ctx context.Context, _ cdc.Kept) { p.Run(ctx) })
 	}
 	if conditions := db.Conditions(); len(conditions) > 0 {
@@ -282,13 +280,13 @@ func retentionOptions(p *config.Partitions) retention.Options {
 }
 
 // letterOptions is nil without dead letters.
-func letterOptions(c *config.Config, db source.Database, log *slog.Logger) *publisher.LetterOptions {
+func letterOptions(c *config.Config) *publisher.LetterOptions {
 	l := &c.DeadLetter
 	if !l.On() {
 		return nil
 	}
 	return &publisher.LetterOptions{
-		Topic: l.Topic, Index: l.Index(), Partitions: l.Partitions, Due: deadletter.NewDue(), MayStub: stubs.MayStub(c, db, log),
+		Topic: l.Topic, Index: l.Index(), Partitions: l.Partitions, Due: deadletter.NewDue(),
 		Options: deadletter.Options{HoldKey: l.HoldKey, MaxKeys: l.MaxHeldKeys, MaxLetters: l.MaxHeldEvents},
 	}
 }
@@ -302,7 +300,6 @@ func newResolver(c *config.Config, db source.Database, letters *publisher.Letter
 	r := deadletter.NewResolver(deadletter.ResolverOptions{
 		Kafka: stages.KafkaOptions(c), Topic: letters.Topic, Index: letters.Index, Due: letters.Due,
 		RetryAfter: c.DeadLetter.RetryAfter, MaxAttempts: c.DeadLetter.MaxAttempts, Passed: db.Passed, Stored: db.SlotPosition(),
-		Row: func(ctx context.Context, l *deadletter.Letter) (*cdc.Batch, error) { return stubs.Row(ctx, db, l) },
 	}, sink, router, log)
 	r.Register(reg)
 	return r, nil

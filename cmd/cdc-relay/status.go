@@ -163,10 +163,10 @@ func saved(st *admin.Status, now time.Time) string {
 }
 
 func lettersText(l *admin.DeadLetters, now time.Time) string {
-	if l.Events == 0 {
-		return "none"
+	text := "none"
+	if l.Events > 0 {
+		text = fmt.Sprintf("%s, of which %d only wait, of %s; the oldest for %s", display.Plural(l.Events, "event"), l.Held, display.Plural(l.Keys, "key"), age(now, l.Oldest))
 	}
-	text := fmt.Sprintf("%s, of which %d only wait, of %s; the oldest for %s", display.Plural(l.Events, "event"), l.Held, display.Plural(l.Keys, "key"), age(now, l.Oldest))
 	if l.Full {
 		text += "; full: nothing is published"
 	}

@@ -15,9 +15,10 @@ var (
 	// ErrHungUp says that the source gave its connection up because the queue was full, and that there is room again.
 	// Retryable at once.
 	ErrHungUp = errors.New("closed the connection to the server")
-	// ErrRewind ends an attempt to publish exactly once: its last transaction in Kafka cannot be committed any more, or
-	// whether it was is not known. The next attempt starts from the position that Kafka holds.
-	ErrRewind = errors.New("start again from the position in Kafka")
+	// ErrRewind ends an attempt: with exactly-once delivery its last transaction in Kafka cannot be committed any more, or whether it
+	// was is not known; or an event can neither be published nor become a dead letter for now. The next attempt starts from the position
+	// that is stored.
+	ErrRewind = errors.New("start again from the stored position")
 )
 
 // UnusableCheckpoint is the reason of a [StopError] for a checkpoint that cannot be decoded.

@@ -43,21 +43,17 @@ type Filter struct {
 	Key, Type, AggregateType, Topic, Tenant, Reason string
 	// From and To limit when an event became a letter, To exclusively.
 	From, To time.Time
-	// Stubs takes only letters whose payload is in their row alone.
-	Stubs bool
 }
 
 // Read is what a look at the index has read besides letters.
 type Read struct {
 	// End is the offset behind it.
 	End int64
-	// Source is whose letters these are; nil: no relay has used the topic.
-	Source *SourceRecord
 }
 
 // Empty reports whether the filter takes every letter.
 func (f *Filter) Empty() bool {
-	return len(f.IDs) == 0 && f.Key+f.Type+f.AggregateType+f.Topic+f.Tenant+f.Reason == "" && f.From.IsZero() && f.To.IsZero() && !f.Stubs
+	return len(f.IDs) == 0 && f.Key+f.Type+f.AggregateType+f.Topic+f.Tenant+f.Reason == "" && f.From.IsZero() && f.To.IsZero()
 }
 
 func (f *Filter) takes(l *Listed) bool {
@@ -65,27 +61,15 @@ func (f *Filter) takes(l *Listed) bool {
 	return (len(f.IDs) == 0 || slices.Contains(f.IDs, l.Letter) || slices.Contains(f.IDs, l.ID)) &&
 		same(cdc.KeyText([]byte(f.Key)), l.Key) && same(f.Type, l.Type) && same(f.AggregateType, l.AggregateType) &&
 		same(f.Topic, l.Topic) && same(f.Tenant, l.Tenant) && same(f.Reason, l.Reason) &&
-		(f.From.IsZero() || !l.Time.Before(f.From)) && (f.To.IsZero() || l.Time.Before(f.To)) &&
-		(!f.Stubs || l.Stub)
+		(f.From.IsZero() || !l.Time.Before(f.From)) && (f.To.IsZero() || l.Time.Before(f.To))
 }
 
 // List returns the letters that the filter takes, in their order.
 func (d *Desk) List(ctx context.Context, f Filter) ([]Listed, Read, error) {
-	client, err := kafka.NewClient(d.Kafka)
+	records, end, err := d.read(ctx)
 	if err != nil {
 		return nil, Read{}, err
 	}
-	defer client.Close()
-	var read Read
-	records := NewRecords()
-	err = client.Read(ctx, d.Index, 0, kafka.Oldest, kafka.Committed, func(r *kafka.Record) error {
-		read.End = r.Offset + 1
-		return records.Add(string(r.Key), r.Value)
-	})
-	if err != nil {
-		return nil, Read{}, fmt.Errorf("read the index of dead letters: %w", err)
-	}
-	read.Source = records.Source
 	var list []Listed
 	for id, e := range records.Entries {
 		if l := (Listed{id, e}); e.Done == "" && f.takes(&l) {
@@ -93,7 +77,33 @@ func (d *Desk) List(ctx context.Context, f Filter) ([]Listed, Read, error) {
 		}
 	}
 	slices.SortFunc(list, func(a, b Listed) int { return a.Order.Compare(b.Order) })
-	return list, read, nil
+	return list, Read{end}, nil
+}
+
+func (d *Desk) read(ctx context.Context) (records *Records, end int64, err error) {
+	client, err := kafka.NewClient(d.Kafka)
+	if err != nil {
+		return nil, 0, err
+	}
+	defer client.Close()
+	records = NewRecords()
+	err = client.Read(ctx, d.Index, 0, kafka.Oldest, kafka.Committed, func(r *kafka.Record) error {
+		end = r.Offset + 1
+		return records.Add(string(r.Key), r.Value)
+	})
+	if err != nil {
+		return nil, 0, fmt.Errorf("read the index of dead letters: %w", err)
+	}
+	return records, end, nil
+}
+
+// Whole is that of the index's [Records].
+func (d *Desk) Whole(ctx context.Context) error {
+	records, _, err := d.read(ctx)
+	if err != nil {
+		return err
+	}
+	return records.Whole()
 }
 
 // After returns the letters of a list after the one with an ID; all for "".

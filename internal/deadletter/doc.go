@@ -18,7 +18,6 @@
 //	             one is resolved, without anybody asking. A key with letters is a held key, and the hold name is its table and key
 //	unmet        an earlier run wrote the letter's entry, and its row may be read again
 //	stored       letter and entry are acknowledged: the letter can be resolved
-//	stub         a letter without its payload, which is only in the table's row
 //	barrier      a record that a start writes: nothing behind it is of an earlier relay
 //	resolve      publish a letter again, or drop it (Resolution); what became of it is its Outcome
 //	ask          a command's request to resolve letters, and the relay's answer, in the index (Ask)

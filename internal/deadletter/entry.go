@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -58,7 +59,7 @@ type Entry struct {
 	Time     time.Time `json:"time,omitzero"`
 	Tried    time.Time `json:"tried,omitzero"`
 	Attempts int       `json:"attempts,omitempty"`
-	// Stub says that the letter is without its payload, which is only in the row.
+	// Stub says that an earlier version wrote the letter without its payload; see [Records.Whole].
 	Stub bool `json:"stub,omitempty"`
 }
 
@@ -172,6 +173,26 @@ func (r *Records) Add(key string, value []byte) error {
 		return cdc.Fixable("use the cdc-relay that wrote it, or a newer one", "index of dead letters has a record that this version cannot read: %w", err)
 	}
 	return nil
+}
+
+// WithoutPayload is the reason when letters have no payload.
+const WithoutPayload = "dead_letter_without_payload"
+
+// Whole returns a [cdc.StopError] if a letter that is not resolved has no payload. Earlier versions wrote such letters of large events. They
+// read the table's row to publish one again, and kept all rows until then.
+func (r *Records) Whole() error {
+	var stubs []string
+	for id, e := range r.Entries {
+		if e.Stub && e.Done == "" {
+			stubs = append(stubs, id)
+		}
+	}
+	if len(stubs) == 0 {
+		return nil
+	}
+	return cdc.Stop(cdc.ClassConfig, WithoutPayload, fmt.Errorf(
+		"dead letter %s, and %d more, have no payload, which earlier versions of cdc-relay read from the table", slices.Min(stubs), len(stubs)-1),
+		"start the version of cdc-relay that ran before, publish or drop these letters with its `cdc-relay dlq retry` or `cdc-relay dlq drop`, and start this version then")
 }
 
 func cutKey(key string) (prefix, id string) {

@@ -3,7 +3,6 @@ package deadletter
 import (
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -37,8 +36,6 @@ const (
 	valuePayload = "payload"
 	// valueNull: the payload is NULL. The value is empty, because a null one would be a tombstone of the topic.
 	valueNull = "null"
-	// valueStub: the payload is only in the row, because the letter would be too large.
-	valueStub = "stub"
 )
 
 // Letter is a letter's record.
@@ -47,7 +44,7 @@ type Letter struct {
 
 	// RecordKey is that of the event's record; nil: none.
 	RecordKey []byte
-	// Payload is nil for NULL, and for a stub.
+	// Payload is nil for NULL.
 	Payload []byte
 	// Headers are those of the event's record; none if it made no record.
 	Headers []cdc.Header
@@ -176,27 +173,13 @@ func (r *Row) schema(tables map[string]*cdc.Table) *cdc.Table {
 	return t
 }
 
-// MakeStub leaves the payload, the headers and large values out: they are in the row.
-func (l *Letter) MakeStub() {
-	l.Stub, l.Payload, l.Headers = true, nil, nil
-	l.Row.Columns = slices.DeleteFunc(l.Row.Columns, func(c Column) bool {
-		return !c.Payload && (c.Text != nil && len(*c.Text) > cdc.MaxKeyText || c.Bytes != nil && len(*c.Bytes) > cdc.MaxKeyText)
-	})
-}
-
 // EncodeRecord returns the value and the headers of the letter's record.
 func (l *Letter) EncodeRecord() (value []byte, all []cdc.Header) {
 	l.Row.ID, l.Row.Type, l.Row.AggregateType, l.Row.Tenant = l.ID, l.Type, l.AggregateType, l.Tenant
 	row, _ := json.Marshal(l.Row) // cannot fail: strings, bytes and numbers
 	kind := valuePayload
-	switch value = l.Payload; {
-	case l.Stub:
-		kind = valueStub
-	case value == nil:
-		kind = valueNull
-	}
-	if value == nil {
-		value = []byte{}
+	if value = l.Payload; value == nil {
+		kind, value = valueNull, []byte{}
 	}
 	texts := []string{
 		l.Reason, l.Error, l.Table, l.Topic, l.Place, l.Time.UTC().Format(time.RFC3339Nano), strconv.Itoa(l.Attempts), "", kind, string(row),
@@ -235,8 +218,8 @@ func Decode(value []byte, all []cdc.Header) (*Letter, error) {
 		}
 	case valueNull:
 		l.Payload = nil
-	case valueStub:
-		l.Payload, l.Stub = nil, true
+	default: // a stub of an earlier version has no payload: what it says must not be published
+		return nil, cdc.Fixable("resolve the letter with the cdc-relay that wrote it", "header %s is %.100q, which this version does not know", headerValue, text[headerValue])
 	}
 	var err error
 	if l.Time, err = time.Parse(time.RFC3339Nano, text[headerTime]); err == nil {

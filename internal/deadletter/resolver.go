@@ -27,8 +27,6 @@ type ResolverOptions struct {
 	Passed func(p cdc.Progress, place string) bool
 	// Stored returns the position that a start would have, where that is not the one which was saved last; it may be nil.
 	Stored func(ctx context.Context) (cdc.Progress, error)
-	// Row returns the row of a letter that is a stub, as a batch with nothing else.
-	Row func(ctx context.Context, l *Letter) (*cdc.Batch, error)
 }
 
 // Due tells the resolver that letters may be due. The publisher and the resolver get the same one.

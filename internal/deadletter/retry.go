@@ -76,7 +76,7 @@ func (r *Resolver) retryAll(ctx context.Context, work []Work) (bool, error) {
 }
 
 // resolution routes a letter as it would be now.
-func (r *Resolver) resolution(ctx context.Context, p *piece) Resolution {
+func (r *Resolver) resolution(p *piece) Resolution {
 	l := p.letter
 	res := Resolution{
 		ID: p.work.ID, Partition: p.work.Partition, Order: p.work.Order, Hold: p.work.Hold, Attempts: l.Attempts,
@@ -86,14 +86,10 @@ func (r *Resolver) resolution(ctx context.Context, p *piece) Resolution {
 			return e.Encode()
 		},
 	}
-	b, err := r.batch(ctx, l)
-	if err != nil { // nothing is known that was not before
-		res.Reason, res.Refused = p.letter.Reason, err
-		return res
-	}
+	b := l.Batch(r.tables)
 	routed := new(cdc.Routed)
 	routed.Reset(b)
-	err = r.router.Route(b, routed)
+	err := r.router.Route(b, routed)
 	switch {
 	case err != nil && reasonOf(err) == cdc.MissingColumn && l.Reason == "malformed": // its table may have the column, the row never will
 		res.Reason, res.Refused = l.Reason, errors.New(l.Error)
@@ -105,20 +101,6 @@ func (r *Resolver) resolution(ctx context.Context, p *piece) Resolution {
 		res.Message = &routed.Messages[0]
 	}
 	return res // without a message it is listed under errors.skip, and dropped
-}
-
-// batch is the row as the source handed it on. A stub's row is read again, and is in the same place as before.
-func (r *Resolver) batch(ctx context.Context, l *Letter) (*cdc.Batch, error) {
-	b := l.Batch(r.tables)
-	if !l.Stub {
-		return b, nil
-	}
-	row, err := r.opts.Row(ctx, l)
-	if err != nil {
-		return nil, err
-	}
-	row.Seq, row.Txs, row.TxName = b.Seq, b.Txs, b.TxName
-	return row, nil
 }
 
 func reasonOf(err error) string {

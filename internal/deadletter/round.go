@@ -198,9 +198,6 @@ func (d *round) see(rec *kafka.Record) error {
 	}
 	d.chunk = append(d.chunk, piece{work: *w, letter: l})
 	d.bytes += len(rec.Value)
-	if l.Stub {
-		d.bytes += chunkBytes // its row may have that much, or more
-	}
 	switch {
 	case len(d.wanted) == 0:
 		return errFound // all
@@ -241,9 +238,7 @@ func (d *round) flush() error {
 			p.letter.Attempts++
 			p.letter.Tried = time.Now().UTC()
 		}
-		if !p.letter.Stub {
-			p.resolution = d.r.resolution(d.ctx, p)
-		}
+		p.resolution = d.r.resolution(p)
 	}
 	chunk, err := d.publishable(d.chunk)
 	d.chunk, d.bytes = nil, 0
@@ -262,9 +257,6 @@ func (d *round) flush() error {
 	}
 	letters := make([]Resolution, len(chunk))
 	for i := range chunk {
-		if p := &chunk[i]; p.letter.Stub { // a row may be too large for this machine: the attempt is noted before
-			p.resolution = d.r.resolution(d.ctx, p)
-		}
 		letters[i] = chunk[i].resolution
 	}
 	return d.r.resolve(d.ctx, Retry, letters)

@@ -143,8 +143,9 @@ type Summary struct {
 	Keys int
 	// Oldest is when the oldest became one; zero: there are none.
 	Oldest time.Time
-	// Full says that the relay accepts no events, because there may be no more letters.
-	Full bool
+	// Full says that the relay accepts no events, because there may be no more letters, or for the reason Withheld.
+	Full     bool
+	Withheld error
 }
 
 // Summary returns the state. It takes time in proportion to the letters.
@@ -152,7 +153,8 @@ func (x *Index) Summary() Summary {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	s := Summary{Letters: len(x.letters), Held: len(x.letters) - x.blocked, Keys: len(x.held)}
-	s.Full = s.Letters > 0 && (s.Letters >= x.opts.MaxLetters || s.Keys >= x.opts.MaxKeys)
+	s.Withheld = x.Withheld()
+	s.Full = s.Withheld != nil || s.Letters > 0 && (s.Letters >= x.opts.MaxLetters || s.Keys >= x.opts.MaxKeys)
 	for _, l := range x.letters {
 		if t := time.Unix(l.time, 0); s.Oldest.IsZero() || t.Before(s.Oldest) {
 			s.Oldest = t

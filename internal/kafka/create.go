@@ -50,6 +50,11 @@ func (c *Client) EnsureTopics(ctx context.Context, topics []string, spec *TopicS
 	return created, c.awaitLeaders(ctx, slices.Collect(maps.Keys(outcomes)))
 }
 
+// SettingRefused reports whether brokers do not create a topic because of one of its settings.
+func SettingRefused(err error) bool {
+	return errors.Is(err, sarama.ErrPolicyViolation) || errors.Is(err, sarama.ErrInvalidConfig)
+}
+
 // CreateError is the error for a topic that cannot be created.
 func CreateError(topic string, err error) error {
 	return &cdc.FixableError{

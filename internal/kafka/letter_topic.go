@@ -9,20 +9,23 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
 
-// LetterBytes is how large a letter may be in a topic that [LetterTopic] describes. A letter has its row too, which takes more than the event.
-const LetterBytes = 16 << 20
+// LargestRecord is how large a record may be that the relay writes: sarama, and brokers by their socket.request.max.bytes, refuse requests
+// of more than 100 MiB. A topic that [LetterTopic] describes takes letters of up to this size.
+const LargestRecord = 99 << 20
 
-// LetterTopic says how a topic of dead letters is created. like has the replication and the settings of the other topics; it
-// may be nil.
-func LetterTopic(partitions int, like *TopicSpec) *TopicSpec {
+// LetterTopic says how a topic of dead letters is created, for letters of up to limit bytes, or of the brokers' default if that is 0. like
+// has the replication and the settings of the other topics; it may be nil.
+func LetterTopic(partitions, limit int, like *TopicSpec) *TopicSpec {
 	spec := PositionTopic(like)
 	spec.Partitions = int32(partitions)
 	delete(spec.Configs, "segment.bytes")
 	maps.Copy(spec.Configs, map[string]string{
-		maxMessageBytes: strconv.Itoa(LetterBytes),
 		// The payload of an event that was dropped must go from disk, also where little is written.
 		"segment.ms": strconv.Itoa(24 * 3600 * 1000), "max.compaction.lag.ms": strconv.Itoa(7 * 24 * 3600 * 1000),
 	})
+	if limit > 0 {
+		spec.Configs[maxMessageBytes] = strconv.Itoa(limit)
+	}
 	return spec
 }
 

@@ -238,18 +238,6 @@ func ErrorNumber(err error) (code uint16, said string) {
 	return 0, ""
 }
 
-// NoSuchTable reports whether err says that a table does not exist. Where a user has no right on it, the server does not tell.
-func NoSuchTable(err error) bool {
-	code, _ := ErrorNumber(err)
-	return code == gomysql.ER_NO_SUCH_TABLE
-}
-
-// IsDenied reports whether err says that the user lacks a right on a table or database.
-func IsDenied(err error) bool {
-	code, _ := ErrorNumber(err)
-	return code == gomysql.ER_TABLEACCESS_DENIED_ERROR || code == gomysql.ER_DBACCESS_DENIED_ERROR
-}
-
 // connectError turns what a driver says into what a person must do. Everything is retryable except what only
 // a person can fix.
 func connectError(err error, cfg *mysql.Config) error {

@@ -33,9 +33,6 @@ type MySQLSetupOptions struct {
 	Delete []Name
 	// Mark lists the columns that the relay sets in rows that are published.
 	Mark []Columns
-	// Records lists the databases that get a table of the relays with dead letters, and Letters what is written there.
-	Records []string
-	Letters []LetterRecord
 }
 
 // MySQLSetup returns the steps that prepare a MySQL or MariaDB server for the relay: settings, rights and tables. They can
@@ -56,7 +53,6 @@ func MySQLSetup(o MySQLSetupOptions) (Steps, error) {
 	for _, t := range o.Maintain {
 		owner.Statements = append(owner.Statements, MySQLMaintenance(o.Flavor, t, MySQLRoutine(t))...)
 	}
-	owner.Statements = append(owner.Statements, MySQLRecordLetters(o.Records, o.Letters)...)
 	var grants []Statement
 	if o.User != "" {
 		account, err := mysqlAccount(o.User)
@@ -67,9 +63,6 @@ func MySQLSetup(o MySQLSetupOptions) (Steps, error) {
 		grants = mysqlTableGrants(o.Read, account)
 		for _, t := range o.Maintain {
 			grants = append(grants, Statement{SQL: "GRANT EXECUTE ON PROCEDURE " + MySQLRoutine(t).MySQL() + " TO " + account})
-		}
-		for _, database := range o.Records {
-			grants = append(grants, Statement{SQL: "GRANT SELECT ON " + MySQLLetterTable(database).MySQL() + " TO " + account})
 		}
 	}
 	for _, t := range o.Delete {
@@ -234,7 +227,7 @@ func MySQLTeardown(drop, maintained []Name) Steps {
 	owner := Step{Runner: RunnerMySQLOwner}
 	for _, t := range drop {
 		owner.Statements = append(owner.Statements, Statement{SQL: "DROP TABLE IF EXISTS " + t.MySQL()})
-		owner.Statements = append(append(owner.Statements, dropMySQLTakenOut(t)...), forgetMySQLLetters(t)...)
+		owner.Statements = append(owner.Statements, dropMySQLTakenOut(t)...)
 	}
 	for _, t := range maintained {
 		owner.Statements = append(owner.Statements, Statement{SQL: "DROP PROCEDURE IF EXISTS " + MySQLRoutine(t).MySQL()})

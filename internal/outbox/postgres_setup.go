@@ -60,8 +60,6 @@ type SetupOptions struct {
 	Delete []Name
 	// Mark lists the columns that the relay sets in rows that are published.
 	Mark []Columns
-	// Letters says where the relay keeps dead letters of the tables.
-	Letters []LetterRecord
 }
 
 // Columns are some of a table's.
@@ -121,7 +119,6 @@ func PostgresSetup(o SetupOptions) (Steps, error) {
 			owner.Statements = append(owner.Statements, postgresMaintenance(t)...)
 		}
 	}
-	owner.Statements = append(owner.Statements, PostgresRecordLetters(o.Letters)...)
 	owner.Statements = append(owner.Statements, postgresPublication(o.Publication, o.Publish))
 	relay := Step{RunnerRelay, []Statement{PostgresSlot(o.Slot, o.Failover)}}
 	if o.Role == "" {
@@ -152,9 +149,6 @@ func grants(o *SetupOptions) []Statement {
 	}
 	for _, c := range o.Mark {
 		statements = append(statements, Statement{SQL: "GRANT UPDATE (" + c.list(Quote) + ") ON TABLE " + c.Table.SQL() + " TO " + Quote(o.Role)})
-	}
-	if len(o.Letters) > 0 {
-		statements = append(statements, Statement{SQL: "GRANT USAGE ON SCHEMA " + partitionSchema + " TO " + Quote(o.Role)})
 	}
 	for _, t := range o.Maintain {
 		statements = append(statements, grantMaintenance(t, o.Role)...)
@@ -213,7 +207,7 @@ func PostgresTeardown(o TeardownOptions) Steps {
 	owner := Step{RunnerOwner, []Statement{{SQL: "DROP PUBLICATION IF EXISTS " + Quote(o.Publication)}}}
 	for _, t := range o.Drop {
 		owner.Statements = append(owner.Statements, Statement{SQL: "DROP TABLE IF EXISTS " + t.SQL()}, dropTakenOut(t))
-		owner.Statements = append(append(owner.Statements, dropMaintenance(t)...), forgetLetters(t))
+		owner.Statements = append(owner.Statements, dropMaintenance(t)...)
 	}
 	if len(o.Drop) > 0 {
 		owner.Statements = append(owner.Statements, dropPartitionSchema())

@@ -18,14 +18,13 @@ type Partitions struct {
 	db          *Database
 	table, slot string
 	routine     Routine
-	slots       Slots
 	load        cdc.Loader
 }
 
-// Partitions returns the partitions of a table ("public.outbox"). What was taken out counts as relayed once the slot, the
-// other slots, and the checkpoint that load finds, have passed it.
-func (d *Database) Partitions(table string, routine Routine, slot string, slots Slots, load cdc.Loader) *Partitions {
-	return &Partitions{d, table, slot, routine, slots, load}
+// Partitions returns the partitions of a table ("public.outbox"). What was taken out counts as relayed once the slot, and the
+// checkpoint that load finds, have passed it.
+func (d *Database) Partitions(table string, routine Routine, slot string, load cdc.Loader) *Partitions {
+	return &Partitions{d, table, slot, routine, load}
 }
 
 // Name returns the table's name.
@@ -96,7 +95,7 @@ FROM dated WHERE attached OR taken IS NOT NULL ORDER BY name`
 
 // List returns the table's partitions and what the routine took out of it, and the server's time.
 func (p *Partitions) List(ctx context.Context) ([]cdc.Partition, time.Time, error) {
-	done, err := p.db.relayed(ctx, p.slot, p.slots, p.load)
+	done, err := p.db.relayed(ctx, p.slot, p.load)
 	if err != nil {
 		return nil, done.now, fmt.Errorf("read partitions of %s: %w", p.table, err)
 	}

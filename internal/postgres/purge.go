@@ -23,10 +23,9 @@ type RowOptions struct {
 	Key, At string
 	// Zone is where the clocks were that wrote the time, if its type has no zone; nil: UTC.
 	Zone *cdc.Zone
-	// Slot, Slots and Load tell what is relayed; see Partitions.
-	Slot  string
-	Slots Slots
-	Load  cdc.Loader
+	// Slot and Load tell what is relayed; see Partitions.
+	Slot string
+	Load cdc.Loader
 }
 
 // Rows are the rows of a table without partitions. Those of a table that inherits from it are never among them: nothing publishes them.
@@ -170,9 +169,9 @@ func (r *Rows) keys(ctx context.Context, query string, args ...any) ([]any, erro
 	})
 }
 
-// Passed reports whether the slots and the checkpoint have passed a position.
+// Passed reports whether the slot and the checkpoint have passed a position.
 func (r *Rows) Passed(ctx context.Context, behind cdc.Position) (bool, error) {
-	done, err := r.db.relayed(ctx, r.o.Slot, r.o.Slots, r.o.Load)
+	done, err := r.db.relayed(ctx, r.o.Slot, r.o.Load)
 	if err != nil {
 		return false, err
 	}

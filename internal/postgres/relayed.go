@@ -1,7 +1,6 @@
 package postgres
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"strconv"
@@ -16,7 +15,7 @@ type relayed struct {
 	// now is the server's time.
 	now time.Time
 	// upto is the slot's position, or the checkpoint's if that is behind: a slot that was recreated or advanced by hand is ahead
-	// of the checkpoint, or that of another relay's slot that is behind. 0: there is no slot.
+	// of the checkpoint. 0: there is no slot.
 	upto LSN
 	// unknown is why that cannot be told.
 	unknown error
@@ -34,18 +33,12 @@ func Passed(p cdc.Progress, place string) bool {
 	return err == nil && at > commit || ordinal < p.Part.Rows && strings.HasPrefix(p.Part.TxID, tx+"/")
 }
 
-// Slots returns the slots of the relays that have dead letters of a table. Such a relay needs a row until it has passed it: the letter that
-// it may become is without its payload if that is too large.
-type Slots func(ctx context.Context) ([]string, error)
-
-// relayed asks for the positions of the slots and of the checkpoint.
-func (d *Database) relayed(ctx context.Context, slot string, slots Slots, load cdc.Loader) (r relayed, err error) {
-	others, unknown := slots(ctx)
+// relayed asks for the positions of the slot and of the checkpoint.
+func (d *Database) relayed(ctx context.Context, slot string, load cdc.Loader) (r relayed, err error) {
 	var system, file, confirmed string
 	err = d.Conn.QueryRow(ctx, `SELECT now(), system_identifier::text, pg_walfile_name(pg_current_wal_lsn()),
-		least(coalesce((SELECT confirmed_flush_lsn FROM pg_replication_slots WHERE slot_name = $1 AND database = current_database()), '0/0'),
-			(SELECT min(confirmed_flush_lsn) FROM pg_replication_slots WHERE slot_name = ANY($2) AND database = current_database()))::text
-		FROM pg_control_system()`, slot, others).Scan(&r.now, &system, &file, &confirmed)
+		coalesce((SELECT confirmed_flush_lsn FROM pg_replication_slots WHERE slot_name = $1 AND database = current_database()), '0/0')::text
+		FROM pg_control_system()`, slot).Scan(&r.now, &system, &file, &confirmed)
 	if err != nil {
 		return r, fmt.Errorf("read the slot's position: %w", err)
 	}
@@ -59,8 +52,8 @@ func (d *Database) relayed(ctx context.Context, slot string, slots Slots, load c
 	here := cdc.Source{SystemID: system, Database: d.Server.Database, Slot: slot, Timeline: uint32(timeline)}
 	c, found, err := load(ctx)
 	switch {
-	case cmp.Or(unknown, err) != nil:
-		r.unknown = cmp.Or(unknown, err)
+	case err != nil:
+		r.unknown = err
 	case found && (!c.Source.Same(here) || c.Source.Timeline != here.Timeline):
 		r.unknown = cdc.Fixable("start the relay, which compares it with the slot", "the checkpoint is of another database or timeline")
 	case found:

@@ -177,12 +177,6 @@ func (d *Database) Names(ctx context.Context, doing, query string) ([]string, er
 	return nil, fmt.Errorf("%s: %w", doing, err)
 }
 
-// IsDenied reports whether err says that the role lacks a right.
-func IsDenied(err error) bool {
-	pg, ok := errors.AsType[*pgconn.PgError](err)
-	return ok && pg.Code == stateInsufficientPrivilege
-}
-
 // Become takes the role of a table's owner: what is made from now on belongs to that. A superuser may, and a member of the role.
 func (d *Database) Become(ctx context.Context, table string) error {
 	_, err := d.Conn.Exec(ctx, `SELECT set_config('role', pg_get_userbyid(relowner), false)
@@ -193,7 +187,7 @@ func (d *Database) Become(ctx context.Context, table string) error {
 	return nil
 }
 
-// relaySchema has the partitions of all tables, and the records of dead letters; see package outbox.
+// relaySchema has the partitions of all tables; see package outbox.
 const relaySchema = "cdc_relay"
 
 // noPrivilege is the reason when the role lacks a right.

@@ -173,8 +173,7 @@ func (m *Marks) keys(ctx context.Context, db queryer, query string, args ...any)
 
 // Passed reports whether the slot and the checkpoint have passed a position.
 func (m *Marks) Passed(ctx context.Context, behind cdc.Position) (bool, error) {
-	alone := func(context.Context) ([]string, error) { return nil, nil } // another relay's position says nothing of these marks
-	done, err := m.db.relayed(ctx, m.o.Slot, alone, m.o.Load)
+	done, err := m.db.relayed(ctx, m.o.Slot, m.o.Load)
 	if err != nil {
 		return false, err
 	}

@@ -81,7 +81,6 @@ func (c *check) checkDatabase(ctx context.Context, r *finding.Report) {
 	if tables != nil {
 		c.checkRows(ctx, r)
 		c.checkMarks(ctx, r)
-		c.checkRecords(ctx, r)
 	}
 	c.checkTables(ctx, tables, r)
 	c.checkIDs(ctx, tables, r)
@@ -136,13 +135,6 @@ func (c *check) checkOrder(ctx context.Context, table *source.Table, r *finding.
 		r.Warn(subject, cdc.Fix(err), "repair, setup --backfill and a replay of all rows are not possible: %v", err)
 	} else if err := reader.Orderly(ctx, scan.Filter{From: time.Now()}); cdc.Fix(err) != "" {
 		r.Info(subject, cdc.Fix(err), "repair --since and replay --from are not possible: %v", err)
-	}
-}
-
-// checkRecords verifies that all who remove rows can know of this relay's letters.
-func (c *check) checkRecords(ctx context.Context, r *finding.Report) {
-	if err := source.Unrecorded(ctx, c.db); err != nil {
-		r.Warn("dead letters", cdc.Fix(err), "%v, and the relay stops at an event that is too large for that topic", err)
 	}
 }
 

@@ -202,9 +202,9 @@ func (c *check) checkLetters(ctx context.Context, client *kafka.Client, r *findi
 			continue
 		}
 		r.OK(subject, "can hold dead letters")
-		if t.Name == l.Topic && t.MaxMessageBytes < kafka.LetterBytes {
-			r.Warn(subject, fmt.Sprintf("set its max.message.bytes to %d", kafka.LetterBytes),
-				"takes records up to %s: a large event is kept without its payload", display.Bytes(int64(t.MaxMessageBytes)))
+		if t.Name == l.Topic && t.MaxMessageBytes < kafka.LargestRecord {
+			r.Warn(subject, fmt.Sprintf("set its max.message.bytes to %d, or as high as the brokers allow", kafka.LargestRecord),
+				"takes records up to %s: a larger event that cannot be published stops all others", display.Bytes(int64(t.MaxMessageBytes)))
 		}
 	}
 }

@@ -162,7 +162,7 @@ func partitionsUntil(o *outbox.TableOptions) string {
 func (s *SetupOptions) makeOwnTopics(ctx context.Context, c *config.Config) error {
 	like := stages.TopicSpec(c)
 	if l := &c.DeadLetter; l.On() {
-		if err := s.makeTopicsAs(ctx, c, []string{l.Topic}, kafka.LetterTopic(l.Partitions, like)); err != nil {
+		if err := s.makeLetterTopic(ctx, c, like); err != nil {
 			return err
 		}
 		if err := s.makeTopicsAs(ctx, c, []string{l.Index()}, kafka.PositionTopic(like)); err != nil {
@@ -173,6 +173,27 @@ func (s *SetupOptions) makeOwnTopics(ctx context.Context, c *config.Config) erro
 		return s.makeTopicsAs(ctx, c, []string{topic}, kafka.PositionTopic(like))
 	}
 	return nil
+}
+
+// makeLetterTopic makes the topic of dead letters for letters as large as the brokers allow: those of managed services refuse more than 20 or
+// 8 MiB (docs.confluent.io/cloud/current/topics/manage.html, Amazon MSK Serverless), or any setting of it.
+func (s *SetupOptions) makeLetterTopic(ctx context.Context, c *config.Config, like *kafka.TopicSpec) error {
+	l := &c.DeadLetter
+	var refused error
+	for _, limit := range []int{kafka.LargestRecord, 20 << 20, 8 << 20, 0} {
+		err := s.makeTopicsAs(ctx, c, []string{l.Topic}, kafka.LetterTopic(l.Partitions, limit, like))
+		switch {
+		case kafka.SettingRefused(err):
+			refused = err
+			continue
+		case err == nil && refused != nil && limit > 0:
+			s.Printf("topic %s: max.message.bytes is %d, because the brokers refuse more: a larger event that cannot be published stops all others\n", l.Topic, limit)
+		case err == nil && refused != nil:
+			s.Printf("topic %s: max.message.bytes is the brokers' default, because they refuse it as a setting: a larger event that cannot be published stops all others\n", l.Topic)
+		}
+		return err
+	}
+	return refused
 }
 
 // makeTopics makes the topics that routes name, where the configuration says how.

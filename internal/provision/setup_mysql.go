@@ -90,9 +90,6 @@ func (s *mysqlSetup) steps(v serverState, tables []outbox.TableOptions, maintain
 	for _, t := range s.Marked() {
 		o.Mark = append(o.Mark, outbox.Columns{Table: t.Name, Names: t.MarkedColumns()})
 	}
-	if s.NeedsRecords() && maintain {
-		o.Records, o.Letters = s.Databases(), s.OwnLetters()
-	}
 	steps, err := outbox.MySQLSetup(o)
 	if err != nil {
 		return nil, cdc.Usage("", "%w", err)
@@ -147,21 +144,14 @@ func (s *mysqlSetup) Run(ctx context.Context, owner source.ConnString) error {
 	return s.finish(ctx, s.Config, s.MySQL)
 }
 
-// mayMaintain reports whether the relay's user may maintain the partitions, if it is to, and whether dead letters are recorded.
+// mayMaintain reports whether the relay's user may maintain the partitions, if it is to.
 func (s *mysqlSetup) mayMaintain(ctx context.Context, db *mysql.Database) (bool, error) {
 	for _, routine := range s.Binlog.Routines {
 		if may, err := db.MayMaintain(ctx, routine); err != nil || !may {
 			return false, err
 		}
 	}
-	if !s.NeedsRecords() {
-		return true, nil
-	}
-	records, err := s.LetterRecords(ctx, s.Binlog.DSN)
-	if err != nil || len(records) == 0 && s.Config.DeadLetter.On() {
-		return false, nil //nolint:nilerr // setup makes them
-	}
-	return !slices.ContainsFunc(s.OwnLetters(), func(r outbox.LetterRecord) bool { return !slices.Contains(records, r) }), nil
+	return true, nil
 }
 
 // makeTables creates the tables and procedures as their owner, and grants the relay's user its rights if the owner may.
@@ -215,15 +205,6 @@ func (s *mysqlSetup) asOwner(ctx context.Context, user string, dsn source.ConnSt
 			statements := outbox.MySQLMaintenance(owner.Server.Flavor, t.Name, outbox.MySQLRoutine(t.Name))
 			if err := owner.Exec(ctx, "create the procedure that maintains the partitions of "+name, outbox.Texts(statements)...); err != nil {
 				return made, err
-			}
-		}
-		if s.NeedsRecords() {
-			statements := outbox.MySQLRecordLetters([]string{t.Name.Schema}, s.OwnLetters())
-			if err := owner.Exec(ctx, "record the dead letters of "+name, outbox.Texts(statements)...); err != nil {
-				return made, err
-			}
-			if user != owner.Server.Role {
-				grant(ctx, owner, t.Name, outbox.MySQLSetupOptions{User: user, Records: []string{t.Name.Schema}})
 			}
 		}
 		if user != owner.Server.Role && (maintain || before.Tables[name] == nil) {
@@ -282,7 +263,7 @@ func (s *mysqlSetup) ready(ctx context.Context, db *mysql.Database) error {
 		return err
 	}
 	if !may {
-		lacks = append(lacks, v.user+" must be granted the right to maintain the partitions, and to read which relays have dead letters")
+		lacks = append(lacks, v.user+" must be granted the right to maintain the partitions")
 	}
 	if len(lacks) == 0 {
 		return nil

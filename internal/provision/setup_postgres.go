@@ -57,7 +57,6 @@ func (s *postgresSetup) steps(version int, role string, missing func(source.Tabl
 	for _, t := range s.Marked() {
 		o.Mark = append(o.Mark, outbox.Columns{Table: t.Name, Names: t.MarkedColumns()})
 	}
-	o.Letters = s.OwnLetters()
 	steps, err := outbox.PostgresSetup(o)
 	if err != nil {
 		return nil, cdc.Usage("", "%w", err)
@@ -155,8 +154,7 @@ func (s *postgresSetup) makeObjects(ctx context.Context, db *postgres.Database, 
 	return after.Problem
 }
 
-// mayMaintain reports whether the relay's role may maintain the partitions, delete old rows and mark published ones, if it is to, and whether its dead
-// letters are recorded.
+// mayMaintain reports whether the relay's role may maintain the partitions, delete old rows and mark published ones, if it is to.
 func (s *postgresSetup) mayMaintain(ctx context.Context, db *postgres.Database) (bool, error) {
 	for table, routine := range s.WAL.Routines {
 		if may, err := db.MayMaintain(ctx, table, routine); err != nil || !may {
@@ -173,7 +171,7 @@ func (s *postgresSetup) mayMaintain(ctx context.Context, db *postgres.Database) 
 			return false, err
 		}
 	}
-	return source.Unrecorded(ctx, s.Postgres) == nil, nil
+	return true, nil
 }
 
 // feasible returns an error for what setup cannot fix.

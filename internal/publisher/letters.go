@@ -1,7 +1,6 @@
 package publisher
 
 import (
-	"context"
 	"fmt"
 	"log/slog"
 	"time"
@@ -27,14 +26,12 @@ type LetterOptions struct {
 	Partitions   int
 	// Due is told when a letter can be resolved.
 	Due deadletter.Due
-	// MayStub returns once it is known that the row of a letter is not removed while the letter needs it, or an error if no letter may
-	// be without its payload; nil: it may. It is called in a goroutine of its own, and letters wait until it returns.
-	MayStub func(ctx context.Context) error
 }
 
 // letters is what the loop needs of dead letters.
 type letters interface {
 	hasRoom() bool                               // whether events may be accepted
+	withholds(r *cdc.Routed) bool                // keeps a batch that may not be accepted now; turn passes it to accept again
 	any() bool                                   // whether there are letters: else no event that is accepted or sent has to be looked at
 	takes(b *pendingBatch, m *cdc.Message) bool  // whether an accepted event becomes a letter: its key is held, or an earlier run has made one of it, which may be dropped
 	refuse(b *pendingBatch, r *cdc.Refused)      // makes a letter of a row that made no record
@@ -59,6 +56,7 @@ func (fn forLetters) apply(l *loop) { l.letters.do(fn) }
 type noLetters struct{}
 
 func (noLetters) hasRoom() bool                          { return true }
+func (noLetters) withholds(*cdc.Routed) bool             { return false }
 func (noLetters) any() bool                              { return false }
 func (noLetters) takes(*pendingBatch, *cdc.Message) bool { return false }
 func (noLetters) refuse(*pendingBatch, *cdc.Refused) { // the router refuses rows only for dead letters; to go on would lose the row
@@ -89,7 +87,10 @@ type deadLetters struct {
 	open    int     // tasks that have begun and not ended
 	waiting []*task // tasks that have not begun
 	barrier barrier
-	gate    gate
+	// unfit are the events whose letters are too large, by the letters' IDs; withheld is the batch that waits because of some.
+	unfit    map[string]*unfit
+	withheld *cdc.Routed
+	limitAt  time.Time // when the topic's limit is read again
 }
 
 func (s *deadLetters) hasRoom() bool { return s.installed && !s.index.Full() }
@@ -185,10 +186,15 @@ func (s *deadLetters) bury(pending *pendingBatch, what *letter) {
 	}
 	id := deadletter.ID([]byte(d.ID), d.Place)
 	d.Partition = letterPartition(d.RecordKey, id, opts.Partitions)
-	record := s.record(d, id)
+	record := own{cdc.Message{Topic: opts.Topic, Key: []byte(id)}, d.Partition}
+	record.message.Value, record.message.Headers = d.EncodeRecord()
+	if size := bodySize(&record.message) + batchOverhead + recordGrowth; size > s.letterLimit() {
+		s.endAttempt(pending, id, d, size)
+		return
+	}
 	entry := own{cdc.Message{Topic: opts.Index, Key: deadletter.EntryKey(id), Value: d.Encode()}, 0}
 	x.Add(id, &d.Entry)
-	steps := []step{pass(d.Stub)}
+	var steps []step
 	if what.earlier == nil {
 		steps = append(steps, func(s *deadLetters, t *task) {
 			s.note(d)
@@ -219,17 +225,6 @@ func (s *deadLetters) acknowledged(b *batch) {
 			s.index.Found(string(m.Key), b.offset+int64(i))
 		}
 	}
-}
-
-// record is the letter itself, as a stub if it would be too large.
-func (s *deadLetters) record(d *deadletter.Letter, id string) own {
-	record := own{cdc.Message{Topic: s.opts.Topic, Key: []byte(id)}, d.Partition}
-	record.message.Value, record.message.Headers = d.EncodeRecord()
-	if size := bodySize(&record.message) + batchOverhead + recordGrowth; size > min(s.loop.topic(s.opts.Topic).limit, hardLimit) {
-		d.MakeStub()
-		record.message.Value, record.message.Headers = d.EncodeRecord()
-	}
-	return record
 }
 
 // letterPartition keeps the letters of a key together.

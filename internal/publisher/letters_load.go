@@ -37,7 +37,7 @@ func (b *barrier) answer() {
 func (p *Publisher) startLetters(l *loop) {
 	o := p.opts.Letters
 	l.letters = &deadLetters{
-		loop: l, opts: o, index: p.newIndex(nil, nil), closing: map[string]time.Time{}, parked: map[string][]queuedMessage{},
+		loop: l, opts: o, index: p.newIndex(nil, nil), closing: map[string]time.Time{}, parked: map[string][]queuedMessage{}, unfit: p.unfit,
 	}
 	p.mail.post(forLetters((*deadLetters).writeBarrier))
 }
@@ -94,6 +94,9 @@ func (p *Publisher) LoadLetters(ctx context.Context, id cdc.Source, passed func(
 		return nil, fmt.Errorf("read the index of dead letters: %w", err)
 	}
 	if err := p.verifySource(records.Source, id); err != nil {
+		return nil, err
+	}
+	if err := records.Whole(); err != nil {
 		return nil, err
 	}
 	loaded := &deadletter.Loaded{Index: p.newIndex(records.Entries, passed), Barrier: end, Accepted: map[string]*deadletter.Ask{}}

@@ -18,16 +18,14 @@ import (
 
 // loop owns all state of topics, partitions and brokers. Only its own goroutine uses it.
 type loop struct {
-	opts    *Options
-	codec   sarama.CompressionCodec
-	log     *slog.Logger
-	metrics *metrics
-	mail    *mailbox
-	in      <-chan *cdc.Routed
-	out     chan<- cdc.Durable
-	// ask answers a question in a goroutine of its own, until the publisher is killed. startConn runs a connection so.
-	ask       func(question func(context.Context) notice)
-	startConn func(c *brokerConn)
+	opts      *Options
+	codec     sarama.CompressionCodec
+	log       *slog.Logger
+	metrics   *metrics
+	mail      *mailbox
+	in        <-chan *cdc.Routed
+	out       chan<- cdc.Durable
+	startConn func(c *brokerConn) // runs it in a goroutine of its own, until the publisher is killed
 
 	now      time.Time // of this turn
 	timer    *time.Timer
@@ -145,6 +143,9 @@ func (l *loop) maxBuffered() int {
 
 // accept queues the messages of a Routed.
 func (l *loop) accept(r *cdc.Routed) {
+	if l.letters.withholds(r) {
+		return
+	}
 	pending := l.pending.add(r)
 	l.lastSeq.Store(pending.seq)
 	l.txn.accepted(r)

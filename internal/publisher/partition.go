@@ -270,9 +270,8 @@ func (l *loop) tooLarge(p *partition, e *queuedMessage) bool {
 	return l.codec == 0 && e.size()+batchOverhead > p.topic.limit && e.pending.kind != republished // whose limit may have been raised just now
 }
 
-// hardLimit is below sarama.MaxRequestSize and the brokers' socket.request.max.bytes, which end the connection: no
-// limit of a topic can be above them.
-const hardLimit = 99 << 20
+// hardLimit is what no limit of a topic can be above: a larger request ends the connection.
+const hardLimit = kafka.LargestRecord
 
 // unbatch releases a batch whose records are known not to be appended. They stay in the queue.
 func (l *loop) unbatch(p *partition) {

@@ -41,6 +41,8 @@ type Publisher struct {
 	last *kafkaTransaction // of the last attempt: Abort ends it, and the next one takes its careful over
 
 	lastSeq atomic.Uint64
+	// unfit outlives a Kill, so that the next attempt knows the events. Only a loop uses it.
+	unfit map[string]*unfit
 }
 
 // New checks the options and registers the metrics; it connects to nothing. A nil reg registers none.
@@ -62,7 +64,7 @@ func New(opts Options, log *slog.Logger, reg prometheus.Registerer) (*Publisher,
 	if err != nil {
 		return nil, err
 	}
-	p := &Publisher{opts: opts, log: log, metrics: m, client: client, coordinator: coordinator, last: &kafkaTransaction{}}
+	p := &Publisher{opts: opts, log: log, metrics: m, client: client, coordinator: coordinator, last: &kafkaTransaction{}, unfit: map[string]*unfit{}}
 	p.Reset()
 	return p, nil
 }
@@ -161,7 +163,6 @@ func (p *Publisher) start(life context.Context, transactionalID string, producer
 		c.closeNow = closeNow
 		p.wg.Go(func() { c.run(ctx, p.client) })
 	}
-	l.ask = func(question func(context.Context) notice) { p.wg.Go(func() { l.mail.post(question(life)) }) }
 	p.wg.Go(func() { runJobs(life, p.client, jobs, l.mail) })
 	if p.opts.PositionTopic != "" {
 		p.startTransactions(life, l)

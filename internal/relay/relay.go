@@ -110,7 +110,7 @@ func (r *Relay) Run(ctx context.Context) error {
 	return err
 }
 
-// run makes one attempt, and further ones where exactly-once delivery has to start again from the position in Kafka.
+// run makes one attempt, and further ones where it has to start again from the stored position.
 func (r *Relay) run(ctx context.Context) error {
 	for retry := r.pauses(); ; {
 		started, a := *r.checkpointOrNone(), r.current.Load()
@@ -126,7 +126,7 @@ func (r *Relay) run(ctx context.Context) error {
 		}
 		r.metrics.reconnects.WithLabelValues("kafka").Inc()
 		r.health.set(StateStarting, err)
-		r.log.Warn("starting again from the position in Kafka", cdc.Repeats(), slog.Any("error", err),
+		r.log.Warn("starting again from the stored position", cdc.Repeats(), slog.Any("error", err),
 			slog.String("committed", r.opts.Display(r.checkpointOrNone().Progress.Position)))
 		if r.checkpointOrNone().Progress != started.Progress {
 			retry.Reset()
@@ -134,6 +134,7 @@ func (r *Relay) run(ctx context.Context) error {
 		if err := sleep(ctx, retry.next()); err != nil {
 			return err
 		}
+		r.Sink.Reset()
 		r.current.Store(newAttempt(r, a.window.last())) // the source goes on counting
 	}
 }

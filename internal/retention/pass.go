@@ -32,14 +32,13 @@ type Tables func(ctx context.Context) (tables []Table, closeAll func(), err erro
 type Maintainer struct {
 	opts    Options
 	open    Tables
-	guard   Guard
 	log     *slog.Logger
 	metrics *Metrics
 }
 
-// New returns a Maintainer, which keeps what the guard says. metrics may be nil.
-func New(opts Options, open Tables, guard Guard, log *slog.Logger, metrics *Metrics) *Maintainer {
-	return &Maintainer{opts, open, guard, log, metrics}
+// New returns a Maintainer. metrics may be nil.
+func New(opts Options, open Tables, log *slog.Logger, metrics *Metrics) *Maintainer {
+	return &Maintainer{opts, open, log, metrics}
 }
 
 const (
@@ -84,7 +83,7 @@ func (m *Maintainer) pass(ctx context.Context) error {
 
 // table does what is due for one table, and sets its metrics also if a change fails.
 func (m *Maintainer) table(ctx context.Context, t Table) error {
-	parts, now, err := m.guard.List(ctx, t)
+	parts, now, err := t.List(ctx)
 	if err != nil {
 		return err
 	}
@@ -93,7 +92,7 @@ func (m *Maintainer) table(ctx context.Context, t Table) error {
 		return err
 	}
 	failed := m.apply(ctx, t, m.opts.Plan(parts, now), rows > 0)
-	if parts, now, err = m.guard.List(ctx, t); err != nil {
+	if parts, now, err = t.List(ctx); err != nil {
 		return errors.Join(failed, err)
 	}
 	m.metrics.set(t.Name(), parts, rows, now)

@@ -68,16 +68,15 @@ type PurgeOptions struct {
 type Purger struct {
 	opts    PurgeOptions
 	open    RowTables
-	guard   Guard
 	log     *slog.Logger
 	deleted *prometheus.CounterVec
 	errors  prometheus.Counter
 }
 
-// NewPurger returns a Purger, which keeps what the guard says, and registers its metrics.
-func NewPurger(opts PurgeOptions, open RowTables, guard Guard, log *slog.Logger, reg prometheus.Registerer) *Purger {
+// NewPurger returns a Purger and registers its metrics.
+func NewPurger(opts PurgeOptions, open RowTables, log *slog.Logger, reg prometheus.Registerer) *Purger {
 	p := &Purger{
-		opts: opts, open: open, guard: guard, log: log,
+		opts: opts, open: open, log: log,
 		deleted: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Namespace: "cdc_relay", Name: "rows_deleted_total", Help: "Rows deleted from outbox tables because of retention.delete.",
 		}, []string{"table"}),
@@ -252,7 +251,7 @@ const (
 func (p *Purger) await(ctx context.Context, t Rows, behind cdc.Position) error {
 	warned := false
 	for since := time.Now(); ; {
-		passed, err := p.guard.passed(ctx, t, behind)
+		passed, err := t.Passed(ctx, behind)
 		waited := time.Since(since)
 		switch {
 		case err != nil || passed:
@@ -272,6 +271,6 @@ func (p *Purger) await(ctx context.Context, t Rows, behind cdc.Position) error {
 func errBehind(t Rows) error {
 	return &cdc.FixableError{
 		Cause: fmt.Errorf("old rows of %s may hold events whose position is not saved yet", t.Name()),
-		Fix:   "start the relay, or find out why it or another relay of the table lags; if it always lags that much, make retention.delete.older_than longer",
+		Fix:   "start the relay, or find out why it lags; if it always lags that much, make retention.delete.older_than longer",
 	}
 }

@@ -62,7 +62,7 @@ func (r *rows) Delete(_ context.Context, keys []any, _ time.Duration) (int64, []
 
 func (r *rows) purger(o PurgeOptions, log *slog.Logger) *Purger {
 	open := func(context.Context) ([]Rows, func(), error) { return []Rows{r}, func() {}, nil }
-	return NewPurger(o, open, Unguarded, log, prometheus.NewRegistry())
+	return NewPurger(o, open, log, prometheus.NewRegistry())
 }
 
 // Rows are deleted in batches, with a pause after each, and the pass goes on until none is old.
@@ -168,7 +168,7 @@ func TestPurgeLeavesOnlyWhatTheDatabaseKeeps(t *testing.T) {
 					}
 				}
 				open := func(context.Context) ([]Rows, func(), error) { return []Rows{r}, func() {}, nil }
-				err := NewPurger(PurgeOptions{Batch: 10, Pause: time.Second}, open, Unguarded, slog.New(slog.DiscardHandler), prometheus.NewRegistry()).Purge(t.Context())
+				err := NewPurger(PurgeOptions{Batch: 10, Pause: time.Second}, open, slog.New(slog.DiscardHandler), prometheus.NewRegistry()).Purge(t.Context())
 				if len(r.keys) != want || err == nil || !strings.Contains(err.Error(), fmt.Sprintf("not deleted: %d, among them", want)) || cdc.Fix(err) == "" {
 					t.Errorf("%s, quietly %t: %d are left, want %d: %v", title, quietly, len(r.keys), want, err)
 				}

@@ -91,7 +91,7 @@ func days(from, to int) (parts []cdc.Partition) {
 
 func (f *fake) maintainer(o Options, m *Metrics) *Maintainer {
 	open := func(context.Context) ([]Table, func(), error) { return []Table{f}, func() {}, nil }
-	return New(o, open, Unguarded, slog.New(slog.DiscardHandler), m)
+	return New(o, open, slog.New(slog.DiscardHandler), m)
 }
 
 // Time in a synctest bubble starts at 2000-01-01, midnight UTC.

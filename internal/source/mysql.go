@@ -28,7 +28,7 @@ type MySQL struct {
 
 func newMySQL(c *config.Config) (*MySQL, error) {
 	parse := func(name string) (outbox.Name, error) { return outbox.ParseMySQLName(name, c.Database()) }
-	tables, err := configuredTables(c, LetterSource(c.Source.MySQL.ID, c.Database(), ""), parse)
+	tables, err := configuredTables(c, parse)
 	if err != nil {
 		return nil, err
 	}

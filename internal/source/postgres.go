@@ -26,7 +26,7 @@ type Postgres struct {
 }
 
 func newPostgres(c *config.Config) (*Postgres, error) {
-	tables, err := configuredTables(c, LetterSource("", c.Database(), c.Source.Postgres.Slot), outbox.ParseName)
+	tables, err := configuredTables(c, outbox.ParseName)
 	if err != nil {
 		return nil, err
 	}
@@ -206,7 +206,7 @@ func (p *Postgres) maintainable(ctx context.Context, db *postgres.Database, owne
 				return nil, err
 			}
 		}
-		parts := db.Partitions(t.Name.String(), routine, p.WAL.Slot, p.letterSlots(db, t.Name.String()), load)
+		parts := db.Partitions(t.Name.String(), routine, p.WAL.Slot, load)
 		if err := parts.Maintainable(ctx); err != nil {
 			return nil, err
 		}
@@ -227,7 +227,7 @@ func (p *Postgres) Rows(dsn ConnString, load cdc.Loader) retention.RowTables {
 			key, at := t.keyAndTime()
 			list = append(list, db.Rows(postgres.RowOptions{
 				Table: t.Name.String(), SQL: t.Name.SQL(), Key: key, At: at, Zone: t.Layout.Zone(),
-				Slot: p.WAL.Slot, Slots: p.letterSlots(db, t.Name.String()), Load: load,
+				Slot: p.WAL.Slot, Load: load,
 			}))
 		}
 		return list, func() { db.Close(context.WithoutCancel(ctx)) }, nil

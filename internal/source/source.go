@@ -66,11 +66,6 @@ type Database interface {
 	// Settle stores with the position that no row is pending from before it, of the tables of which that is so: but for rows that meet the
 	// condition published, which were. Where a relay runs it does nothing.
 	Settle(ctx context.Context, at *position.Places, published string, printf Printf) error
-	// LetterRecords returns which relays have dead letters of the tables, and OwnLetters what this relay's records are.
-	LetterRecords(ctx context.Context, dsn ConnString) ([]outbox.LetterRecord, error)
-	OwnLetters() []outbox.LetterRecord
-	// ForgetLetters is the statement that removes the records of a relay that is gone.
-	ForgetLetters(r outbox.LetterRecord) string
 	// ShowPositions returns the stored positions and where a run would continue, as JSON and as lines.
 	ShowPositions(ctx context.Context, at *position.Places) (answer any, lines [][2]string, err error)
 	// SetPosition moves the position, and ResetPosition drops what is stored beside the slot. Both print what they did, and return an
@@ -174,8 +169,6 @@ func (t *Table) keyAndTime() (key, at string) {
 type configured struct {
 	Config *config.Config
 	tables []Table
-	// letters names the relay in the records of its dead letters; see [LetterSource].
-	letters string
 }
 
 // Tables are the configured tables, in their order.
@@ -272,7 +265,7 @@ func (c *configured) names() []string {
 }
 
 // configuredTables parses the tables' names by the rules of the database.
-func configuredTables(c *config.Config, letters string, parse func(string) (outbox.Name, error)) (configured, error) {
+func configuredTables(c *config.Config, parse func(string) (outbox.Name, error)) (configured, error) {
 	tables := make([]Table, len(c.Tables))
 	for i, name := range c.TableNames() {
 		parsed, err := parse(name)
@@ -286,5 +279,5 @@ func configuredTables(c *config.Config, letters string, parse func(string) (outb
 		layout = layout.WithNull(c.Tables[i].NullPayload).WithZone(c.Tables[i].Zone())
 		tables[i] = Table{Name: parsed, Layout: layout, Shape: c.Tables[i].Shape(), Only: c.Tables[i].Only, Config: &c.Tables[i]}
 	}
-	return configured{c, tables, letters}, nil
+	return configured{c, tables}, nil
 }

@@ -93,7 +93,7 @@ func (k *keeper) maintain(o retention.Options) error {
 		k.t.Fatal(err)
 	}
 	open := func(context.Context) ([]retention.Table, func(), error) { return []retention.Table{p}, func() {}, nil }
-	return retention.New(o, open, retention.Unguarded, slog.New(slog.DiscardHandler), nil).Maintain(k.t.Context())
+	return retention.New(o, open, slog.New(slog.DiscardHandler), nil).Maintain(k.t.Context())
 }
 
 func (k *keeper) list() []cdc.Partition {

@@ -207,7 +207,7 @@ func maintain(t *testing.T, d Outbox, o retention.Options) error {
 	open := func(context.Context) ([]retention.Table, func(), error) {
 		return []retention.Table{d.Partitions()}, func() {}, nil
 	}
-	return retention.New(o, open, retention.Unguarded, slog.New(slog.DiscardHandler), nil).Maintain(t.Context())
+	return retention.New(o, open, slog.New(slog.DiscardHandler), nil).Maintain(t.Context())
 }
 
 func list(t *testing.T, d Outbox) []cdc.Partition {

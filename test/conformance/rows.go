@@ -100,7 +100,7 @@ func OldRowsThatTheDatabaseKeeps(t *testing.T, d Database, cases map[string]Kept
 			return []retention.Rows{relayedRows{r}}, func() {}, nil
 		}
 		reg := prometheus.NewRegistry()
-		err = retention.NewPurger(retention.PurgeOptions{OlderThan: month, Batch: 5}, open, retention.Unguarded, slog.New(slog.DiscardHandler), reg).Purge(t.Context())
+		err = retention.NewPurger(retention.PurgeOptions{OlderThan: month, Batch: 5}, open, slog.New(slog.DiscardHandler), reg).Purge(t.Context())
 		end(false)
 		said := "nothing"
 		if err != nil {

@@ -3,6 +3,8 @@ package faults
 import (
 	"context"
 	"errors"
+	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -75,8 +77,6 @@ func TestTopicsOfDeadLettersFail(t *testing.T) {
 	inBothModes(t, func(t *testing.T, s source, delivery func(*cdctest.RigOptions)) {
 		t.Helper()
 		r := letterRig(t, s, delivery)
-		_, err := r.Relay.Command(r.Within(time.Minute), "setup") // or a letter without a payload is refused before its topic refuses it
-		r.Must(err)
 		r.Start()
 		stops := func(topic, key string, code int, fix string) (*cdctest.Event, string) {
 			e := letter(r, key)
@@ -120,9 +120,81 @@ func TestTopicsOfDeadLettersFail(t *testing.T) {
 		routeStrays(r)
 		r.Kill()
 		r.Start()
-		_, err = r.Relay.Command(r.Within(time.Minute), "dlq", "retry", "--all", "--yes")
+		_, err := r.Relay.Command(r.Within(time.Minute), "dlq", "retry", "--all", "--yes")
 		r.Must(err)
 		awaitCounts(r, "map[]")
+		r.Verify()
+	})
+}
+
+func large(e *cdctest.Event) { e.Payload = cdctest.Payload(e.Key, e.Seq, 20_000) }
+
+// awaitUnfit waits until the relay accepts no events because of one that is too large for a letter, and returns what it says.
+func awaitUnfit(r *cdctest.Rig) (said string) {
+	r.Await("the relay to say that an event is too large for a dead letter", func(ctx context.Context) (bool, error) {
+		said, _ = r.Relay.Command(ctx, "status") // an error: it has just been started
+		return strings.Contains(said, "not ready: nothing is published: event"), nil
+	})
+	return said
+}
+
+// An event waits behind a dead letter of its key, and is larger than the topic of dead letters allows. The relay publishes nothing more
+// and leads: the retry that it prints publishes the letter, then the event, and what is behind it, also after a SIGKILL.
+//
+//covers:all 34 events both
+//follows:publisher.unfitError dlq retry
+func TestEventTooLargeForALetter(t *testing.T) {
+	t.Parallel()
+	inBothModes(t, func(t *testing.T, s source, delivery func(*cdctest.RigOptions)) {
+		t.Helper()
+		r := letterRigWith(t, s, delivery, map[string]string{"max.message.bytes": "5000"})
+		r.Start()
+		r.AppendAs("k", 1, stray)
+		awaitCounts(r, "map[unroutable:1]")
+		r.AppendAs("k", 3, large)
+		r.Append("other", 10)
+		awaitUnfit(r)
+		routeStrays(r)
+		r.Kill()
+		r.Must(r.Relay.Start(t.Context())) // it is not ready
+		retry, err := cdctest.PrintedCommand(t.Context(), awaitUnfit(r), "dlq retry")
+		r.Must(err)
+		_, err = r.Relay.Command(r.Within(time.Minute), retry...)
+		r.Must(err)
+		r.AwaitCount(14)
+		awaitCounts(r, "map[]")
+		r.Verify()
+	})
+}
+
+// An event that cannot be published is larger than the topic of dead letters allows. The relay publishes nothing more, goes on leading, so
+// that other letters can be dropped, stops as usual, and publishes what is behind the event once errors.skip lists it, as it says.
+//
+//covers:all 34 events both
+//follows:publisher.unfitError#2 errors.skip
+func TestLargeEventThatCannotBePublished(t *testing.T) {
+	t.Parallel()
+	inBothModes(t, func(t *testing.T, s source, delivery func(*cdctest.RigOptions)) {
+		t.Helper()
+		r := letterRigWith(t, s, delivery, map[string]string{"max.message.bytes": "5000"})
+		r.Start()
+		r.Exclude(r.AppendAs("k", 1, stray)...)
+		awaitCounts(r, "map[unroutable:1]")
+		bad := r.AppendAs("bad", 1, func(e *cdctest.Event) { stray(e); large(e) })
+		r.Exclude(bad...)
+		r.Append("other", 10)
+		said := awaitUnfit(r)
+		if !strings.Contains(said, "list the event that causes it under errors.skip, and restart the relay") || !strings.Contains(said, bad[0].ID.String()) {
+			t.Errorf("says %s", said)
+		}
+		_, err := r.Relay.Command(r.Within(time.Minute), "dlq", "drop", "--all", "--yes")
+		r.Must(err)
+		awaitCounts(r, "map[]")
+		r.Reconfigure("errors.skip", []any{bad[0].ID.String()})
+		r.Must(r.Relay.Signal(syscall.SIGTERM))
+		r.AwaitExit(time.Minute, 0)
+		r.Start()
+		r.AwaitCount(10)
 		r.Verify()
 	})
 }

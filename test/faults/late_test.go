@@ -66,7 +66,7 @@ func TestRequestOfAnEarlierTransaction(t *testing.T) {
 		r.Must(held[i].Release(r.Within(time.Minute)))
 		r.AwaitSaved(r.Append("k", 1))
 		once(t, r)
-		if n := strings.Count(r.Relay.Log(), "starting again from the position in Kafka"); n != 1 {
+		if n := strings.Count(r.Relay.Log(), "starting again from the stored position"); n != 1 {
 			t.Errorf("%s: it has started again %d times, want once", r.Topic, n)
 		}
 	}

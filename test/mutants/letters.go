@@ -5,12 +5,12 @@ func letterMutants() []mutant {
 	return []mutant{
 		{
 			"write a letter without payload as a tombstone", "internal/deadletter/letter.go",
-			[]edit{{"	if value == nil {\n		value = []byte{}\n	}\n	texts", "	texts"}},
+			[]edit{{"kind, value = valueNull, []byte{}", "kind = valueNull"}},
 			caughtBy{letters, "^TestLetterIsReadAsWritten$", ""},
 		},
 		{
 			"publish an empty payload in place of none", "internal/deadletter/letter.go",
-			[]edit{{"	case valueNull:\n		l.Payload = nil\n", ""}},
+			[]edit{{"	case valueNull:\n		l.Payload = nil\n", "	case valueNull:\n"}},
 			caughtBy{letters, "^TestLetterIsReadAsWritten$", ""},
 		},
 		{
@@ -49,6 +49,42 @@ func letterMutants() []mutant {
 			"know letters by their event alone", "internal/deadletter/entry.go",
 			[]edit{{`return Short(eventID) + "@" + place`, `return Short(eventID) + "@"`}},
 			caughtBy{publisher, "^TestKeyIsHeld$", ""},
+		},
+	}
+}
+
+// unfitLetterMutants break what becomes of letters that are too large, and of those that have no payload.
+func unfitLetterMutants() []mutant {
+	return []mutant{
+		{
+			"publish an empty payload for a letter that has none", "internal/deadletter/letter.go",
+			[]edit{{"		return nil, cdc.Fixable(\"resolve the letter with", "		_ = cdc.Fixable(\"resolve the letter with"}},
+			caughtBy{letters, "^TestUnknownKindOfValue$", ""},
+		},
+		{
+			"lead although letters have no payload", "internal/publisher/letters_load.go",
+			[]edit{{"if err := records.Whole(); err != nil {", "if err := records.Whole(); err != nil && records == nil {"}},
+			caughtBy{publisher, "^TestLettersWithoutTheirPayloadAreRefused$", ""},
+		},
+		{
+			"remove rows that letters without a payload need", "cmd/cdc-relay/partitions.go",
+			[]edit{{"cdc.ReasonOf(r.unknown) == deadletter.WithoutPayload {", "cdc.ReasonOf(r.unknown) == \"\" && r.unknown != nil && deadletter.WithoutPayload == \"\" {"}},
+			caughtBy{"./cmd/cdc-relay", "^TestPassWaitsForLettersWithoutTheirPayload$", ""},
+		},
+		{
+			"go on behind an event that is too large for a letter", "internal/deadletter/index.go",
+			[]edit{{"	if x.Withheld() != nil {\n		return true", "	if x.Withheld() != nil {\n		return false"}},
+			caughtBy{publisher, "^TestLetterTooLargeForItsTopic$", ""},
+		},
+		{
+			"end each attempt because of an event that is too large for a letter", "internal/publisher/letters_unfit.go",
+			[]edit{{"u.hold != \"\" && !u.again &&", "u.hold != \"\" &&"}},
+			caughtBy{publisher, "^TestLetterOfALargeEvent$", ""},
+		},
+		{
+			"accept an event that is too large for a letter before its key is free", "internal/publisher/letters_unfit.go",
+			[]edit{{" && !s.index.Holds([]byte(u.hold))", ""}},
+			caughtBy{publisher, "^TestLetterTooLargeForItsTopic$", ""},
 		},
 	}
 }

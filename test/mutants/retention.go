@@ -16,26 +16,6 @@ func retentionMutants() []mutant {
 			caughtBy{faults, "^TestOldRowsAreDeletedOnceRelayed$", testenv.MySQLFlavor},
 		},
 		{
-			"drop what dead letters need", "internal/retention/pass.go",
-			[]edit{{"parts, now, err := m.guard.List(ctx, t)", "parts, now, err := t.List(ctx)"}},
-			caughtBy{retention, "^TestGuardKeepsPartitions$", ""},
-		},
-		{
-			"delete what dead letters need", "internal/retention/purge.go",
-			[]edit{{"p.guard.passed(ctx, t, behind)", "t.Passed(ctx, behind)"}},
-			caughtBy{retention, "^TestGuardKeepsRows$", ""},
-		},
-		{
-			"ask what dead letters need before the position", "internal/retention/guard.go",
-			[]edit{{"	if passed && err == nil {", "	if err == nil {"}},
-			caughtBy{retention, "^TestGuardKeepsRows$", ""},
-		},
-		{
-			"drop or delete what another relay has not passed", "internal/postgres/relayed.go",
-			[]edit{{"slot_name = ANY($2)", "slot_name = ANY($2) AND false"}},
-			caughtBy{wal, "^TestSlotOfAnotherRelayKeepsRows$", ""},
-		},
-		{
 			"drop or delete before the saved position has passed, binlog", "internal/mysql/relayed.go",
 			[]edit{{"return r.upto != nil && r.upto.Covers(noted)", "return r.upto != nil"}},
 			caughtBy{faults, "^(TestOldRowsAreDeletedOnceRelayed|TestPartitionIsKeptWhileTheRelayLags)$", testenv.MariaDBFlavor},

@@ -159,7 +159,7 @@ func TestSessionsThatWrite(t *testing.T) {
 	for name, prepare := range map[string]func(*postgres.Database) error{
 		"setup": func(db *postgres.Database) error { return db.Patient(t.Context()) },
 		"partitions": func(db *postgres.Database) error {
-			return db.Partitions("public.outbox", postgres.Routine{}, d.name, d.slots, checkpoint.None{}.Load).Maintainable(t.Context())
+			return db.Partitions("public.outbox", postgres.Routine{}, d.name, checkpoint.None{}.Load).Maintainable(t.Context())
 		},
 		"retention": func(db *postgres.Database) error {
 			return db.Rows(postgres.RowOptions{Table: "public.events", SQL: "public.events", Key: "id", At: "at"}).Verify(t.Context())

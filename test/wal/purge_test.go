@@ -20,7 +20,7 @@ func (d *database) rows(role string) (*postgres.Rows, error) {
 		d.t.Fatal(err)
 	}
 	d.t.Cleanup(func() { db.Close(context.WithoutCancel(d.t.Context())) })
-	r := db.Rows(postgres.RowOptions{Table: "public.events", SQL: "public.events", Key: "id", At: "at", Slot: d.name, Slots: d.slots, Load: checkpoint.None{}.Load})
+	r := db.Rows(postgres.RowOptions{Table: "public.events", SQL: "public.events", Key: "id", At: "at", Slot: d.name, Load: checkpoint.None{}.Load})
 	err = r.Verify(d.t.Context())
 	return r, err
 }

@@ -353,7 +353,7 @@ func TestTablesWhoseNamesJoinAlike(t *testing.T) {
 	t.Cleanup(func() { db.Close(context.WithoutCancel(t.Context())) })
 	pass := func(n outbox.Name, ahead int) (parts []cdc.Partition) {
 		t.Helper()
-		p := db.Partitions(n.String(), routineOf(n), d.name, d.slots, checkpoint.None{}.Load)
+		p := db.Partitions(n.String(), routineOf(n), d.name, checkpoint.None{}.Load)
 		if err := p.Maintainable(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -381,7 +381,7 @@ func TestTablesWhoseNamesJoinAlike(t *testing.T) {
 	if may, err := db.MayMaintain(t.Context(), before.String(), routineOf(before)); may || err != nil {
 		t.Errorf("the former routine counts as this version's: %v", err)
 	}
-	p := db.Partitions(after.String(), routineOf(after), d.name, d.slots, checkpoint.None{}.Load)
+	p := db.Partitions(after.String(), routineOf(after), d.name, checkpoint.None{}.Load)
 	setup(after)
 	setup(before, after)
 	if err := p.Maintainable(t.Context()); err != nil {

@@ -2,7 +2,6 @@ package wal
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -68,7 +67,7 @@ func (d *database) parts(role string) *postgres.Partitions {
 	if load == nil {
 		load = checkpoint.None{}.Load
 	}
-	p := db.Partitions("public.outbox", routine(), d.name, d.slots, load)
+	p := db.Partitions("public.outbox", routine(), d.name, load)
 	if err := p.Maintainable(d.t.Context()); err != nil {
 		d.t.Fatal(err)
 	}
@@ -88,7 +87,7 @@ func (d *database) list(p *postgres.Partitions) []cdc.Partition {
 func (d *database) maintain(p *postgres.Partitions, o retention.Options) error {
 	d.t.Helper()
 	open := func(context.Context) ([]retention.Table, func(), error) { return []retention.Table{p}, func() {}, nil }
-	return retention.New(o, open, retention.Unguarded, slog.New(slog.DiscardHandler), nil).Maintain(d.t.Context())
+	return retention.New(o, open, slog.New(slog.DiscardHandler), nil).Maintain(d.t.Context())
 }
 
 // insertAt inserts the events from..to with a created_at some days ago.
@@ -245,43 +244,4 @@ func TestRoutineTouchesItsTableOnly(t *testing.T) {
 
 func call(action, at string) string {
 	return fmt.Sprintf("SELECT %s($q$%s$q$, $q$%s$q$)", outbox.PostgresRoutine(outboxName()).SQL(), action, at)
-}
-
-// Another relay that has dead letters of the table lags: neither a partition nor a row goes before its slot has passed it, or while it is
-// not known which relays these are. A slot that is gone needs nothing.
-//
-//covers:postgres 16 state both
-func TestSlotOfAnotherRelayKeepsRows(t *testing.T) {
-	d, role := keeping(t, 3)
-	other := d.name + "_other"
-	d.exec("SELECT pg_create_logical_replication_slot($1, 'pgoutput')", other)
-	part := d.takeOutOldest(role)
-	d.exec("CREATE TABLE events (id bigint PRIMARY KEY, at timestamptz); INSERT INTO events VALUES (1, now() - interval '40 days')")
-	rows, err := d.rows("")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, behind, err := rows.Old(t.Context(), month, 10)
-	if err != nil {
-		t.Fatal(err)
-	}
-	d.insert(1, 1) // the WAL before is written by now
-	d.exec("SELECT pg_replication_slot_advance($1, pg_current_wal_lsn())", d.name)
-	check := func(when string, others []string, unknown error, want bool) {
-		t.Helper()
-		d.others, d.unknown = others, unknown
-		passed, _ := rows.Passed(t.Context(), behind)
-		relayed := d.listed(role, part.Name).Relayed
-		switch {
-		case !want && (passed || relayed):
-			cdctest.Violation(t, cdctest.Unpublished, "%s: the row counts as relayed: %v, the partition: %v", when, passed, relayed)
-		case want && (!passed || !relayed):
-			t.Errorf("%s: the row is kept: %v, the partition: %v", when, !passed, !relayed)
-		}
-	}
-	check("alone", []string{d.name, "gone"}, nil, true)
-	check("the other one lags", []string{d.name, other}, nil, false)
-	check("others are not known", nil, errors.New("no answer"), false)
-	d.exec("SELECT pg_replication_slot_advance($1, pg_current_wal_lsn())", other)
-	check("the other one has passed", []string{d.name, other}, nil, true)
 }

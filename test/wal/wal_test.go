@@ -53,12 +53,7 @@ type database struct {
 	load cdc.Loader // nil: there is no checkpoint
 	// needs are the columns that are needed; nil: all are.
 	needs func(table, column string) bool
-	// others are the slots of other relays that have dead letters of the table, or why they are not known.
-	others  []string
-	unknown error
 }
-
-func (d *database) slots(context.Context) ([]string, error) { return d.others, d.unknown }
 
 func newDatabase(t *testing.T) *database {
 	t.Helper()

@@ -28,6 +28,8 @@ func exemptions() []exemption {
 		{"kafka.fetch", "kafka.transactional_id", "says whose transaction it is, and to wait for its end"},
 		{"kafka.LetterProblem", "setup", "creates a topic that does not exist; letters of one that was deleted are gone before"},
 		{"kafka.LetterProblem#2", "dead_letter", "the start compares the setting with the topic, and has written no letter before"},
+		{"deadletter.Whole/dead_letter_without_payload", "dlq retry", "by an earlier version, which no test has"},
+		{"deadletter.Whole/dead_letter_without_payload", "dlq drop", "by an earlier version, which no test has"},
 		{"checkpoint.Check", "checkpoint", "the first start with a checkpoint finds none, and goes on from the slot as before"},
 		{"checkpoint.diagnose", "checkpoint", location},
 		{"checkpoint.diagnose#2", "checkpoint", location},

@@ -16,33 +16,4 @@ EXECUTE cdc_relay_ddl;
 
 DEALLOCATE PREPARE cdc_relay_ddl;
 
-SET @cdc_relay_left = 1;
-
-SET @cdc_relay_ddl = IF(EXISTS (SELECT 1 FROM information_schema.tables WHERE table_schema = 'shop' AND table_name = 'cdc_relay_dead_letters'),
-  'DELETE FROM `shop`.`cdc_relay_dead_letters` WHERE outbox = ''shop.outbox''', 'DO 0');
-
-PREPARE cdc_relay_ddl FROM @cdc_relay_ddl;
-
-EXECUTE cdc_relay_ddl;
-
-DEALLOCATE PREPARE cdc_relay_ddl;
-
-SET @cdc_relay_ddl = IF(EXISTS (SELECT 1 FROM information_schema.tables WHERE table_schema = 'shop' AND table_name = 'cdc_relay_dead_letters'),
-  'SELECT COUNT(*) INTO @cdc_relay_left FROM `shop`.`cdc_relay_dead_letters`', 'DO 0');
-
-PREPARE cdc_relay_ddl FROM @cdc_relay_ddl;
-
-EXECUTE cdc_relay_ddl;
-
-DEALLOCATE PREPARE cdc_relay_ddl;
-
-SET @cdc_relay_ddl = IF(@cdc_relay_left = 0,
-  'DROP TABLE `shop`.`cdc_relay_dead_letters`', 'DO 0');
-
-PREPARE cdc_relay_ddl FROM @cdc_relay_ddl;
-
-EXECUTE cdc_relay_ddl;
-
-DEALLOCATE PREPARE cdc_relay_ddl;
-
 DROP PROCEDURE IF EXISTS `shop`.`outbox_maintain`;

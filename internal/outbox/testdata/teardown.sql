@@ -26,19 +26,6 @@ DROP FUNCTION IF EXISTS cdc_relay.public_outbox_maintain(text, timestamp);
 
 DO $$
 BEGIN
-  IF EXISTS (SELECT relname::text FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace WHERE nspname = 'cdc_relay' AND relname = 'dead_letters') THEN
-    DELETE FROM cdc_relay.dead_letters WHERE outbox = 'public.outbox';
-    IF NOT EXISTS (SELECT FROM cdc_relay.dead_letters) THEN
-      DROP TABLE cdc_relay.dead_letters;
-    END IF;
-  END IF;
-EXCEPTION WHEN insufficient_privilege THEN
-  RAISE NOTICE '%', SQLERRM;
-END
-$$;
-
-DO $$
-BEGIN
   DROP SCHEMA IF EXISTS cdc_relay;
 EXCEPTION WHEN dependent_objects_still_exist OR insufficient_privilege THEN
   NULL; -- another outbox table has its partitions there, or another role owns the schema

@@ -1,0 +1,175 @@
+package publisher_test
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/publisher"
+)
+
+const (
+	// long stands for a value of so many bytes, whose letter smallLimit does not allow.
+	long        = "long"
+	longPayload = 10_000
+	smallLimit  = 4000
+)
+
+// limitLetters sets max.message.bytes of the topic of letters.
+func (l *lettered) limitLetters(t *testing.T, bytes int) {
+	t.Helper()
+	client, err := kgo.NewClient(kgo.SeedBrokers(l.cluster.ListenAddrs()...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	value := strconv.Itoa(bytes)
+	req := kmsg.NewPtrIncrementalAlterConfigsRequest()
+	req.Resources = []kmsg.IncrementalAlterConfigsRequestResource{{
+		ResourceType: kmsg.ConfigResourceTypeTopic, ResourceName: letterTopic,
+		Configs: []kmsg.IncrementalAlterConfigsRequestResourceConfig{{Name: "max.message.bytes", Value: &value}},
+	}}
+	res, err := req.RequestWith(t.Context(), client)
+	if err != nil || res.Resources[0].ErrorCode != 0 {
+		t.Fatal(err, res)
+	}
+}
+
+// untilWithheld sends batches, and again in further attempts of the same process, until no event is accepted. Each attempt but the last ends
+// because a letter is too large. It returns the number of the first batch, and how many attempts there were.
+func (l *lettered) untilWithheld(t *testing.T, send func()) (first uint64, attempts int) {
+	t.Helper()
+	first = l.next
+	for attempts = 1; ; attempts++ {
+		send()
+		var ended error
+		eventually(t, "a batch to be withheld", func() bool {
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			ended = l.err
+			return ended != nil || l.index.Withheld() != nil
+		})
+		if ended == nil {
+			l.isWithheld(t, first)
+			return first, attempts
+		}
+		if !errors.Is(ended, cdc.ErrRewind) || cdc.Fix(ended) == "" || attempts == 3 {
+			t.Fatalf("attempt %d: %v", attempts, ended)
+		}
+		l.restart(t, func(place string) bool { return place < fmt.Sprintf("%016X", 0x100*first) })
+		l.next = first
+	}
+}
+
+// isWithheld verifies that batches from this one on are not accepted.
+func (l *lettered) isWithheld(t *testing.T, first uint64) {
+	t.Helper()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.err != nil || l.acked >= first || l.Accepted() >= first || !l.index.Full() {
+		t.Fatalf("%v, acknowledged %d, accepted %d", l.err, l.acked, l.Accepted())
+	}
+}
+
+// An event waits behind a letter of its key, and is too large to be one. Nothing more is accepted, and letters can be published and
+// dropped: then the event is published, in the order of its key, and what comes behind it.
+func TestLetterTooLargeForItsTopic(t *testing.T) {
+	for _, do := range []string{"t", ""} {
+		eachDelivery(t, func(t *testing.T, l *lettered) {
+			t.Helper()
+			l.limitLetters(t, smallLimit)
+			l.restart(t, nil)
+			l.answered(t, l.send(t, fact{"a", "", "1"}, fact{"z", "", "1"}))
+			held, attempts := l.untilWithheld(t, func() {
+				l.send(t, fact{"b", "t", "1"}, fact{"a", "t", long}, fact{"a", "t", "3"})
+				l.send(t, fact{"b", "t", "2"})
+			})
+			if attempts != 2 {
+				t.Fatalf("%d attempts", attempts)
+			}
+			if err := l.index.Withheld(); !strings.Contains(err.Error(), `behind dead letters of its key "a"`) || !strings.Contains(cdc.Fix(err), "or set max.message.bytes of topic letters to at least 2") {
+				t.Errorf("%s", cdc.Explain(err))
+			}
+			l.resolve(t, "t", "z/1@0000000000000100/1")
+			l.isWithheld(t, held)
+			l.resolve(t, do, "a/1@0000000000000100/0")
+			l.answered(t, held+1)
+			eventually(t, "the first batch", func() bool { return strings.HasSuffix(l.published(t, "a"), " 3") })
+			a, want := strings.ReplaceAll(l.published(t, "a"), strings.Repeat("x", longPayload), long), "1 long 3"
+			if do == "" {
+				want = "long 3"
+			}
+			if b := l.published(t, "b"); a != want || b != "1 2" || l.index.Full() || len(l.entries(t)) != 0 {
+				t.Errorf("published %q, %q; left: %v", a, b, l.entries(t))
+			}
+		})
+	}
+}
+
+// An event that cannot be published and is too large for a letter ends one attempt, not each. In the next one nothing more is accepted, letters
+// can be resolved, and the event becomes a letter as soon as the topic allows that.
+func TestLetterOfALargeEvent(t *testing.T) {
+	for name, large := range map[string][]fact{
+		"refused by the router":       {{"a", "", long}},
+		"for a topic that is missing": {{"a", "missing", long}},
+		"behind one of its own batch": {{"a", "t", beyond}, {"a", "t", long}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			eachDelivery(t, func(t *testing.T, l *lettered) {
+				t.Helper()
+				l.limitLetters(t, smallLimit)
+				l.restartWith(t, func(o *publisher.Options) { o.Timing.MetadataInterval = 10 * time.Second }) // the limit is read more often
+				l.answered(t, l.send(t, fact{"z", "", "1"}))
+				first, _ := l.untilWithheld(t, func() {
+					l.send(t, large...)
+					l.send(t, fact{"b", "t", "1"})
+				})
+				l.resolve(t, "t", "z/1@0000000000000100/0")
+				l.isWithheld(t, first)
+				l.limitLetters(t, 1<<20)
+				l.answered(t, first+1)
+				eventually(t, "the letters", func() bool { return len(l.entries(t)) == len(large) })
+				if l.published(t, "a") != "" || !strings.HasPrefix(l.published(t, "b"), "1") || l.index.Full() {
+					t.Errorf("published %q, %q", l.published(t, "a"), l.published(t, "b"))
+				}
+			})
+		})
+	}
+}
+
+// Letters that an earlier version wrote without their payload are not taken over.
+func TestLettersWithoutTheirPayloadAreRefused(t *testing.T) {
+	eachDelivery(t, func(t *testing.T, l *lettered) {
+		t.Helper()
+		client, err := kgo.NewClient(kgo.SeedBrokers(l.cluster.ListenAddrs()...))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer client.Close()
+		entry := &kgo.Record{Topic: letterIndex, Key: []byte("letter/a@1/0"), Value: []byte(`{"v":1,"reason":"too_large","stub":true}`)}
+		if err := client.ProduceSync(t.Context(), entry).FirstErr(); err != nil {
+			t.Fatal(err)
+		}
+		l.Kill()
+		l.Reset()
+		if err := l.Open(t.Context(), "cdc-relay.test"); err != nil {
+			t.Fatal(err)
+		}
+		if l.exactlyOnce {
+			if _, err := l.Commit(t.Context(), "barrier", nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		_, err = l.LoadLetters(t.Context(), source(), func(string) bool { return true })
+		if stop, ok := errors.AsType[*cdc.StopError](err); !ok || stop.Reason != "dead_letter_without_payload" || stop.Class != cdc.ClassConfig || !strings.Contains(stop.Fix, "`cdc-relay dlq retry`") {
+			t.Errorf("accepted: %v", err)
+		}
+	})
+}
