@@ -103,10 +103,12 @@ func TestTopicsOfDeadLettersFail(t *testing.T) {
 			awaitCounts(r, "map[]")
 		}
 		for _, topic := range []string{letterTopic(r), indexTopic(r)} {
-			allow(t, topic, "100", kerr.MessageTooLarge)
-			stops(topic, "full"+topic, 1, "max.message.bytes")
-			allow(t, topic, "1000000", kerr.InvalidRecord)
-			r.Start()
+			if topic == indexTopic(r) { // a letter that is too large for its topic waits: TestEventTooLargeForALetter
+				allow(t, topic, "100", kerr.MessageTooLarge)
+				stops(topic, "full"+topic, 1, "max.message.bytes")
+				allow(t, topic, "1000000", kerr.InvalidRecord)
+				r.Start()
+			}
 			permit := forbid(t, topic)
 			stops(topic, "forbidden"+topic, 2, "WRITE")
 			permit()
@@ -116,7 +118,7 @@ func TestTopicsOfDeadLettersFail(t *testing.T) {
 		letter(r, "paused")
 		awaitInFlight(r, 1)
 		resume()
-		awaitCounts(r, "map[held:15 unroutable:5]")
+		awaitCounts(r, "map[held:12 unroutable:4]")
 		routeStrays(r)
 		r.Kill()
 		r.Start()
