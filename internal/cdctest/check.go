@@ -42,6 +42,8 @@ type Fault struct {
 	Since time.Duration
 	// FromTable says that rows are read from the table, which does not tell their place in the WAL or binlog.
 	FromTable bool
+	// beside says that the leader goes on for a while beside the relay that takes over: each may use the whole budget.
+	beside bool
 }
 
 // Unbounded as a budget allows any number of repeats.

@@ -23,8 +23,13 @@ const slow = 30 * time.Second
 // Fault records a fault after which events may be repeated: as many as the window holds, and with the slot alone also
 // those that were published and not confirmed yet. A run that was too short to confirm anything leaves the confirmed
 // position of the runs before.
-func (r *Rig) Fault(name string) {
-	f := Fault{Name: name, At: time.Now(), Budget: r.Window}
+func (r *Rig) Fault(name string) { r.fault(Fault{Name: name}) }
+
+// LeadIsCut records that the leader loses the lead and goes on: it publishes until it notices, beside the relay that takes over.
+func (r *Rig) LeadIsCut() { r.fault(Fault{Name: "cut", beside: true}) }
+
+func (r *Rig) fault(f Fault) {
+	f.At, f.Budget = time.Now(), r.Window
 	if r.checkpoint == SlotOnly {
 		if f.At.Sub(r.Relay.started()) > unconfirmed {
 			r.confirmed = f.At.Add(-unconfirmed)
@@ -180,6 +185,9 @@ func (r *Rig) check(truth *Truth, late time.Duration) *Report {
 			continue
 		}
 		faults[i].Budget += r.largest
+		if faults[i].beside {
+			faults[i].Budget *= 2
+		}
 		if r.checkpoint == SlotOnly {
 			faults[i].Since += late
 		}

@@ -148,7 +148,7 @@ func TestLeadIsCut(t *testing.T) {
 					_, now := r.Reader.Count()
 					return now >= have+500, errors.Join(revive(ctx, r.Relay), revive(ctx, standby))
 				})
-				r.Fault("cut")
+				r.LeadIsCut()
 				r.Must(r.DB.CutLeader(r.Within(time.Minute)))
 			}
 			r.AwaitProgress(500)
