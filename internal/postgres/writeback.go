@@ -15,79 +15,59 @@ import (
 
 // MarkOptions name a table whose published rows are marked.
 type MarkOptions struct {
-	// Table is its name ("public.outbox"), SQL the name in SQL.
-	Table, SQL string
-	// Key is the column with the event's ID, and IDPrefix what goes before it.
-	Key, IDPrefix string
+	KeyedOptions
+
 	// Pending is the condition of the rows that are marked.
 	Pending string
 	// Set is what becomes of them, OnDeadLetter what becomes of those whose events are dead letters.
 	Set, OnDeadLetter []cdc.Assignment
-	// Slot and Load tell what is relayed.
-	Slot string
-	Load cdc.Loader
 }
 
-// Marks are the rows of a table that are marked once they are published. Those of a table that inherits from it are never among them.
+// Marks are the rows of a table that are marked once they are published.
 type Marks struct {
-	db *Database
-	o  MarkOptions
-	// key is quoted, pending is in brackets; keyType is the key's type.
-	key, pending, keyType string
+	keyed
+
+	o       MarkOptions
+	pending string // in brackets
 }
 
 // Marks returns the rows of a table. Verify comes first.
 func (d *Database) Marks(o MarkOptions) *Marks {
-	return &Marks{db: d, o: o, key: pgx.Identifier{o.Key}.Sanitize(), pending: "(" + o.Pending + "\n)"} // the condition may end with a comment
+	return &Marks{keyed: d.keyed(o.KeyedOptions), o: o, pending: "(" + o.Pending + "\n)"} // the condition may end with a comment
 }
 
-// Name returns the table's name.
-func (m *Marks) Name() string { return m.o.Table }
-
-const describeMarks = `SELECT relkind = 'p', coalesce(format_type(k.atttypid, k.atttypmod), ''), coalesce(` + inheritor + `, ''),
-	EXISTS (SELECT FROM pg_index WHERE indrelid = c.oid AND indisunique AND indisvalid AND indpred IS NULL AND indnkeyatts = 1 AND indkey[0] = k.attnum),
-	has_table_privilege(c.oid, 'SELECT'),
-	ARRAY(SELECT unnest($3::text[]) EXCEPT SELECT attname FROM pg_attribute WHERE attrelid = c.oid AND attnum > 0 AND NOT attisdropped AND attgenerated = '' ORDER BY 1),
-	ARRAY(SELECT attname::text FROM pg_attribute WHERE attrelid = c.oid AND attname = ANY($3) AND NOT attisdropped AND NOT has_column_privilege(c.oid, attnum, 'UPDATE') ORDER BY 1)
-	FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace
-	LEFT JOIN pg_attribute k ON k.attrelid = c.oid AND k.attname = $2 AND NOT k.attisdropped
-	WHERE nspname || '.' || relname = $1`
+const describeMarks = `SELECT has_table_privilege(c.oid, 'SELECT'),
+	ARRAY(SELECT unnest($2::text[]) EXCEPT SELECT attname FROM pg_attribute WHERE attrelid = c.oid AND attnum > 0 AND NOT attisdropped AND attgenerated = '' ORDER BY 1),
+	ARRAY(SELECT attname::text FROM pg_attribute WHERE attrelid = c.oid AND attname = ANY($2) AND NOT attisdropped AND NOT has_column_privilege(c.oid, attnum, 'UPDATE') ORDER BY 1)
+	FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace WHERE nspname || '.' || relname = $1`
 
 // Verify returns an error if rows cannot be marked, and prepares the connection.
 func (m *Marks) Verify(ctx context.Context) error {
-	if m.db.Server.Standby {
-		return cdc.Fixable("point source.postgres.dsn at the primary", "rows of %s: %s is a standby, which takes no writes", m.o.Table, m.db.Server.Address)
+	partitioned := cdc.Fixable("remove write_back: old partitions are dropped as a whole, and need no marks", "rows of %s are not marked: it has partitions, so no index finds a row by its ID alone", m.Table)
+	// Shorter than deadlock_timeout: a trigger that waits for a transaction which waits for a row is given up before that one is.
+	if err := m.verify(ctx, "500ms", partitioned); err != nil {
+		return err
 	}
-	var partitioned, unique, reads bool
-	var child string
+	var reads bool
 	var missing, lacks []string
-	err := m.db.Conn.QueryRow(ctx, describeMarks, m.o.Table, m.o.Key, m.columns()).Scan(&partitioned, &m.keyType, &child, &unique, &reads, &missing, &lacks)
+	err := m.db.Conn.QueryRow(ctx, describeMarks, m.Table, m.columns()).Scan(&reads, &missing, &lacks)
 	switch {
-	case errors.Is(err, pgx.ErrNoRows):
-		return cdc.Fixable("correct tables[].name, or create the table", "table %s does not exist", m.o.Table)
 	case err != nil:
-		return fmt.Errorf("read table %s: %w", m.o.Table, err)
-	case partitioned:
-		return cdc.Fixable("remove write_back: old partitions are dropped as a whole, and need no marks", "rows of %s are not marked: it has partitions, so no index finds a row by its ID alone", m.o.Table)
-	case child != "":
-		return inherited(m.o.Table, m.o.SQL, child)
-	case !unique:
-		return cdc.Fixable("create a unique index on it", "column %s of table %s has no unique index of its own, by which rows could be marked", m.o.Key, m.o.Table)
+		return fmt.Errorf("read table %s: %w", m.Table, err)
 	case len(missing) > 0:
-		return cdc.ConfigError(cdc.BadWriteBack, "correct write_back", "column %s, which write_back sets, does not exist in table %s, or is generated", missing[0], m.o.Table)
+		return cdc.ConfigError(cdc.BadWriteBack, "correct write_back", "column %s, which write_back sets, does not exist in table %s, or is generated", missing[0], m.Table)
 	case !reads || len(lacks) > 0:
-		return cdc.Fixable(fmt.Sprintf("run `cdc-relay setup` with the owner's connection string, or GRANT SELECT, UPDATE ON %s TO %s", m.o.SQL, pgx.Identifier{m.db.Server.Role}.Sanitize()),
-			"role %q may not mark rows of %s", m.db.Server.Role, m.o.Table)
+		return cdc.Fixable(fmt.Sprintf("run `cdc-relay setup` with the owner's connection string, or GRANT SELECT, UPDATE ON %s TO %s", m.SQL, pgx.Identifier{m.db.Server.Role}.Sanitize()),
+			"role %q may not mark rows of %s", m.db.Server.Role, m.Table)
 	}
-	// Shorter than deadlock_timeout: a trigger that waits for a transaction which waits for a row is given up before that one is. A relay
-	// that is frozen holds no rows for long.
-	for _, setting := range []string{releaseEarly, "SET row_security = off", "SET lock_timeout = '500ms'", "SET idle_in_transaction_session_timeout = '10s'", "SET TIME ZONE 'UTC'"} {
+	// A relay that is frozen holds no rows for long.
+	for _, setting := range []string{"SET idle_in_transaction_session_timeout = '10s'", "SET TIME ZONE 'UTC'"} {
 		if err := m.db.Exec(ctx, "prepare the connection", setting); err != nil {
 			return err
 		}
 	}
 	// The condition must be one without brackets around it, too: with them others could be added.
-	statements := []string{"SELECT FROM ONLY " + m.o.SQL + " WHERE " + m.o.Pending + "\nLIMIT 0"}
+	statements := []string{"SELECT FROM ONLY " + m.SQL + " WHERE " + m.o.Pending + "\nLIMIT 0"}
 	for _, set := range [][]cdc.Assignment{m.o.Set, m.o.OnDeadLetter} {
 		if text, _ := m.update(set); len(set) > 0 {
 			statements = append(statements, text)
@@ -138,55 +118,17 @@ func (m *Marks) unfit(err error) error {
 		return m.failed("prepare the marks", err)
 	}
 	return cdc.ConfigError(cdc.BadWriteBack, "correct write_back: pending is what follows WHERE, and set has a text or {sql: an expression} for each column, in PostgreSQL's SQL",
-		"write_back of table %s: PostgreSQL: %s", m.o.Table, pg.Message)
+		"write_back of table %s: PostgreSQL: %s", m.Table, pg.Message)
 }
 
-// Pending returns the keys of committed rows that are pending, at most limit, and a position behind the transactions that wrote them: a
-// row is visible only after its commit is in the WAL, so the WAL's end that is read afterwards is behind it.
+// Pending returns the keys of committed rows that are pending, at most limit.
 func (m *Marks) Pending(ctx context.Context, limit int) ([]cdc.RowKey, cdc.Position, error) {
-	keys, err := m.keys(ctx, m.db.Conn, fmt.Sprintf("SELECT %s::text FROM ONLY %s WHERE %s AND %[1]s IS NOT NULL LIMIT $1", m.key, m.o.SQL, m.pending), limit)
-	if err != nil {
-		return nil, "", m.failed("read pending rows", err)
-	}
-	var behind string
-	if err := m.db.Conn.QueryRow(ctx, `SELECT pg_current_wal_insert_lsn()::text`).Scan(&behind); err != nil {
-		return nil, "", m.failed("read the WAL's end", err)
-	}
-	list := make([]cdc.RowKey, len(keys))
-	for i, key := range keys {
-		list[i] = cdc.NewRowKey(m.o.IDPrefix, key, key)
-	}
-	return list, cdc.Position(behind), nil
-}
-
-type queryer interface {
-	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
-}
-
-func (m *Marks) keys(ctx context.Context, db queryer, query string, args ...any) ([]string, error) {
-	rows, err := db.Query(ctx, query, args...)
-	if err != nil {
-		return nil, err
-	}
-	return pgx.CollectRows(rows, pgx.RowTo[string])
-}
-
-// Passed reports whether the slot and the checkpoint have passed a position.
-func (m *Marks) Passed(ctx context.Context, behind cdc.Position) (bool, error) {
-	done, err := m.db.relayed(ctx, m.o.Slot, m.o.Load)
-	if err != nil {
-		return false, err
-	}
-	noted, err := ParseLSN(behind)
-	if err == nil {
-		err = done.unknown
-	}
-	return err == nil && done.passed(noted), err
+	return m.find(ctx, fmt.Sprintf("SELECT %s::text FROM ONLY %s WHERE %s AND %[1]s IS NOT NULL LIMIT $1", m.key, m.SQL, m.pending), limit)
 }
 
 // these is the condition for the rows of the keys $1 that are still pending.
 func (m *Marks) these() string {
-	return fmt.Sprintf(" WHERE %s = ANY($1::text[]::%s[]) AND %s", m.key, m.keyType, m.pending)
+	return " WHERE " + m.among("$1") + " AND " + m.pending
 }
 
 // update is the statement that marks the rows of the keys $1.
@@ -200,7 +142,7 @@ func (m *Marks) update(set []cdc.Assignment) (text string, values []any) {
 		}
 		list = append(list, pgx.Identifier{a.Column}.Sanitize()+" = "+to)
 	}
-	return "UPDATE ONLY " + m.o.SQL + " SET " + strings.Join(list, ", ") + m.these(), values
+	return "UPDATE ONLY " + m.SQL + " SET " + strings.Join(list, ", ") + m.these(), values
 }
 
 // Mark marks the rows of these keys that are still pending, in one transaction, and returns how many. Rows that another transaction has
@@ -210,12 +152,8 @@ func (m *Marks) Mark(ctx context.Context, keys []cdc.RowKey, dead bool) (n int, 
 	if dead {
 		set = m.o.OnDeadLetter
 	}
-	texts := make([]string, len(keys))
-	for i := range keys {
-		texts[i], _ = keys[i].Value.(string)
-	}
 	err = pgx.BeginTxFunc(ctx, m.db.Conn, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) error {
-		locked, err := m.keys(ctx, tx, fmt.Sprintf("SELECT %s::text AS locked_id FROM ONLY %s%s ORDER BY %[1]s FOR UPDATE SKIP LOCKED", m.key, m.o.SQL, m.these()), texts)
+		locked, err := m.texts(ctx, tx, fmt.Sprintf("SELECT %s::text AS locked_id FROM ONLY %s%s ORDER BY %[1]s FOR UPDATE SKIP LOCKED", m.key, m.SQL, m.these()), textsOf(keys))
 		if err != nil || len(locked) == 0 {
 			return err
 		}
@@ -224,11 +162,11 @@ func (m *Marks) Mark(ctx context.Context, keys []cdc.RowKey, dead bool) (n int, 
 			return err
 		}
 		var left int
-		if err := tx.QueryRow(ctx, "SELECT count(*) FROM ONLY "+m.o.SQL+m.these(), locked).Scan(&left); err != nil {
+		if err := tx.QueryRow(ctx, "SELECT count(*) FROM ONLY "+m.SQL+m.these(), locked).Scan(&left); err != nil {
 			return err
 		}
 		n = len(locked)
-		return stillPending(m.o.Table, left)
+		return stillPending(m.Table, left)
 	})
 	if err != nil {
 		return 0, m.failed("mark rows", err)
@@ -243,18 +181,4 @@ func stillPending(table string, rows int) error {
 	}
 	return cdc.Fixable("have write_back set a column so that its condition no longer holds, and look for a trigger or rule that takes it back",
 		"rows of table %s would be pending after they are marked: %d of a batch", table, rows)
-}
-
-func (m *Marks) failed(doing string, err error) error {
-	var pg *pgconn.PgError
-	switch {
-	case !errors.As(err, &pg):
-		if cdc.Fix(err) != "" {
-			return err
-		}
-		return fmt.Errorf("table %s: %s: %w", m.o.Table, doing, err)
-	case pg.Code == stateLockNotAvailable, pg.Code == stateDeadlockDetected:
-		return cdc.Fixable(endLockers, "table %s: %s: %w: %s", m.o.Table, doing, cdc.ErrBusy, lockHeld)
-	}
-	return fmt.Errorf("table %s: %s: PostgreSQL: %w", m.o.Table, doing, pg)
 }

@@ -23,14 +23,14 @@ type Rows interface {
 	Keyless(ctx context.Context, age time.Duration) error
 	// Old returns the keys of committed rows older than age, at most limit, and a position of the WAL or binlog behind the
 	// transactions that wrote them: it is read after the rows.
-	Old(ctx context.Context, age time.Duration, limit int) (keys []any, behind cdc.Position, err error)
+	Old(ctx context.Context, age time.Duration, limit int) (keys []cdc.RowKey, behind cdc.Position, err error)
 	// OldAfter is Old in the order of keys, behind a key; nil: from the first one.
-	OldAfter(ctx context.Context, age time.Duration, limit int, after any) (keys []any, behind cdc.Position, err error)
+	OldAfter(ctx context.Context, age time.Duration, limit int, after any) (keys []cdc.RowKey, behind cdc.Position, err error)
 	// Passed reports whether the relay has saved a position that is behind a position or equal to it.
 	Passed(ctx context.Context, behind cdc.Position) (bool, error)
 	// Delete deletes the rows of these keys that are older than age, in one transaction, and returns how many. An error that wraps
-	// [cdc.ErrHeld] says that the database keeps some: those of the keys in held; without any, one or more of them, and none was deleted.
-	Delete(ctx context.Context, keys []any, age time.Duration) (n int64, held []any, err error)
+	// [cdc.ErrHeld] says that the database keeps one or more of them.
+	Delete(ctx context.Context, keys []cdc.RowKey, age time.Duration) (n int64, err error)
 }
 
 // RowTables connects to the database and returns its tables. The caller closes the connection.
@@ -138,7 +138,7 @@ func (p *Purger) deleteOld(ctx context.Context, t Rows) (total int64, kept held,
 	var after any
 	ordered := false
 	for limit := rounds * p.opts.Batch; ; {
-		var keys []any
+		var keys []cdc.RowKey
 		var behind cdc.Position
 		if ordered {
 			keys, behind, err = t.OldAfter(ctx, p.opts.OlderThan, limit, after)
@@ -158,13 +158,13 @@ func (p *Purger) deleteOld(ctx context.Context, t Rows) (total int64, kept held,
 		case len(keys) < limit, !ordered && n == 0:
 			return total, kept, nil
 		case ordered:
-			after = keys[len(keys)-1]
+			after = keys[len(keys)-1].Value
 		}
 	}
 }
 
 // deleteRelayed deletes rows once the relay has saved a position behind them.
-func (p *Purger) deleteRelayed(ctx context.Context, t Rows, keys []any, behind cdc.Position, held *held) (total int64, err error) {
+func (p *Purger) deleteRelayed(ctx context.Context, t Rows, keys []cdc.RowKey, behind cdc.Position, held *held) (total int64, err error) {
 	if err := p.await(ctx, t, behind); err != nil {
 		return 0, err
 	}
@@ -175,11 +175,11 @@ func (p *Purger) deleteRelayed(ctx context.Context, t Rows, keys []any, behind c
 // tried a few times at most, however many are kept.
 const shrink = 4
 
-func (p *Purger) delete(ctx context.Context, t Rows, keys []any, held *held) (total int64, err error) {
+func (p *Purger) delete(ctx context.Context, t Rows, keys []cdc.RowKey, held *held) (total int64, err error) {
 	tried := 0
 	for size := p.opts.Batch; len(keys) > 0; {
 		batch := keys[:min(size, len(keys))]
-		n, kept, err := t.Delete(ctx, batch, p.opts.OlderThan)
+		n, err := t.Delete(ctx, batch, p.opts.OlderThan)
 		total += n
 		p.deleted.WithLabelValues(t.Name()).Add(float64(n))
 		switch {
@@ -187,10 +187,8 @@ func (p *Purger) delete(ctx context.Context, t Rows, keys []any, held *held) (to
 			size = min(2*size, p.opts.Batch)
 		case !errors.Is(err, cdc.ErrHeld):
 			return total, err
-		case len(kept) > 0:
-			held.add(kept, err)
 		case len(batch) == 1:
-			held.add(batch, err)
+			held.add(batch[0], err)
 		default:
 			size = max(1, len(batch)/shrink)
 			continue
@@ -210,34 +208,21 @@ func (p *Purger) delete(ctx context.Context, t Rows, keys []any, held *held) (to
 // held are the rows of a pass that the database keeps.
 type held struct {
 	rows int
-	key  any   // of the first
-	why  error // it is kept
+	id   string // of the first
+	why  error  // it is kept
 }
 
-func (h *held) add(keys []any, why error) {
-	if h.rows == 0 {
-		h.key, h.why = keys[0], why
+func (h *held) add(key cdc.RowKey, why error) {
+	if h.rows++; h.rows == 1 {
+		h.id, h.why = key.ID, why
 	}
-	h.rows += len(keys)
 }
 
 func (h *held) error(t Rows) error {
 	if h.rows == 0 {
 		return nil
 	}
-	return fmt.Errorf("table %s: old rows are not deleted: %d, among them that of event %s: %w", t.Name(), h.rows, keyText(h.key), h.why)
-}
-
-// keyText is a key as people read it; 16 bytes are a UUID.
-func keyText(key any) string {
-	b, ok := key.([]byte)
-	switch {
-	case !ok:
-		return fmt.Sprint(key)
-	case len(b) == 16:
-		return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
-	}
-	return fmt.Sprintf("%x", b)
+	return fmt.Errorf("table %s: old rows are not deleted: %d, among them that of event %s: %w", t.Name(), h.rows, h.id, h.why)
 }
 
 const (

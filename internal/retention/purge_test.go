@@ -41,23 +41,23 @@ func (r *rows) Count(context.Context, time.Duration, int) (int, error) {
 
 func (r *rows) Keyless(context.Context, time.Duration) error { return nil }
 
-func (r *rows) Old(_ context.Context, _ time.Duration, limit int) ([]any, cdc.Position, error) {
-	return make([]any, min(r.n, limit)), "", nil
+func (r *rows) Old(_ context.Context, _ time.Duration, limit int) ([]cdc.RowKey, cdc.Position, error) {
+	return make([]cdc.RowKey, min(r.n, limit)), "", nil
 }
 
-func (r *rows) OldAfter(context.Context, time.Duration, int, any) ([]any, cdc.Position, error) {
+func (r *rows) OldAfter(context.Context, time.Duration, int, any) ([]cdc.RowKey, cdc.Position, error) {
 	return nil, "", errors.New("nothing is held")
 }
 
 func (r *rows) Passed(context.Context, cdc.Position) (bool, error) { return r.passed(), nil }
 
-func (r *rows) Delete(_ context.Context, keys []any, _ time.Duration) (int64, []any, error) {
+func (r *rows) Delete(_ context.Context, keys []cdc.RowKey, _ time.Duration) (int64, error) {
 	if !r.passed() {
-		return 0, nil, errors.New("deleted before it was relayed")
+		return 0, errors.New("deleted before it was relayed")
 	}
 	r.n -= len(keys)
 	r.deletes = append(r.deletes, len(keys))
-	return int64(len(keys)), nil, nil
+	return int64(len(keys)), nil
 }
 
 func (r *rows) purger(o PurgeOptions, log *slog.Logger) *Purger {
@@ -111,14 +111,14 @@ type keptRows struct {
 	tried   int // rows of all calls
 }
 
-func (r *keptRows) Old(ctx context.Context, age time.Duration, limit int) ([]any, cdc.Position, error) {
+func (r *keptRows) Old(ctx context.Context, age time.Duration, limit int) ([]cdc.RowKey, cdc.Position, error) {
 	return r.OldAfter(ctx, age, limit, nil)
 }
 
-func (r *keptRows) OldAfter(_ context.Context, _ time.Duration, limit int, after any) (keys []any, _ cdc.Position, _ error) {
+func (r *keptRows) OldAfter(_ context.Context, _ time.Duration, limit int, after any) (keys []cdc.RowKey, _ cdc.Position, _ error) {
 	for _, key := range r.keys {
 		if (after == nil || key > after.(int)) && len(keys) < limit {
-			keys = append(keys, key)
+			keys = append(keys, cdc.RowKey{ID: fmt.Sprint(key), Value: key})
 		}
 	}
 	return keys, "", nil
@@ -126,23 +126,20 @@ func (r *keptRows) OldAfter(_ context.Context, _ time.Duration, limit int, after
 
 func (r *keptRows) Passed(context.Context, cdc.Position) (bool, error) { return true, nil }
 
-func (r *keptRows) Delete(_ context.Context, keys []any, _ time.Duration) (n int64, held []any, err error) {
+func (r *keptRows) Delete(_ context.Context, keys []cdc.RowKey, _ time.Duration) (n int64, err error) {
 	r.calls++
 	r.tried += len(keys)
-	for _, key := range keys {
-		if r.kept(key.(int)) {
-			held = append(held, key)
+	if slices.ContainsFunc(keys, func(k cdc.RowKey) bool { return r.kept(k.Value.(int)) }) {
+		err = cdc.Fixable("change the trigger", "%w: trigger", cdc.ErrHeld)
+		if !r.quietly {
+			return 0, err
 		}
 	}
-	switch {
-	case len(held) == 0:
-	case !r.quietly:
-		return 0, nil, cdc.Fixable("drop the constraint", "%w: constraint", cdc.ErrHeld)
-	default:
-		err = cdc.Fixable("change the trigger", "%w: trigger", cdc.ErrHeld)
-	}
-	r.keys = slices.DeleteFunc(r.keys, func(key int) bool { return slices.Contains(keys, any(key)) && !slices.Contains(held, any(key)) })
-	return int64(len(keys) - len(held)), held, err
+	before := len(r.keys)
+	r.keys = slices.DeleteFunc(r.keys, func(key int) bool {
+		return !r.kept(key) && slices.ContainsFunc(keys, func(k cdc.RowKey) bool { return k.Value == key })
+	})
+	return int64(before - len(r.keys)), err
 }
 
 // Rows that the database keeps do not keep others: the rest goes in one pass, which tries each row a few times at most, and says how

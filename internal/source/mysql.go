@@ -191,6 +191,14 @@ func (m *MySQL) maintainable(ctx context.Context, dsn ConnString, owner bool, lo
 	return tables, closeAll, nil
 }
 
+// keyed returns how rows are found by their key, and the column with their time.
+func (m *MySQL) keyed(db *mysql.Database, t *Table, load cdc.Loader) (o mysql.KeyedOptions, at string) {
+	key, at := t.keyAndTime()
+	source := db.Source(m.Binlog.Options)
+	source.Database = m.Config.Database() // the owner's connection may have another
+	return mysql.KeyedOptions{Table: t.Name.String(), Key: key, IDPrefix: t.Layout.IDPrefix(), Source: source, Load: load}, at
+}
+
 // Rows implements [Database].
 func (m *MySQL) Rows(dsn ConnString, load cdc.Loader) retention.RowTables {
 	return func(ctx context.Context) ([]retention.Rows, func(), error) {
@@ -198,12 +206,10 @@ func (m *MySQL) Rows(dsn ConnString, load cdc.Loader) retention.RowTables {
 		if err != nil {
 			return nil, nil, err
 		}
-		source := db.Source(m.Binlog.Options)
-		source.Database = m.Config.Database() // the owner's connection may have another
 		var list []retention.Rows
 		for _, t := range m.Purged() {
-			key, at := t.keyAndTime()
-			list = append(list, db.Rows(mysql.RowOptions{Table: t.Name.String(), Key: key, At: at, Zone: t.Layout.Zone(), Source: source, Load: load}))
+			o, at := m.keyed(db, &t, load)
+			list = append(list, db.Rows(mysql.RowOptions{KeyedOptions: o, At: at, Zone: t.Layout.Zone()}))
 		}
 		return list, db.Close, nil
 	}
@@ -216,13 +222,12 @@ func (m *MySQL) Marks(dsn ConnString, published string) writeback.Tables {
 		if err != nil {
 			return nil, nil, err
 		}
-		source := db.Source(m.Binlog.Options)
-		source.Database = m.Config.Database() // the owner's connection may have another
 		var list []writeback.Table
 		for _, t := range m.Marked() {
+			o, _ := m.keyed(db, &t, load)
 			list = append(list, db.Marks(mysql.MarkOptions{
-				Table: t.Name.String(), Key: t.Layout.Column(outbox.EventID), IDPrefix: t.Layout.IDPrefix(), Pending: t.pending(published),
-				Set: assignments(t.Config.WriteBack.Set), OnDeadLetter: assignments(t.Config.WriteBack.OnDeadLetter), Source: source, Load: load,
+				KeyedOptions: o, Pending: t.pending(published),
+				Set: assignments(t.Config.WriteBack.Set), OnDeadLetter: assignments(t.Config.WriteBack.OnDeadLetter),
 			}))
 		}
 		return list, db.Close, nil

@@ -215,6 +215,12 @@ func (p *Postgres) maintainable(ctx context.Context, db *postgres.Database, owne
 	return tables, nil
 }
 
+// keyed returns how rows are found by their key, and the column with their time.
+func (p *Postgres) keyed(t *Table, load cdc.Loader) (o postgres.KeyedOptions, at string) {
+	key, at := t.keyAndTime()
+	return postgres.KeyedOptions{Table: t.Name.String(), SQL: t.Name.SQL(), Key: key, IDPrefix: t.Layout.IDPrefix(), Slot: p.WAL.Slot, Load: load}, at
+}
+
 // Rows implements [Database].
 func (p *Postgres) Rows(dsn ConnString, load cdc.Loader) retention.RowTables {
 	return func(ctx context.Context) ([]retention.Rows, func(), error) {
@@ -224,11 +230,8 @@ func (p *Postgres) Rows(dsn ConnString, load cdc.Loader) retention.RowTables {
 		}
 		var list []retention.Rows
 		for _, t := range p.Purged() {
-			key, at := t.keyAndTime()
-			list = append(list, db.Rows(postgres.RowOptions{
-				Table: t.Name.String(), SQL: t.Name.SQL(), Key: key, At: at, Zone: t.Layout.Zone(),
-				Slot: p.WAL.Slot, Load: load,
-			}))
+			o, at := p.keyed(&t, load)
+			list = append(list, db.Rows(postgres.RowOptions{KeyedOptions: o, At: at, Zone: t.Layout.Zone()}))
 		}
 		return list, func() { db.Close(context.WithoutCancel(ctx)) }, nil
 	}
@@ -243,9 +246,10 @@ func (p *Postgres) Marks(dsn ConnString, published string) writeback.Tables {
 		}
 		var list []writeback.Table
 		for _, t := range p.Marked() {
+			o, _ := p.keyed(&t, load)
 			list = append(list, db.Marks(postgres.MarkOptions{
-				Table: t.Name.String(), SQL: t.Name.SQL(), Key: t.Layout.Column(outbox.EventID), IDPrefix: t.Layout.IDPrefix(), Pending: t.pending(published),
-				Set: assignments(t.Config.WriteBack.Set), OnDeadLetter: assignments(t.Config.WriteBack.OnDeadLetter), Slot: p.WAL.Slot, Load: load,
+				KeyedOptions: o, Pending: t.pending(published),
+				Set: assignments(t.Config.WriteBack.Set), OnDeadLetter: assignments(t.Config.WriteBack.OnDeadLetter),
 			}))
 		}
 		return list, func() { db.Close(context.WithoutCancel(ctx)) }, nil

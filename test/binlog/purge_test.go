@@ -19,7 +19,7 @@ func (d *database) rows(user string, load cdc.Loader) (*mysql.Rows, error) {
 		d.t.Fatal(err)
 	}
 	d.t.Cleanup(db.Close)
-	r := db.Rows(mysql.RowOptions{Table: d.name + ".events", Key: "id", At: "at", Source: cdc.Source{Database: d.name}, Load: load})
+	r := db.Rows(mysql.RowOptions{KeyedOptions: mysql.KeyedOptions{Table: d.name + ".events", Key: "id", Source: cdc.Source{Database: d.name}, Load: load}, At: "at"})
 	err = r.Verify(d.t.Context())
 	return r, err
 }
@@ -85,6 +85,7 @@ func TestSessionsThatWrite(t *testing.T) {
 			d.exec("CREATE TABLE events (id BIGINT PRIMARY KEY, at DATETIME(6) NOT NULL DEFAULT '2000-01-01', sent INT NOT NULL DEFAULT 0)")
 			d.exec("INSERT INTO events (id) VALUES (1)")
 			keys := []cdc.RowKey{{ID: "1", Value: int64(1)}}
+			events := mysql.KeyedOptions{Table: d.name + ".events", Key: "id"}
 			for _, step := range []struct {
 				name string
 				do   func(db *mysql.Database) error
@@ -93,7 +94,7 @@ func TestSessionsThatWrite(t *testing.T) {
 					return db.Exec(t.Context(), "insert", "INSERT INTO "+d.name+".events (id) VALUES (2)")
 				}},
 				{"write_back", func(db *mysql.Database) error {
-					m := db.Marks(mysql.MarkOptions{Table: d.name + ".events", Key: "id", Pending: "sent = 0", Set: []cdc.Assignment{{Column: "sent", Value: "1"}}})
+					m := db.Marks(mysql.MarkOptions{KeyedOptions: events, Pending: "sent = 0", Set: []cdc.Assignment{{Column: "sent", Value: "1"}}})
 					err := m.Verify(t.Context())
 					if err == nil {
 						_, err = m.Mark(t.Context(), keys, false)
@@ -101,10 +102,10 @@ func TestSessionsThatWrite(t *testing.T) {
 					return err
 				}},
 				{"retention", func(db *mysql.Database) error {
-					r := db.Rows(mysql.RowOptions{Table: d.name + ".events", Key: "id", At: "at"})
+					r := db.Rows(mysql.RowOptions{KeyedOptions: events, At: "at"})
 					err := r.Verify(t.Context())
 					if err == nil {
-						_, _, err = r.Delete(t.Context(), []any{int64(1)}, 0)
+						_, err = r.Delete(t.Context(), keys, 0)
 					}
 					return err
 				}},

@@ -426,7 +426,7 @@ func TestWriteBackBadInput(t *testing.T) {
 		} else {
 			s.sql("ALTER TABLE jobs DROP CONSTRAINT jobs_pkey")
 		}
-		s.says(0, "column id of table "+s.qualified("jobs")+" has no unique index of its own, by which rows could be marked. Fix: create a unique index on it", "check")
+		s.says(0, "column id of table "+s.qualified("jobs")+" has no unique index of its own, by which rows are found. Fix: create a unique index on it", "check")
 		s.sql("ALTER TABLE jobs ADD PRIMARY KEY (id)")
 		s.enumOfWriteBack()
 		// What leaves the row pending is found out when the first row is marked, and undone.

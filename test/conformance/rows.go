@@ -48,7 +48,7 @@ func OldRowsAreDeletedByTheirKey(t *testing.T, d Outbox, kinds map[string][5]str
 		if passed, err := r.Passed(t.Context(), behind); !passed || err != nil {
 			t.Errorf("%s: not relayed: %v", kind, err)
 		}
-		n, _, err := r.Delete(t.Context(), keys, month)
+		n, err := r.Delete(t.Context(), keys, month)
 		left, young := d.Text("SELECT COUNT(*) FROM events"), d.Text(fmt.Sprintf("SELECT COUNT(*) FROM events WHERE id IN (%s, %s, %s)", ids[1], ids[3], ids[4]))
 		if err != nil || n != 2 || left != "3" || young != "3" {
 			t.Errorf("%s: %d deleted, %s left, of which %s should be: %v", kind, n, left, young, err)

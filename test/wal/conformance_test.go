@@ -168,7 +168,7 @@ func TestOldRowsThatCannotBeDeleted(t *testing.T) {
 		t.Fatal(err)
 	}
 	end := c.Hold("SELECT FROM events FOR UPDATE")
-	if _, _, err := r.Delete(t.Context(), []any{"1"}, month); err == nil || !strings.Contains(cdc.Explain(err), "a transaction held a lock on it") {
+	if _, err := r.Delete(t.Context(), []cdc.RowKey{{ID: "1", Value: "1"}}, month); err == nil || !strings.Contains(cdc.Explain(err), "a transaction held a lock on it") {
 		t.Errorf("a locked row: %v", err)
 	}
 	end(false)
@@ -207,11 +207,11 @@ func TestOldRowsThatTheDatabaseKeeps(t *testing.T) {
 		},
 		"trigger that returns NULL": {
 			SQL: []string{"CREATE OR REPLACE FUNCTION keep() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN IF OLD.id > 290 THEN RETURN NULL; END IF; RETURN OLD; END'; CREATE TRIGGER keeper BEFORE DELETE ON events FOR EACH ROW EXECUTE FUNCTION keep()"}, Left: 10,
-			Want: []string{"not deleted: 10, among them that of event 291: ", "DELETE has trigger keeper", "Fix: make the trigger return OLD"},
+			Want: []string{"not deleted: 10, among them that of event 291: ", "Fix: make the trigger ON DELETE return OLD"},
 		},
 		"rule": {
 			SQL: []string{"CREATE RULE keeper AS ON DELETE TO events DO INSTEAD NOTHING"}, Left: 300,
-			Want: []string{"not deleted: 300, among them that of event 1: ", "DELETE has rule keeper"},
+			Want: []string{"not deleted: 300, among them that of event 1: ", "or drop the rule ON DELETE"},
 		},
 		"locked": {
 			Hold: []string{"SELECT FROM events WHERE id = 1 FOR UPDATE"}, Left: 300,

@@ -20,7 +20,7 @@ func (d *database) rows(role string) (*postgres.Rows, error) {
 		d.t.Fatal(err)
 	}
 	d.t.Cleanup(func() { db.Close(context.WithoutCancel(d.t.Context())) })
-	r := db.Rows(postgres.RowOptions{Table: "public.events", SQL: "public.events", Key: "id", At: "at", Slot: d.name, Load: checkpoint.None{}.Load})
+	r := db.Rows(postgres.RowOptions{KeyedOptions: postgres.KeyedOptions{Table: "public.events", SQL: "public.events", Key: "id", Slot: d.name, Load: checkpoint.None{}.Load}, At: "at"})
 	err = r.Verify(d.t.Context())
 	return r, err
 }
@@ -39,7 +39,7 @@ func TestRowsOfAChildAreKept(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n, _, err := r.Delete(t.Context(), keys, month); n != 1 || err != nil {
+	if n, err := r.Delete(t.Context(), keys, month); n != 1 || err != nil {
 		t.Errorf("%d deleted, %v", n, err)
 	}
 	if left := d.text("SELECT count(*)::text FROM child"); left != "2" {
