@@ -43,7 +43,7 @@ func TestDeadLetters(t *testing.T) {
 		if s.mysql != nil {
 			s.replace("mysql: {", "mysql: {id: "+s.name+", ")
 		}
-		s.says(2, "the configuration has no dead letters. Fix: set one of errors.* to dead_letter", "dlq", "list") //follows:cmd.desk dead_letter
+		s.says(2, "the configuration has no dead letters. Fix: set one of errors.* to dead_letter", "dlq", "list")
 		s.config += "errors: {unroutable: dead_letter}\n"
 		s.setup()
 		s.says(0, "topic NAME.dead-letters: can hold dead letters", "check")
@@ -88,7 +88,6 @@ func TestDeadLetters(t *testing.T) {
 		s.replace("errors: {unroutable: dead_letter}\n", skipping)
 		relay = s.start()
 		relay.leading()
-		//follows:cmd.skippedError replay, errors.skip
 		r := s.run("dlq", "retry", eventID(5))
 		if r.code != 1 || !strings.Contains(r.stderr, "1 letter dropped and not published: errors.skip lists the event. Fix: to publish it after all, take its ID out of errors.skip") {
 			t.Errorf("retry of an event that is skipped: %s", r)
@@ -105,7 +104,6 @@ func TestDeadLetters(t *testing.T) {
 		s.says(0, "1 event published", again...)
 		on := s.config
 		s.replace("errors: {unroutable: dead_letter}\n", "")
-		//follows:provision.checkLeftLetters dead_letter
 		said := s.says(0, "topic NAME.dead-letters: has 2 dead letters, which nobody can publish", "check")
 		if !strings.Contains(said, "name it as dead_letter.topic until") {
 			t.Errorf("check: %s", said)
@@ -118,7 +116,7 @@ func TestDeadLetters(t *testing.T) {
 		s.published(url, 4)
 		s.follows(0, "all            0", said, "dlq count")
 		s.config = on
-		s.lostRecord(6) //follows:deadletter.recordDeleted replay, dlq drop
+		s.lostRecord(6)
 		published := map[string]int{}
 		for _, r := range s.consume(s.name, s.records(s.name)) {
 			published[header(r, "ce_id")]++

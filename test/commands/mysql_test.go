@@ -54,9 +54,6 @@ func normalMySQL(text string) string {
 // After that it succeeds and stores the position once.
 //
 //covers:binlogs 28 messages
-//follows:provision.ready/server_not_ready setup
-//follows:provision.Print setup
-//follows:provision.Print#2 teardown
 func TestFirstStartOnMySQL(t *testing.T) {
 	for _, o := range []testenv.MySQLOptions{
 		{Flavor: testenv.MySQLFlavor},
@@ -170,8 +167,6 @@ func statements(text string) []string {
 
 // Options of the server that leave the outbox out of the binlog are refused by each command before it says that events are published. What
 // is printed publishes what was written meanwhile.
-//
-//follows:mysql.binlogFiltered/binlog_filter repair
 func TestBinlogFilters(t *testing.T) {
 	t.Parallel()
 	for flavor := range mysqls {
@@ -216,8 +211,6 @@ func TestBinlogFilters(t *testing.T) {
 
 // A table that becomes system-versioned stops the relay at its first row, whatever the columns of its period are called, and is refused by
 // its name from then on. What is printed publishes what was inserted meanwhile.
-//
-//follows:binlog.unversioned/system_versioned position reset, repair
 func TestSystemVersionedTable(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string][2]string{

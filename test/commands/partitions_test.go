@@ -66,12 +66,6 @@ func (s *site) follows(code int, part, message, start string) {
 
 // partitions run makes days and removes old ones once the slot has passed them: through the function that setup makes, or
 // without it as the table's owner.
-//
-//follows:postgres.callError partitions run, setup
-//follows:postgres.prepare/table_missing setup
-//follows:postgres.Maintainable setup, partitions
-//follows:postgres.callError#2 partitions run
-//follows:postgres.publicationProblem#2 setup
 func TestPartitionsRun(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -181,8 +175,6 @@ func TestSchemaOfAnotherRole(t *testing.T) {
 }
 
 // What a superuser's partitions run makes belongs to the table's owner. teardown --table drops what was taken out, too.
-//
-//follows:finding.Partitions partitions run
 func TestPartitionsOfTheTablesOwner(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -210,9 +202,6 @@ func TestPartitionsOfTheTablesOwner(t *testing.T) {
 
 // Old rows of a table without partitions are deleted by a role that setup grants it, once the slot has passed them. A partitioned
 // table is refused.
-//
-//follows:postgres.Verify retention, drop
-//follows:postgres.Verify#2 setup
 func TestOldRowsAreDeletedByACommand(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -278,9 +267,6 @@ func (s *site) advancing(advance func(ctx context.Context)) (stop func()) {
 }
 
 // On MySQL and MariaDB too, a role that may not delete is granted it by setup. The checkpoint decides what is relayed.
-//
-//follows:config.retention partitions run
-//follows:mysql.Verify retention, drop
 func TestOldRowsAreDeletedByACommandOnMySQL(t *testing.T) {
 	onMySQL(t, func(s *site) {
 		user := "purging_" + s.mysql.Flavor
@@ -326,11 +312,6 @@ func TestOldRowsAreDeletedByACommandOnMySQL(t *testing.T) {
 }
 
 // On MySQL and MariaDB, too, partitions run goes through the procedure that setup makes, or without it as the table's owner.
-//
-//follows:mysql.changeError partitions run, setup
-//follows:mysql.Maintainable#2 setup, partitions
-//follows:config.partitions partitions run
-//follows:mysql.changeError#2 partitions run
 func TestPartitionsRunOnMySQL(t *testing.T) {
 	onMySQL(t, func(s *site) {
 		maintained := "partitions: {ahead: 8, ttl: 2d}\n"

@@ -286,8 +286,6 @@ func TestReplayWithoutKafka(t *testing.T) {
 
 // A replay that is killed goes on with --resume: every event is published at least once, and each key's in order. So does one
 // that is stopped, as it prints. The state of an earlier version is refused.
-//
-//follows:events.publish replay
 func TestReplayIsKilledAndResumed(t *testing.T) {
 	t.Parallel()
 	onAll(t, func(s *site) {

@@ -93,8 +93,6 @@ func (s *site) as(user, sql string) {
 
 // setup makes what an administrator's publication lacks, as long as nothing was written. Where rows are there, or were, it makes no slot
 // behind them unless it is told to, whoever has inserted them.
-//
-//follows:provision.unpublished/rows_exist#2 setup
 func TestSetupSkipsNoRows(t *testing.T) {
 	t.Parallel()
 	s := newSite(t).setup()

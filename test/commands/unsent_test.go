@@ -50,8 +50,6 @@ func cutting(t *testing.T, to, text string) (addr string) {
 }
 
 // A stream that ends within the same transaction each time is a problem that names it, and what is printed goes past it.
-//
-//follows:binlog.unsent position set, repair
 func TestStreamThatEndsWithinATransaction(t *testing.T) {
 	t.Parallel()
 	onMySQL(t, func(s *site) {

@@ -459,8 +459,6 @@ func (s *site) enumOfWriteBack() {
 }
 
 // A role that may only replicate and read is granted what marks need by the setup that check names, and no more.
-//
-//follows:postgres.Verify#3 setup
 func TestWriteBackRights(t *testing.T) {
 	t.Parallel()
 	t.Run("postgres", func(t *testing.T) {

@@ -80,7 +80,6 @@ func TestBackfillOfPendingRows(t *testing.T) {
 // The position was taken before the backfill, when the poller still ran: what it says publishes each event once all the same.
 //
 //covers:all 12 19 events both
-//follows:repair.once/position_taken teardown
 func TestBackfillBehindATakenPosition(t *testing.T) {
 	for name, source := range sources() {
 		t.Run(name, func(t *testing.T) {

@@ -173,8 +173,6 @@ func TestStopWhileKafkaIsAway(t *testing.T) {
 // publishes the row, be it repeated or not, and the relay goes on behind both. Then another table with a row takes its place. The exchange at the end of an online schema change does not stop it.
 //
 //covers:binlogs 20 events both
-//follows:binlog.stop repair, position set
-//follows:binlog.renames/table_renamed repair, position set
 func TestRenamedTableInBinlog(t *testing.T) {
 	t.Parallel()
 	for _, flavor := range binlogs() {

@@ -103,7 +103,6 @@ func executes(r *cdctest.Rig, sql string) {
 //
 //covers:all 15 exit events both
 //covers:all 27 exit both
-//follows:router.explain errors.skip, dead_letter
 func TestColumnDroppedAndAddedAgain(t *testing.T) {
 	t.Parallel()
 	inBothModes(t, func(t *testing.T, s source, delivery func(*cdctest.RigOptions)) {
@@ -201,7 +200,6 @@ func TestRenamedColumnOfUnreadRows(t *testing.T) {
 // what the message says publishes the event.
 //
 //covers:postgres 34 events both
-//follows:outbox.Column/column_type replay, dlq drop
 func TestLetterWithoutAPrintedColumn(t *testing.T) {
 	t.Parallel()
 	for _, d := range deliveries() {

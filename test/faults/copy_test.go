@@ -12,8 +12,6 @@ import (
 // has no position to start from again. What is printed is done each time.
 //
 //covers:binlogs 13 events both
-//follows:position.notSuperseded/position_topic_lost kafka.position_topic, kafka.transactional_id, position set
-//follows:position.notSuperseded/position_reset position set
 func TestCopyWithoutItsPosition(t *testing.T) {
 	t.Parallel()
 	onBinlogs(t, func(t *testing.T, db *cdctest.MySQL) {

@@ -91,7 +91,6 @@ func wantCounts(r *cdctest.Rig, want string, kind cdctest.Kind) {
 // pass. Published again, they are in order, before those that come meanwhile.
 //
 //covers:all 34 events both
-//follows:router.explain dead_letter
 func TestDeadLetters(t *testing.T) {
 	t.Parallel()
 	inBothModes(t, func(t *testing.T, s source, delivery func(*cdctest.RigOptions)) {
@@ -268,7 +267,6 @@ func TestUnknownRequestIsRefused(t *testing.T) {
 // goes on as soon as some are dropped. The retry that it prints loses nothing while their cause is there.
 //
 //covers:all 34 events both
-//follows:cmd.lettersFull dlq retry
 func TestMoreDeadLettersThanAllowed(t *testing.T) {
 	t.Parallel()
 	inBothModes(t, func(t *testing.T, s source, delivery func(*cdctest.RigOptions)) {

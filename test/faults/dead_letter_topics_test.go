@@ -71,7 +71,6 @@ func awaitRefusal(t *testing.T, topic string, refusal error) {
 // stops, or waits for Kafka, and names the topic and what to do. Then it goes on, and the event becomes a letter after all.
 //
 //covers:all 34 exit events both
-//follows:publisher.ownTopicError/dead_letter_topic setup
 func TestTopicsOfDeadLettersFail(t *testing.T) {
 	t.Parallel()
 	inBothModes(t, func(t *testing.T, s source, delivery func(*cdctest.RigOptions)) {
@@ -144,7 +143,6 @@ func awaitUnfit(r *cdctest.Rig) (said string) {
 // and leads: the retry that it prints publishes the letter, then the event, and what is behind it, also after a SIGKILL.
 //
 //covers:all 34 events both
-//follows:publisher.unfitError dlq retry
 func TestEventTooLargeForALetter(t *testing.T) {
 	t.Parallel()
 	inBothModes(t, func(t *testing.T, s source, delivery func(*cdctest.RigOptions)) {
@@ -173,7 +171,6 @@ func TestEventTooLargeForALetter(t *testing.T) {
 // that other letters can be dropped, stops as usual, and publishes what is behind the event once errors.skip lists it, as it says.
 //
 //covers:all 34 events both
-//follows:publisher.unfitError#2 errors.skip
 func TestLargeEventThatCannotBePublished(t *testing.T) {
 	t.Parallel()
 	inBothModes(t, func(t *testing.T, s source, delivery func(*cdctest.RigOptions)) {

@@ -325,7 +325,6 @@ func nothingOpen(t *testing.T, r *cdctest.Rig, topics ...string) {
 //
 //covers:all 13 25 28 exit exactly-once
 //covers:all 28 events exactly-once
-//follows:position.foreignPosition/foreign_position kafka.position_topic
 func TestUnsuitablePositionTopic(t *testing.T) {
 	t.Parallel()
 	for name, source := range sources() {
@@ -374,10 +373,6 @@ func TestUnsuitablePositionTopic(t *testing.T) {
 // it continues where it was.
 //
 //covers:all 25 events exactly-once
-//follows:kafka.PositionProblem setup, position set
-//follows:kafka.PositionProblem#2 setup, position set, kafka.position_topic
-//follows:checkpoint.before position reset, position set
-//follows:position.Newest/position_topic_lost position set
 func TestPositionTopicIsLost(t *testing.T) {
 	t.Parallel()
 	for name, source := range sources() {

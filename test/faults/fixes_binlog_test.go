@@ -101,12 +101,6 @@ func (f *fixing) reset() string {
 // Each fix on MySQL and MariaDB that stores a position without publishing from the table loses and repeats nothing.
 //
 //covers:binlogs 26 28 events both
-//follows:mysql.tableMissing/table_missing setup
-//follows:binlog.beginning/no_checkpoint setup, position set
-//follows:config.checkpoint checkpoint
-//follows:checkpoint.refuse/foreign_checkpoint position reset, checkpoint
-//follows:source.reset position set
-//follows:position.Newest/checkpoint_lost position set
 func TestFixesOfPositionsInBinlog(t *testing.T) {
 	t.Parallel()
 	for _, d := range deliveries() {
@@ -160,15 +154,6 @@ func TestFixesOfPositionsInBinlog(t *testing.T) {
 // every relay on the server.
 //
 //covers:binlogs 20 26 events both
-//follows:binlog.stop repair, position set
-//follows:binlog.beginning/no_checkpoint repair
-//follows:source.reset repair
-//follows:checkpoint.unusable repair
-//follows:binlog.foreignCheckpoint/foreign_checkpoint position reset, checkpoint, repair, source.mysql.id
-//follows:repair.plan/gap_unknown repair
-//follows:provision.skips/rows_exist repair
-//follows:binlog.beginning/bad_checkpoint position reset
-//follows:binlog.allSkipped/other_history position reset, repair
 func TestFixesThatRepairOnBinlogs(t *testing.T) {
 	for _, d := range deliveries() {
 		t.Run(string(d), func(t *testing.T) {
@@ -285,12 +270,6 @@ func (f *fixing) fewerRows() {
 // What is done about a binlog that cannot be read, or not from the position on, loses nothing.
 //
 //covers:binlogs 19 20 events both
-//follows:binlog.beginning/no_checkpoint run --start-from
-//follows:binlog.Preview/binlog_purged repair
-//follows:binlog.dumpError/log_unreadable position reset, repair, binlog
-//follows:binlog.stop position reset, binlog
-//follows:mysql.problem binlog, repair
-//follows:binlog.dumpError/gtid_mode position reset, repair, binlog
 func TestFixesOfBinlogs(t *testing.T) {
 	t.Parallel()
 	for _, flavor := range binlogs() {

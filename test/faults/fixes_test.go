@@ -121,18 +121,15 @@ func TestFixesOfPositions(t *testing.T) {
 	}
 	unusable := func(t *testing.T, r *cdctest.Rig) { t.Helper(); stored(t, r, `^.*$`, "garbage") }
 	for name, f := range map[string]fixedBy{
-		//follows:postgres.MissingSlot/slot_missing setup
 		"no slot at the first run":      {keep: cdctest.SlotOnly, wrong: noSlot, code: 5, follow: created},
 		"no slot, as check says":        {keep: cdctest.SlotOnly, wrong: noSlot, code: 3, follow: created, asked: "check"},
 		"no slot, as position set says": {keep: cdctest.SlotOnly, wrong: noSlot, code: 5, follow: created, asked: "position set 0/1"},
 		// A slot that is gone, or has another name in the configuration, is not made again behind rows that nobody has published.
-		//follows:provision.skips/rows_exist setup, repair
 		"setup beside unpublished rows": {
 			keep:  cdctest.SlotOnly,
 			wrong: func(t *testing.T, r *cdctest.Rig) { t.Helper(); noSlot(t, r); r.Append("unsent", 10) },
 			code:  5, follow: since, asked: "setup",
 		},
-		//follows:repair.plan/gap_unknown repair
 		"repair without a checkpoint": {
 			keep:  cdctest.SlotOnly,
 			wrong: func(t *testing.T, r *cdctest.Rig) { t.Helper(); noSlot(t, r); r.Append("unsent", 10) },
@@ -148,7 +145,6 @@ func TestFixesOfPositions(t *testing.T) {
 			},
 			asked: "repair",
 		},
-		//follows:postgres.others slot
 		"setup with another slot beside unpublished rows": {
 			keep:  cdctest.SlotOnly,
 			wrong: func(t *testing.T, r *cdctest.Rig) { t.Helper(); r.Append("unsent", 10); renameSlot(t, r) },
@@ -164,7 +160,6 @@ func TestFixesOfPositions(t *testing.T) {
 			},
 			asked: "setup",
 		},
-		//follows:postgres.skipped repair
 		"unpublished rows before a slot that nobody has read": {
 			keep: cdctest.SlotOnly,
 			wrong: func(t *testing.T, r *cdctest.Rig) {
@@ -176,7 +171,6 @@ func TestFixesOfPositions(t *testing.T) {
 			},
 			follow: since, asked: "check",
 		},
-		//follows:postgres.slot slot
 		"slot that was left": {
 			wrong: func(t *testing.T, r *cdctest.Rig) {
 				t.Helper()
@@ -194,9 +188,7 @@ func TestFixesOfPositions(t *testing.T) {
 			},
 			asked: "check",
 		},
-		//follows:wal.Preview/behind_slot repair
 		"position behind the slot": {wrong: func(*testing.T, *cdctest.Rig) {}, code: 5, follow: since, asked: "position set 0/1"},
-		//follows:postgres.Usable/wrong_slot source.postgres.slot, setup, repair
 		"slot of another plugin": {
 			wrong: func(t *testing.T, r *cdctest.Rig) {
 				t.Helper()
@@ -214,8 +206,6 @@ func TestFixesOfPositions(t *testing.T) {
 				followAny(t, r, postgresOf(r), said, began)
 			},
 		},
-		//follows:postgres.missingPublication/publication_missing source.postgres.publication
-		//follows:provision.feasible/slot_too_old source.postgres.publication
 		"name of another publication": {
 			wrong: func(t *testing.T, r *cdctest.Rig) {
 				t.Helper()
@@ -232,13 +222,10 @@ func TestFixesOfPositions(t *testing.T) {
 				r.Reconfigure("source.postgres.publication", r.DB.Name())
 			},
 		},
-		//follows:wal.checkHistory/history_lost repair
 		"end of the WAL before the position": {wrong: restored(`"position":"[^"]*"`, `"position":"FFFFFFFF00000000"`), code: 5, follow: since},
-		//follows:wal.checkHistory/timeline_fork repair
 		"timeline of another history": {
 			wrong: restored(`"timeline":1,("fingerprint":"[^"]*"),"server":"[^"]*"`, `"timeline":2,$1,"server":"1"`), code: 5, follow: since,
 		},
-		//follows:wal.otherHistory/other_history position reset, repair
 		"commit of another history": {
 			wrong: func(t *testing.T, r *cdctest.Rig) {
 				t.Helper()
@@ -255,9 +242,7 @@ func TestFixesOfPositions(t *testing.T) {
 				since(t, r, said)
 			},
 		},
-		//follows:wal.fromCheckpoint/slot_ahead position reset
 		"checkpoint rolled back: reset": {wrong: rolledBack, code: 5, follow: command("position reset --yes")},
-		//follows:wal.readCheckpoint/foreign_checkpoint position reset, repair
 		"another slot: reset": {
 			wrong: func(t *testing.T, r *cdctest.Rig) { t.Helper(); r.Append("unsent", 10); anotherSlot(t, r) },
 			code:  5,
@@ -266,13 +251,11 @@ func TestFixesOfPositions(t *testing.T) {
 				followAny(t, r, postgresOf(r), said, began)
 			},
 		},
-		//follows:wal.readCheckpoint/foreign_checkpoint checkpoint
 		"another slot: own key": {
 			wrong:  anotherSlot,
 			code:   5,
 			follow: anotherKey("checkpoint key of its own"),
 		},
-		//follows:wal.checkMeanwhile/bad_checkpoint position reset
 		"bad position": {
 			wrong: func(t *testing.T, r *cdctest.Rig) {
 				t.Helper()
@@ -281,9 +264,7 @@ func TestFixesOfPositions(t *testing.T) {
 			code:   5,
 			follow: command("position reset"),
 		},
-		//follows:checkpoint.unusable position reset
 		"unusable": {wrong: unusable, code: 5, follow: command("position reset")},
-		//follows:checkpoint.unusable checkpoint
 		"unusable: another location": {
 			wrong:  unusable,
 			code:   5,
@@ -314,25 +295,16 @@ func TestFixesOfPositions(t *testing.T) {
 
 // A publication that is not as it must be is corrected as the message says, and what was written meanwhile is published.
 //
-//follows:postgres.missingPublication/publication_missing setup
-//follows:provision.feasible/slot_too_old slot, setup, repair
-//follows:postgres.ReplicationError/slot_too_old slot, repair
-//follows:wal.altered/publication_changed#2 repair
 //covers:postgres 14 exit events
 func TestFixesOfPublications(t *testing.T) {
 	for name, change := range map[string]string{
-		//follows:postgres.publicationProblem publication, repair
 		"without inserts": "ALTER PUBLICATION % SET (publish = 'update')",
-		//follows:postgres.publicationProblem#3 publication, repair
-		"without table": "ALTER PUBLICATION % DROP TABLE outbox",
-		//follows:postgres.publicationProblem#4 publication, drop, repair
-		"filter": "ALTER PUBLICATION % SET TABLE outbox WHERE (event_type = 'no such type')",
-		//follows:postgres.publicationProblem#5 publication, drop, slot, repair
-		"column list": "ALTER PUBLICATION % SET TABLE outbox (event_id, created_at)",
-		//follows:postgres.publicationProblem#6 publication, repair
-		"partitions": "ALTER PUBLICATION % SET (publish_via_partition_root = false)",
-		"dropped":    "DROP PUBLICATION %",
-		"recreated":  "DROP PUBLICATION %; CREATE PUBLICATION % FOR TABLE outbox WITH (publish = 'insert', publish_via_partition_root = true)",
+		"without table":   "ALTER PUBLICATION % DROP TABLE outbox",
+		"filter":          "ALTER PUBLICATION % SET TABLE outbox WHERE (event_type = 'no such type')",
+		"column list":     "ALTER PUBLICATION % SET TABLE outbox (event_id, created_at)",
+		"partitions":      "ALTER PUBLICATION % SET (publish_via_partition_root = false)",
+		"dropped":         "DROP PUBLICATION %",
+		"recreated":       "DROP PUBLICATION %; CREATE PUBLICATION % FOR TABLE outbox WITH (publish = 'insert', publish_via_partition_root = true)",
 	} {
 		for _, keep := range []cdctest.Checkpoint{cdctest.SlotOnly, cdctest.InRedis} {
 			t.Run(name+"/"+string(keep), func(t *testing.T) {

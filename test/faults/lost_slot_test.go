@@ -13,7 +13,6 @@ import (
 // the fix. TestLostWALOrBinlog has the case of a slot that is dropped while the relay is stopped.
 //
 //covers:postgres 12 13 exit
-//follows:wal.resolve/slot_moved position.conflict
 func TestLostSlot(t *testing.T) {
 	running := func(create bool) func(*testing.T, *cdctest.Rig, *cdctest.Postgres) {
 		return func(_ *testing.T, r *cdctest.Rig, db *cdctest.Postgres) {

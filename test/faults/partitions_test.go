@@ -119,7 +119,6 @@ func createdAgo(r *cdctest.Rig, db partitioned, days int) {
 // position has passed its events.
 //
 //covers:all 16 arrivals both
-//follows:retention.keptError partitions
 func TestPartitionIsKeptWhileTheRelayLags(t *testing.T) {
 	t.Parallel()
 	for name, source := range sources() {

@@ -203,7 +203,6 @@ func TestCheckpointBehindAChangeOfDelivery(t *testing.T) {
 // is changed: setup refuses.
 //
 //covers:binlogs 13 28 events both
-//follows:provision.unpublished/rows_exist setup, checkpoint
 func TestIDIsSetWithTheDelivery(t *testing.T) {
 	t.Parallel()
 	onBinlogs(t, func(t *testing.T, db *cdctest.MySQL) {

@@ -124,7 +124,6 @@ func TestProblemsArePresentOnes(t *testing.T) {
 // table is read is named.
 //
 //covers:postgres 26 events both
-//follows:wal.unsent position set, repair
 func TestRowThatPostgreSQLCannotSend(t *testing.T) {
 	for checkpoint, delivery := range map[cdctest.Checkpoint]cdctest.Delivery{cdctest.SlotOnly: cdctest.AtLeastOnce, cdctest.InRedis: cdctest.ExactlyOnce} {
 		t.Run(string(checkpoint), func(t *testing.T) {

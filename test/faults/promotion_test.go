@@ -155,8 +155,6 @@ func TestStartAfterAFailover(t *testing.T) {
 // the next start, after the replica has committed more transactions than were lost. What it names publishes them.
 //
 //covers:binlogs 13 29 exit arrivals
-//follows:binlog.historyLost/history_lost repair
-//follows:binlog.dumpError/binlog_gap repair
 func TestFailoverWithLoss(t *testing.T) {
 	t.Parallel()
 	onReplications(t, func(t *testing.T, s *replication) {

@@ -77,7 +77,6 @@ func awaitCount(r *cdctest.Rig, db queried, want int) {
 // one has saved their position. No record comes of that, and rows that are not old stay.
 //
 //covers:all 16 arrivals
-//follows:retention.errBehind retention
 func TestOldRowsAreDeletedOnceRelayed(t *testing.T) {
 	t.Parallel()
 	for name, s := range sources() {

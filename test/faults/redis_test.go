@@ -144,7 +144,6 @@ func TestStartWithFlushedRedis(t *testing.T) {
 // with code 5; it continues with position.conflict: slot.
 //
 //covers:postgres 26 13 exit events
-//follows:wal.fromCheckpoint/slot_ahead position.conflict
 func TestStartWithRolledBackRedis(t *testing.T) {
 	db := newPostgres(t)
 	r := newRig(t, db, cdctest.InRedis, nil)

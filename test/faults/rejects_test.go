@@ -120,8 +120,6 @@ func poisonsOf(source string) map[string]poison {
 // ID in errors.skip it continues without a gap.
 //
 //covers:all 24 exit events
-//follows:publisher.rejectedError#2 errors.skip
-//follows:router.explain errors.skip
 func TestStopAtRejectedEvent(t *testing.T) {
 	for name, source := range sources() {
 		t.Run(name, func(t *testing.T) {
@@ -152,8 +150,6 @@ func TestStopAtRejectedEvent(t *testing.T) {
 // The fix of such a stop loses nothing: the event is a dead letter then, and those behind it follow once it is dropped.
 //
 //covers:postgres 24 exit events
-//follows:publisher.rejectedError#2 dead_letter
-//follows:kafka.MissingTopicError/unknown_topic dead_letter
 func TestStoppedEventBecomesDeadLetter(t *testing.T) {
 	for name, p := range poisonsOf("postgres") {
 		t.Run(name, func(t *testing.T) {

@@ -29,7 +29,6 @@ func lost(t *testing.T, r *cdctest.Rig) {
 // to run.
 //
 //covers:all 1 12 19 events both
-//follows:cmd.reportRepair repair
 func TestRepairKilled(t *testing.T) {
 	for name, source := range sources() {
 		t.Run(name, func(t *testing.T) {
@@ -82,7 +81,6 @@ func TestRepairKilled(t *testing.T) {
 // what it says publishes what is missing.
 //
 //covers:postgres 12 14 events both
-//follows:cmd.reportRepair repair
 func TestRepairOfAlteredPublicationInterrupted(t *testing.T) {
 	proxy := shared.kafka.Brokers()[0].Proxy()
 	t.Cleanup(func() { proxy.Heal(t.Context()) })

@@ -16,9 +16,6 @@ import (
 // the relay goes on.
 //
 //covers:postgres 12 13 14 events both
-//follows:wal.fromCheckpoint/slot_ahead repair
-//follows:postgres.lostSlot/slot_lost repair
-//follows:wal.resolve/slot_moved repair
 func TestRepairOfPosition(t *testing.T) {
 	for name, lose := range map[string]func(*testing.T, *cdctest.Rig, *cdctest.Postgres){
 		"slot recreated":   recreated,
@@ -112,7 +109,6 @@ func unless(expected bool, err error) error {
 // skipped.
 //
 //covers:binlogs 13 events both
-//follows:binlog.otherHistory/other_history repair
 func TestRestoredServerPassedThePosition(t *testing.T) {
 	t.Parallel()
 	for _, flavor := range binlogs() {
@@ -166,7 +162,6 @@ func lastNumber(gtids string) int {
 // until the command that is named has published what is missing.
 //
 //covers:postgres 12 events
-//follows:wal.altered/publication_changed repair, position.conflict
 func TestAlteredWithTheSlotAlone(t *testing.T) {
 	t.Parallel()
 	for when, start := range map[string]func(*testing.T, *cdctest.Rig, *cdctest.Postgres) (started func()){

@@ -44,8 +44,6 @@ func fixed(t *testing.T, r *cdctest.Rig, exit cdctest.Exit) string {
 // command that publishes what is missing, and some of what was published, also with exactly-once delivery. Then it goes on.
 //
 //covers:all 12 19 events both
-//follows:postgres.MissingSlot/slot_missing repair
-//follows:binlog.resolve/binlog_purged repair
 func TestRepair(t *testing.T) {
 	for name, source := range sources() {
 		t.Run(name, func(t *testing.T) {

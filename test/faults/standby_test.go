@@ -153,7 +153,6 @@ func onStandby(t *testing.T, primary, standby *testenv.PostgresServer, change fu
 // the rows of the new history.
 //
 //covers:postgres 13 29 exit arrivals
-//follows:wal.checkHistory/timeline_fork repair
 func TestPostgresFailoverWithLoss(t *testing.T) {
 	t.Parallel()
 	p := newPair(t, 17)
