@@ -39,8 +39,7 @@ type Rows struct {
 
 // Rows returns the rows of a table. Verify comes first.
 func (d *Database) Rows(o RowOptions) *Rows {
-	schema, table, _ := strings.Cut(o.Table, ".")
-	return &Rows{db: d, o: o, sql: QuoteName(schema) + "." + QuoteName(table), key: QuoteName(o.Key), at: QuoteName(o.At)}
+	return &Rows{db: d, o: o, sql: quoteTable(o.Table), key: QuoteName(o.Key), at: QuoteName(o.At)}
 }
 
 // Name returns the table's name.

@@ -46,8 +46,7 @@ type Marks struct {
 
 // Marks returns the rows of a table. Verify comes first.
 func (d *Database) Marks(o MarkOptions) *Marks {
-	schema, table, _ := strings.Cut(o.Table, ".")
-	return &Marks{db: d, o: o, sql: QuoteName(schema) + "." + QuoteName(table), key: QuoteName(o.Key), pending: "(" + o.Pending + "\n)"} // the condition may end with a comment
+	return &Marks{db: d, o: o, sql: quoteTable(o.Table), key: QuoteName(o.Key), pending: "(" + o.Pending + "\n)"} // the condition may end with a comment
 }
 
 // Name returns the table's name.
