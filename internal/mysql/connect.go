@@ -339,3 +339,9 @@ func GrantLog(f cdc.Flavor, account string) string {
 
 // QuoteName quotes a name in SQL.
 func QuoteName(name string) string { return "`" + strings.ReplaceAll(name, "`", "``") + "`" }
+
+// quoteTable quotes the name of a table with its database.
+func quoteTable(name string) string {
+	schema, table, _ := strings.Cut(name, ".")
+	return QuoteName(schema) + "." + QuoteName(table)
+}

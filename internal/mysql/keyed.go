@@ -37,7 +37,7 @@ type keyed struct {
 
 func (d *Database) keyed(o KeyedOptions) keyed {
 	schema, table, _ := strings.Cut(o.Table, ".")
-	return keyed{KeyedOptions: o, db: d, schema: schema, table: table, sql: QuoteName(schema) + "." + QuoteName(table), key: QuoteName(o.Key)}
+	return keyed{KeyedOptions: o, db: d, schema: schema, table: table, sql: quoteTable(o.Table), key: QuoteName(o.Key)}
 }
 
 // Name returns the table's name.

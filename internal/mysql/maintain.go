@@ -257,8 +257,7 @@ func (p *Partitions) changeError(doing string, err error) error {
 	case code == erYoung:
 		return cdc.Fixable("wait until it is a day old, or set CDC_RELAY_OWNER_DSN to the connection string of the table's owner and run the same `cdc-relay partitions run`", "table %s: %s: the relay's user drops no rows of the last 24 hours (%s)", p.Table, doing, said)
 	case code == gomysql.ER_PARTITION_EXCHANGE_DIFFERENT_OPTION:
-		schema, table, _ := strings.Cut(p.Table, ".")
-		return cdc.Fixable("run ALTER TABLE "+QuoteName(schema)+"."+QuoteName(table)+" FORCE, ALGORITHM = INPLACE, LOCK = NONE, which copies the table while writers go on; in future add columns with ALGORITHM = INPLACE",
+		return cdc.Fixable("run ALTER TABLE "+quoteTable(p.Table)+" FORCE, ALGORITHM = INPLACE, LOCK = NONE, which copies the table while writers go on; in future add columns with ALGORITHM = INPLACE",
 			"table %s: %s: partitions cannot be exchanged with a table that is made now, as after adding a column with ALGORITHM = INSTANT, or a change of innodb_default_row_format (%s)", p.Table, doing, said)
 	}
 	return p.db.execError("table "+p.Table+": "+doing, err)

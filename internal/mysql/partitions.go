@@ -166,9 +166,8 @@ func (p *Partitions) DefaultRows(ctx context.Context) (int64, error) {
 }
 
 func (p *Partitions) count(ctx context.Context, part string, limit int) (n int64, err error) {
-	schema, table, _ := strings.Cut(p.Table, ".")
-	err = p.db.DB.QueryRowContext(ctx, fmt.Sprintf("SELECT COUNT(*) FROM (SELECT 1 FROM %s.%s PARTITION (%s) LIMIT %d) AS counted",
-		QuoteName(schema), QuoteName(table), QuoteName(part), limit)).Scan(&n)
+	err = p.db.DB.QueryRowContext(ctx, fmt.Sprintf("SELECT COUNT(*) FROM (SELECT 1 FROM %s PARTITION (%s) LIMIT %d) AS counted",
+		quoteTable(p.Table), QuoteName(part), limit)).Scan(&n)
 	if err != nil {
 		return 0, fmt.Errorf("count the rows of %s in partition %s: %w", p.Table, part, err)
 	}

@@ -3,7 +3,6 @@ package mysql
 import (
 	"bytes"
 	"encoding/hex"
-	"errors"
 	"strconv"
 	"strings"
 
@@ -113,22 +112,6 @@ func (c *cell) text() string {
 	return "CAST(CAST(" + c.sql + " AS CHAR CHARACTER SET utf8mb4) AS BINARY)"
 }
 
-// keyText returns the SQL for the text of a key.
-func (c *cell) keyText(name string) string {
-	if c.hex {
-		return "HEX(" + name + ")"
-	}
-	return "CAST(" + name + " AS CHAR)"
-}
-
-// keyArg returns the parameter for a key's text.
-func (c *cell) keyArg(text string) (any, error) {
-	if c.hex {
-		return hex.DecodeString(text)
-	}
-	return text, nil
-}
-
 // idKind names the values of a column of IDs.
 func (c *cell) idKind() string {
 	switch {
@@ -140,22 +123,20 @@ func (c *cell) idKind() string {
 	return "text"
 }
 
-// idArg returns the parameter for an ID as records have it.
-func (c *cell) idArg(id string) (any, error) {
+// keyOf returns the text that keys have of an ID as records have it, and whether it is one of the column.
+func (c *cell) keyOf(id string) (text string, ok bool) {
 	switch {
 	case c.hex && c.form == cdc.FormUUID:
-		raw, err := hex.DecodeString(strings.ReplaceAll(id, "-", ""))
-		if err == nil && len(raw) != UUIDSize {
-			err = errors.New("not a UUID")
-		}
-		return raw, err
+		text = strings.ReplaceAll(id, "-", "")
+		raw, err := hex.DecodeString(text)
+		return text, err == nil && len(raw) == UUIDSize
 	case c.hex:
-		return []byte(id), nil
+		return hex.EncodeToString([]byte(id)), true
 	case c.whole:
 		_, err := strconv.ParseUint(strings.TrimPrefix(id, "-"), 10, 64)
-		return id, err
+		return id, err == nil
 	}
-	return id, nil
+	return id, true
 }
 
 // appendTrimmed leaves out zeros at the end of a fraction of a second.

@@ -69,7 +69,7 @@ func Together(ctx context.Context, o Options, readers []*TableReader, locked fun
 func lockTables(ctx context.Context, conn *sql.Conn, readers []*TableReader, log *slog.Logger) error {
 	names := make([]string, len(readers))
 	for i, t := range readers {
-		names[i] = t.sql + " READ"
+		names[i] = t.Options.SQL + " READ"
 	}
 	if _, err := conn.ExecContext(ctx, fmt.Sprintf("SET SESSION lock_wait_timeout = %d, SESSION wait_timeout = %d", togetherWait, togetherTimeout)); err != nil {
 		return fmt.Errorf("lock the tables: %w", err)
@@ -121,9 +121,9 @@ func (t *TableReader) EndSnapshot(ctx context.Context) error {
 // CountWhere counts the rows that a condition selects. It must be one without brackets around it, too: with them others could be added.
 func (t *TableReader) CountWhere(ctx context.Context, where string) (int64, error) {
 	for _, condition := range []string{where + "\n", "(" + where + "\n)"} {
-		_, err := t.conn.ExecContext(ctx, "SELECT 1 FROM "+t.sql+" WHERE "+condition+" LIMIT 0") //nolint:gosec // it is the operator's
+		_, err := t.conn.ExecContext(ctx, "SELECT 1 FROM "+t.Options.SQL+" WHERE "+condition+" LIMIT 0") //nolint:gosec // it is the operator's
 		if code, said := ErrorNumber(err); code != 0 && code != gomysql.ER_TABLEACCESS_DENIED_ERROR && code != gomysql.ER_COLUMNACCESS_DENIED_ERROR {
-			return 0, scan.BadCondition(t.o.Table, said)
+			return 0, scan.BadCondition(t.Options.Table, said)
 		}
 		if err != nil {
 			return 0, t.failed(err)

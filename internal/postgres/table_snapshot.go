@@ -20,12 +20,12 @@ const lockTimeout = time.Second
 // lockPause is how long it leaves the table alone then.
 const lockPause = 100 * time.Millisecond
 
-// reading calls fn, which reads the table, in a transaction of its own in the snapshot, if there is one. The locks of the table end
-// with it: a DDL statement, and the writers that wait behind it, wait for one statement of a repair at most. It returns [scan.ErrAgain]
-// if it could not have the lock, or if a partition was taken out meanwhile.
-func (t *TableReader) reading(ctx context.Context, fn func() error) error {
-	if t.o.Snapshot == "" {
-		return scan.Again(ctx, t.refresh, fn())
+// Reading implements [scan.Driver]. It calls fn, which reads the table, in a transaction of its own in the snapshot, if there is one. The
+// locks of the table end with it: a DDL statement, and the writers that wait behind it, wait for one statement of a repair at most. It
+// returns [scan.ErrAgain] if it could not have the lock, or if a partition was taken out meanwhile.
+func (t *TableReader) Reading(ctx context.Context, fn func() error) error {
+	if t.Options.Snapshot == "" {
+		return fn()
 	}
 	var outside string
 	err := t.inSnapshot(ctx, func() (err error) {
@@ -44,9 +44,9 @@ func (t *TableReader) reading(ctx context.Context, fn func() error) error {
 		}
 	}
 	if err != nil || outside == "" {
-		return scan.Again(ctx, t.refresh, err)
+		return err
 	}
-	if changed, err := t.refresh(ctx); err != nil || changed {
+	if changed, err := t.Refresh(ctx); err != nil || changed {
 		return cmp.Or(err, scan.ErrAgain)
 	}
 	return fmt.Errorf("table %s was rewritten, truncated, detached or replaced while it was read: its rows are not in the snapshot any more", outside)
@@ -55,12 +55,12 @@ func (t *TableReader) reading(ctx context.Context, fn func() error) error {
 // inSnapshot calls fn in a transaction of its own in the snapshot.
 func (t *TableReader) inSnapshot(ctx context.Context, fn func() error) error {
 	err := t.exec(ctx, fmt.Sprintf("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET TRANSACTION SNAPSHOT '%s'; SET LOCAL lock_timeout = %d",
-		strings.ReplaceAll(t.o.Snapshot, "'", "''"), lockTimeout.Milliseconds()))
+		strings.ReplaceAll(t.Options.Snapshot, "'", "''"), lockTimeout.Milliseconds()))
 	if err != nil {
-		return fmt.Errorf("read table %s: use the snapshot: %w", t.o.Table, err)
+		return fmt.Errorf("read table %s: use the snapshot: %w", t.Options.Table, err)
 	}
 	err = fn()
-	if ended := t.exec(ctx, "ROLLBACK"); err == nil && ended != nil {
+	if ended := t.exec(ctx, "ROLLBACK"); err == nil {
 		return t.failed(ended)
 	}
 	return err
@@ -78,12 +78,10 @@ const outsideSnapshot = `WITH RECURSIVE tree AS (SELECT $1::text::regclass::oid 
 			OR c.relispartition AND pg_relation_filenode(c.oid) IS NOT NULL AND pg_partition_root(c.oid) IS NULL) END`
 
 func (t *TableReader) outsideSnapshot(ctx context.Context) (name string, err error) {
-	out := make([]string, len(t.out))
-	for i := range t.out {
-		out[i] = t.out[i].oid
+	out := make([]string, len(t.Out))
+	for i := range t.Out {
+		out[i] = t.Out[i].ID
 	}
-	if err := t.conn.QueryRow(ctx, outsideSnapshot, t.o.SQL, out, t.o.Table).Scan(&name); err != nil {
-		return "", t.failed(err)
-	}
-	return name, nil
+	err = t.conn.QueryRow(ctx, outsideSnapshot, t.Options.SQL, out, t.Options.Table).Scan(&name)
+	return name, t.failed(err)
 }

@@ -1,9 +1,9 @@
 package scan
 
 import (
-	"cmp"
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
@@ -38,9 +38,6 @@ func (s *Batches) New(t *cdc.Table, rows int) *cdc.Batch {
 	}
 }
 
-// Full reports whether a batch takes no more rows.
-func (s *Batches) Full(b *cdc.Batch) bool { return len(b.Arena) >= readBytes }
-
 // Complete makes each row a transaction.
 func (s *Batches) Complete(b *cdc.Batch) error {
 	s.rowBytes = max(1, len(b.Arena)/b.Rows())
@@ -48,56 +45,22 @@ func (s *Batches) Complete(b *cdc.Batch) error {
 	return stamp(b, s.At, s.Zone)
 }
 
-// ErrAgain says that a statement is to be run again.
-var ErrAgain = errors.New("run the statement again")
-
-// Refresh reads what was taken out of a table, and reports whether that has changed.
-type Refresh func(context.Context) (changed bool, err error)
-
-// Again makes err [ErrAgain] if it says that a table that was taken out is gone, and that is so.
-func Again(ctx context.Context, refresh Refresh, err error) error {
-	if !errors.Is(err, ErrGone) {
-		return err
-	}
-	if changed, failed := refresh(ctx); failed != nil || changed {
-		return cmp.Or(failed, ErrAgain)
-	}
-	return err
-}
-
-// Whole runs a query on a table and on what was taken out of it, and runs it again if that has changed before the query had its lock:
-// the rows of another table that was taken out were in neither.
-func Whole(ctx context.Context, refresh Refresh, query func() error) error {
-	_, err := refresh(ctx)
-	for changed := true; err == nil && changed; {
-		if err = query(); err == nil {
-			changed, err = refresh(ctx)
-		} else if errors.Is(err, ErrAgain) {
-			err = nil
-		}
-	}
-	return err
-}
-
 // errLarge says that the rows of a piece do not fit into memory.
 var errLarge = errors.New("more rows than fit into memory")
 
-// Read reads the rows of a page in pieces, each by one statement, and yields them when the statement has ended: it holds a lock on
-// the table, and a DDL statement that waits for that holds up writers, whatever yield waits for. read returns how many of the piece's
-// keys it has found. If there are fewer, and changed says that a table was taken out since the keys were read, it reads them again.
-func (s *Batches) Read(p Page, read func(piece Page, keep func(*cdc.Batch) error) (found int, err error), changed func() (bool, error), yield func(*cdc.Batch) error) error {
+// Rows reads the rows of a page in pieces, each by one statement, and yields them when the statement has ended: it holds a lock on
+// the table, and a DDL statement that waits for that holds up writers, whatever yield waits for. If a statement has not found all keys,
+// and a table was taken out since the keys were read, they are read again.
+func (r *Reader) Rows(ctx context.Context, f Filter, p Page, yield func(*cdc.Batch) error) error {
 	for rest := p.Keys; len(rest) > 0; rest = rest[len(p.Keys):] {
-		p.Keys = rest[:min(len(rest), s.fitting())]
+		p.Keys = rest[:min(len(rest), r.Batches.fitting())]
 		var batches []*cdc.Batch
 		for again := true; again; {
-			batches, again = nil, false
-			bytes := 0
-			found, err := read(p, func(b *cdc.Batch) error {
-				if bytes += len(b.Arena); bytes > pieceBytes && len(p.Keys) > 1 {
-					return errLarge
-				}
-				batches = append(batches, b)
-				return nil
+			again = false
+			found := 0
+			err := r.reading(ctx, func() (err error) {
+				batches, found, err = r.piece(ctx, f, p)
+				return err
 			})
 			switch {
 			case errors.Is(err, errLarge), errors.Is(err, ErrUnreadable) && len(p.Keys) > 1:
@@ -107,7 +70,7 @@ func (s *Batches) Read(p Page, read func(piece Page, keep func(*cdc.Batch) error
 			case err != nil:
 				return err
 			case found < len(p.Keys):
-				if again, err = changed(); err != nil {
+				if again, err = r.Refresh(ctx); err != nil {
 					return err
 				}
 			}
@@ -117,6 +80,67 @@ func (s *Batches) Read(p Page, read func(piece Page, keep func(*cdc.Batch) error
 				return err
 			}
 		}
+	}
+	return nil
+}
+
+// piece reads the rows of a page by one statement, and returns how many of the keys it has found.
+func (r *Reader) piece(ctx context.Context, f Filter, p Page) (batches []*cdc.Batch, found int, err error) {
+	by := r.order(&f)
+	from, c := r.from(p.Window, func(c *Conditions, has []string) {
+		r.within(c, by, p)
+		r.where(c, Filter{Matches: f.Matches, Where: f.Where}, Window{}, has)
+	}, func(has []string) string { return r.columns(by, has) })
+	at, id := by.SQL, r.Key.SQL
+	if r.Dialect.Beside {
+		at, id = "row_at", "row_id"
+	}
+	if p.Ascending {
+		at, id = id, at // that of the index
+	}
+	bytes, b := 0, r.Batches.New(r.Table, len(p.Keys))
+	complete := func() error {
+		if err := r.Batches.Complete(b); err != nil {
+			return err
+		}
+		if bytes += len(b.Arena); bytes > pieceBytes && len(p.Keys) > 1 {
+			return errLarge
+		}
+		batches = append(batches, b)
+		b = r.Batches.New(r.Table, len(p.Keys)-found)
+		return nil
+	}
+	var text []byte
+	err = r.query(ctx, "SELECT * FROM "+from+" ORDER BY "+at+", "+id, c, &p, func(values [][]byte) error {
+		var err error
+		if text, err = r.Driver.AppendKey(text[:0], values[r.Key.Index]); err == nil && found < len(p.Keys) && string(text) == p.Keys[found].ID {
+			found++
+		}
+		if err := r.appendRow(b, values); err != nil {
+			return err
+		}
+		if len(b.Arena) < readBytes {
+			return nil
+		}
+		return complete()
+	})
+	if err == nil && b.Rows() > 0 {
+		err = complete()
+	}
+	return batches, found, err
+}
+
+func (r *Reader) appendRow(b *cdc.Batch, values [][]byte) (err error) {
+	for i := range r.Table.Columns {
+		if values[i] == nil {
+			b.Spans = append(b.Spans, cdc.Span{Len: -1})
+			continue
+		}
+		start := len(b.Arena)
+		if b.Arena, err = r.Driver.AppendCell(b.Arena, i, values[i]); err != nil {
+			return fmt.Errorf("read column %s of %s: %w", r.Table.Columns[i].Name, r.Table, err)
+		}
+		b.Spans = append(b.Spans, cdc.Span{Off: int32(start), Len: int32(len(b.Arena) - start)})
 	}
 	return nil
 }

@@ -1,7 +1,7 @@
 // Package scan reads the rows of an outbox table by SQL, in order of creation: by one column, then by event ID. The order of commits is
 // in no column. In the native table the column is created_at. In another one it is the column that the configuration names (order_by), or
 // else a number that the database counts up, or else the row's time: rows of one transaction, or of one second, may share that.
-// The SQL is in the database's package.
+// A [Reader] builds the queries, for all databases alike. What differs is in the database's package, which is its [Driver].
 //
 // The native table's index is by event ID, and its partitions are by time. So it is read window by window, between the bounds of
 // its partitions. In a window the next keys in order come first, up to keysAtOnce of them, and then the rows of one page of keys

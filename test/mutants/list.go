@@ -359,13 +359,13 @@ func repairMutants() []mutant {
 			caughtBy{walUnits, "^TestHorizonCountsBehindItsPlace$", ""},
 		},
 		{
-			"read a table once although a partition was taken out meanwhile", "internal/scan/batch.go",
-			[]edit{{"changed, err = refresh(ctx)", "changed = false"}},
+			"read a table once although a partition was taken out meanwhile", "internal/scan/reader.go",
+			[]edit{{"changed, err = r.Refresh(ctx)", "changed = false"}},
 			caughtBy{wal, "^TestTakenOutWhileAStatementWaits$", ""},
 		},
 		{
-			"read a table once although a partition was taken out meanwhile, binlog", "internal/scan/batch.go",
-			[]edit{{"changed, err = refresh(ctx)", "changed = false"}},
+			"read a table once although a partition was taken out meanwhile, binlog", "internal/scan/reader.go",
+			[]edit{{"changed, err = r.Refresh(ctx)", "changed = false"}},
 			caughtBy{binlog, "^TestTakenOutWhileAStatementWaits$", ""},
 		},
 		{
