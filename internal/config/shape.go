@@ -30,8 +30,8 @@ type shape struct {
 	Properties map[string]*shape `json:"properties"`
 	Required   []string          `json:"required"`
 	Items      *shape            `json:"items"`
-	// Additional is false for a struct, and the shape of the values for a map.
-	Additional json.RawMessage `json:"additionalProperties"`
+	// Additional is the shape of the values of a map.
+	Additional *shape `json:"additionalProperties"`
 	// AnyOf lists the forms of the value; the first one is used.
 	AnyOf     []*shape `json:"anyOf"`
 	Enum      []string `json:"enum"`
@@ -53,8 +53,6 @@ type shape struct {
 	Definitions map[string]*shape `json:"$defs"`
 	// Zero says that a duration may be 0.
 	Zero bool `json:"x-zero"`
-
-	values *shape // of a map, if they are not text
 }
 
 func rootShape() *shape {
@@ -77,19 +75,20 @@ func (s *shape) resolve(definitions map[string]*shape) {
 	for _, key := range s.keys() {
 		s.Properties[key].resolve(definitions)
 	}
-	if s.Items != nil {
-		s.Items.resolve(definitions)
-	}
-	var values shape
-	if s.isMap() && json.Unmarshal(s.Additional, &values) == nil && values.Ref != "" {
-		s.values = &values
-		values.resolve(definitions)
+	for _, each := range []*shape{s.Items, s.Additional} {
+		if each != nil {
+			each.resolve(definitions)
+		}
 	}
 }
 
-// UnmarshalJSON reads a schema and folds the first alternative into it.
+// UnmarshalJSON reads a schema and folds the first alternative into it. The schema false, which is for keys of no setting, is that of
+// nothing.
 func (s *shape) UnmarshalJSON(data []byte) error {
 	type plain shape
+	if string(data) == "false" {
+		return nil
+	}
 	if err := json.Unmarshal(data, (*plain)(s)); err != nil {
 		return fmt.Errorf("schema: %w", err)
 	}

@@ -1,7 +1,6 @@
 package config
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -82,7 +81,7 @@ type keys struct {
 // child returns the shape of a key's value, or nil.
 func (s *shape) child(key string) *shape {
 	if s.isMap() {
-		return cmp.Or(s.values, &shape{Type: "string"})
+		return s.Additional
 	}
 	return s.Properties[key]
 }
