@@ -33,15 +33,16 @@ type shape struct {
 	// Additional is the shape of the values of a map.
 	Additional *shape `json:"additionalProperties"`
 	// AnyOf lists the forms of the value; the first one is used.
-	AnyOf     []*shape `json:"anyOf"`
-	Enum      []string `json:"enum"`
-	Format    string   `json:"format"`
-	Default   any      `json:"default"`
-	Examples  []any    `json:"examples"`
-	Minimum   *int64   `json:"minimum"`
-	Maximum   *int64   `json:"maximum"`
-	MinLength int      `json:"minLength"`
-	MinItems  int      `json:"minItems"`
+	AnyOf  []*shape `json:"anyOf"`
+	Enum   []string `json:"enum"`
+	Format string   `json:"format"`
+	// Default is a number, true, false, or a text in which nothing is escaped.
+	Default   json.RawMessage `json:"default"`
+	Examples  []any           `json:"examples"`
+	Minimum   *int64          `json:"minimum"`
+	Maximum   *int64          `json:"maximum"`
+	MinLength int             `json:"minLength"`
+	MinItems  int             `json:"minItems"`
 	// Optional marks an object that is absent unless the file has it.
 	Optional bool `json:"x-optional"`
 	// Short is the property that a text in place of the object stands for, or "".

@@ -139,7 +139,7 @@ func (d *document) complete(out *yaml.Node, s *shape, path string, seen *keys) {
 		case child.Type == "object" && !child.Optional && !child.isMap():
 			value, _ = d.mapping(&yaml.Node{Kind: yaml.MappingNode}, child, full)
 		case child.Default != nil:
-			value = encoded(child.Default)
+			value = d.typed(strings.Trim(string(child.Default), `"`), out, child)
 		case !set && !seen.meant[key] && s.requires(key):
 			d.report(full, "set it"+child.example(), "is missing")
 		}
@@ -191,13 +191,4 @@ func kind(n *yaml.Node) string {
 // text returns a scalar that the decoder takes as text, at the place of another node.
 func text(value string, at *yaml.Node) *yaml.Node {
 	return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: value, Line: at.Line, Column: at.Column}
-}
-
-// encoded returns a default of the schema as a node.
-func encoded(value any) *yaml.Node {
-	var n yaml.Node
-	if err := n.Encode(value); err != nil {
-		panic(fmt.Sprintf("schema.json: default %v: %v", value, err)) // plain JSON values: cannot happen
-	}
-	return &n
 }
