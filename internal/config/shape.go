@@ -122,26 +122,17 @@ func (s *shape) example() string {
 	return fmt.Sprintf(", such as %v", s.Examples[0])
 }
 
-// elsewhere returns the path of the only setting in the tree named key, or "".
-func (s *shape) elsewhere(key string) string {
+// named returns the paths of the settings in the tree with a name, whatever its style.
+func (s *shape) named(name, path string) []string {
 	var found []string
-	s.visit("", func(path, name string) {
-		if fold(name) == fold(key) {
-			found = append(found, path)
+	for _, key := range s.keys() {
+		child := dotted(path, key)
+		if fold(key) == fold(name) {
+			found = append(found, child)
 		}
-	})
-	if len(found) != 1 {
-		return ""
+		found = append(found, s.Properties[key].named(name, child)...)
 	}
-	return found[0]
-}
-
-func (s *shape) visit(path string, see func(path, name string)) {
-	for _, name := range s.keys() {
-		child := dotted(path, name)
-		see(child, name)
-		s.Properties[name].visit(child, see)
-	}
+	return found
 }
 
 func dotted(path, key string) string {

@@ -113,8 +113,8 @@ func (d *document) unknown(key string, s *shape, path string, seen *keys) string
 	if path != "" && slices.Contains(d.root.keys(), key) {
 		return fmt.Sprintf("indent it less: it is no part of %s", path)
 	}
-	if elsewhere := d.root.elsewhere(key); elsewhere != "" {
-		return fmt.Sprintf("did you mean %s?", elsewhere)
+	if elsewhere := d.root.named(key, ""); len(elsewhere) == 1 {
+		return fmt.Sprintf("did you mean %s?", elsewhere[0])
 	}
 	if path == "" {
 		path = "the file"
@@ -134,13 +134,12 @@ func (d *document) complete(out *yaml.Node, s *shape, path string, seen *keys) {
 			continue
 		}
 		var value *yaml.Node
-		_, set := seen.lines[key]
 		switch {
 		case child.Type == "object" && !child.Optional && !child.isMap():
 			value, _ = d.mapping(&yaml.Node{Kind: yaml.MappingNode}, child, full)
 		case child.Default != nil:
 			value = d.typed(strings.Trim(string(child.Default), `"`), out, child)
-		case !set && !seen.meant[key] && s.requires(key):
+		case !seen.meant[key] && s.requires(key): // also one with a problem, which is not reported again
 			d.report(full, "set it"+child.example(), "is missing")
 		}
 		if value != nil {
