@@ -85,7 +85,7 @@ func (c Command) run(ctx context.Context, timeout time.Duration) (string, error)
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, c[0], c[1:]...)
-	out, said := &limited{most: maxOutput}, &limited{most: maxOutput}
+	out, said := &limited{}, &limited{}
 	cmd.Stdout, cmd.Stderr = out, said
 	cmd.WaitDelay = time.Second // for what the program started and left behind
 	inGroup(cmd)
@@ -108,15 +108,14 @@ func (c Command) run(ctx context.Context, timeout time.Duration) (string, error)
 	return value, nil
 }
 
-// limited keeps the start of what is written to it.
+// limited keeps the start of what is written to it, up to maxOutput.
 type limited struct {
 	kept []byte
-	most int
 	full bool
 }
 
 func (l *limited) Write(b []byte) (int, error) {
-	room := l.most - len(l.kept)
+	room := maxOutput - len(l.kept)
 	l.full = l.full || len(b) > room
 	l.kept = append(l.kept, b[:min(len(b), room)]...)
 	return len(b), nil

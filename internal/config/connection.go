@@ -1,6 +1,8 @@
 package config
 
 import (
+	"context"
+	"fmt"
 	"net/url"
 	"regexp"
 	"strings"
@@ -34,7 +36,7 @@ func ReadConnection(dsn string) (Connection, error) {
 		}
 		return Connection{
 			DSN: dsn, Database: database(parsed), Password: givesPassword(dsn),
-			Shown: strings.Replace(shownDSN(parsed, dsn, nil), ":"+hidden+"@", "@", 1),
+			Shown: strings.Replace(shownDSN(parsed, dsn), ":"+hidden+"@", "@", 1),
 		}, nil
 	case anyURL.MatchString(dsn) && !isMySQL:
 		return Connection{}, cdc.Fixable("write postgres://user@host:5432/database or mysql://user@host:3306/database", "starts with neither postgres:// nor mysql://")
@@ -47,6 +49,17 @@ func ReadConnection(dsn string) (Connection, error) {
 	parsed.Passwd = ""
 	c.Shown = shownMySQL(parsed)
 	return c, nil
+}
+
+// credentials reveals the dsn of a section, and the last of the passwords that is set.
+func credentials(ctx context.Context, section string, from Secret, passwords ...Secret) (dsn, password string, err error) {
+	if dsn, err = from.Reveal(ctx); err != nil {
+		return "", "", fmt.Errorf("%s.dsn: %w", section, err)
+	}
+	if password, err = current(ctx, passwords...); err != nil {
+		return "", "", fmt.Errorf("%s.password: %w", section, err)
+	}
+	return dsn, password, nil
 }
 
 // givesPassword reports whether a connection string for PostgreSQL has a password in it, and not the environment or a file.

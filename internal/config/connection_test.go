@@ -13,9 +13,9 @@ func TestReadConnection(t *testing.T) {
 	t.Setenv("PGPASSWORD", "of the environment")
 	const secret = "geheim-4711"
 	for _, c := range []struct{ dsn, want string }{
-		{"postgres://app@db/orders", "postgres orders postgres://app@db:5432/orders?sslmode=prefer false"},
+		{"postgres://app@db/orders", "postgres orders postgres://app@db:5432/orders false"},
 		{"postgresql://app:" + secret + "@db:6432/orders?sslmode=require&password2=" + secret, "postgres orders postgres://app@db:6432/orders?sslmode=require true"},
-		{"postgres://app@db/orders?password=" + secret, "postgres orders postgres://app@db:5432/orders?sslmode=prefer true"},
+		{"postgres://app@db/orders?password=" + secret, "postgres orders postgres://app@db:5432/orders true"},
 		{"host=/run user=app password=" + secret + " dbname=orders", "postgres orders postgres://app@/orders?host=/run&port=5432 true"},
 		{"mysql://app:" + secret + "@db/orders", "mysql orders app@tcp(db:3306)/orders true"},
 		{"mariadb://app@db:3307/orders?tls=true", "mysql orders app@tcp(db:3307)/orders?tls=true false"},

@@ -43,8 +43,8 @@ func (e *Errors) keepsLetters() bool {
 // deadLetter checks what dead letters need, and fills in their topic.
 func (d *document) deadLetter(c *Config) {
 	l := &c.DeadLetter
-	if c.Errors.keepsLetters() && l.Topic == "" && c.Source.database() != "" {
-		l.Topic = DefaultLetterTopic(c.Source.database())
+	if c.Errors.keepsLetters() && l.Topic == "" && c.Database() != "" {
+		l.Topic = DefaultLetterTopic(c.Database())
 	}
 	if !l.On() {
 		return
@@ -65,15 +65,4 @@ func (d *document) deadLetter(c *Config) {
 	case c.Source.MySQL != nil && c.Source.MySQL.ID == "":
 		d.report("source.mysql.id", "set it to a name that no other relay on this Kafka has", "is missing, and dead letters need it: they are those of this source")
 	}
-}
-
-// database is the source's; "" if it is not valid.
-func (s *Source) database() string {
-	switch {
-	case s.MySQL != nil:
-		return s.MySQL.names.database
-	case s.Postgres != nil:
-		return s.Postgres.names.database
-	}
-	return ""
 }

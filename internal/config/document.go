@@ -124,8 +124,8 @@ func (d *document) decode(data []byte) *Config {
 		return nil
 	}
 	var c Config
-	if err := checked.Load(&c, yaml.WithKnownFields()); err != nil {
-		d.undecodable(err)
+	if err := checked.Load(&c, yaml.WithKnownFields()); err != nil { // which the walk should have found; the error may quote a secret
+		d.reportAt(place{}, "", "", "cannot be read")
 		return nil
 	}
 	c.settings = func() map[string]string { return settings("", checked) }
@@ -156,17 +156,5 @@ func (d *document) syntax(err error) {
 		d.reportAt(at, "", "indent what belongs together alike, and close brackets and quotes", "is not valid YAML: %s", fault.Message)
 	default:
 		d.reportAt(at, "", "", "is not valid YAML: %s", fault.Message)
-	}
-}
-
-// undecodable reports a decoding error that the walk should have found, by its line and without the value.
-func (d *document) undecodable(err error) {
-	var faults *yaml.LoadErrors
-	if !errors.As(err, &faults) || len(faults.Errors) == 0 {
-		d.reportAt(place{}, "", "", "cannot be read")
-		return
-	}
-	for _, fault := range faults.Errors {
-		d.reportAt(place{line: fault.Mark.Line, column: fault.Mark.Column}, "", "", "a value cannot be read")
 	}
 }

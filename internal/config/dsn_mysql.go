@@ -16,7 +16,7 @@ import (
 // ConnString returns the connection string for github.com/go-sql-driver/mysql with the current password. Call it at every
 // connect, and keep it out of logs and errors; DSN prints without the password.
 func (m *MySQL) ConnString(ctx context.Context) (string, error) {
-	dsn, password, err := m.secrets(ctx, m.Password, m.command)
+	dsn, password, err := credentials(ctx, "source.mysql", m.DSN, m.Password, m.command)
 	if err != nil {
 		return "", err
 	}
@@ -25,16 +25,6 @@ func (m *MySQL) ConnString(ctx context.Context) (string, error) {
 		return "", fmt.Errorf("source.mysql.dsn %w", err)
 	}
 	return parsed.FormatDSN(), nil
-}
-
-func (m *MySQL) secrets(ctx context.Context, passwords ...Secret) (dsn, password string, err error) {
-	if dsn, err = m.DSN.Reveal(ctx); err != nil {
-		return "", "", fmt.Errorf("source.mysql.dsn: %w", err)
-	}
-	if password, err = current(ctx, passwords...); err != nil {
-		return "", "", fmt.Errorf("source.mysql.password: %w", err)
-	}
-	return dsn, password, nil
 }
 
 // MySQLConnString converts a connection string in any form that source.mysql.dsn accepts to the form of
@@ -113,25 +103,20 @@ func fromURL(dsn, rest string) (string, error) {
 	if err != nil {
 		return "", cdc.Fixable("write %XX for special characters in them", "has options behind the ? that are not name=value pairs")
 	}
-	for option := range options {
+	c := mysql.NewConfig()
+	c.Params = map[string]string{}
+	for option, values := range options {
 		if slices.Contains([]string{"sslmode", "sslca", "sslcert", "sslkey", "usessl"}, fold(option)) {
 			return "", cdc.Fixable("write ?tls=true instead, or set source.mysql.tls", "asks for TLS in another driver's words")
 		}
+		c.Params[option] = values[len(values)-1]
 	}
-	c := mysql.NewConfig()
 	c.User, c.DBName = u.User.Username(), strings.TrimPrefix(u.Path, "/")
 	c.Passwd, _ = u.User.Password()
 	if u.Host != "" {
 		c.Net, c.Addr = "tcp", net.JoinHostPort(u.Hostname(), orDefault(u.Port(), "3306"))
 	}
-	text := c.FormatDSN()
-	if len(options) == 0 {
-		return text, nil
-	}
-	if strings.Contains(text[strings.LastIndexByte(text, '/'):], "?") {
-		return text + "&" + options.Encode(), nil
-	}
-	return text + "?" + options.Encode(), nil
+	return c.FormatDSN(), nil
 }
 
 func orDefault(s, fallback string) string {

@@ -3,7 +3,6 @@ package config
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"net/url"
 	"regexp"
@@ -21,15 +20,8 @@ func (p *Postgres) ConnString(ctx context.Context) (string, error) {
 }
 
 func (p *Postgres) connString(ctx context.Context, passwords ...Secret) (string, error) {
-	dsn, err := p.DSN.Reveal(ctx)
-	if err != nil {
-		return "", fmt.Errorf("source.postgres.dsn: %w", err)
-	}
-	password, err := current(ctx, passwords...)
-	if err != nil {
-		return "", fmt.Errorf("source.postgres.password: %w", err)
-	}
-	return withPassword(dsn, password), nil
+	dsn, password, err := credentials(ctx, "source.postgres", p.DSN, passwords...)
+	return withPassword(dsn, password), err
 }
 
 // withPassword adds a password to a connection string; the last one named counts (libpq and pgx alike).

@@ -22,27 +22,25 @@ type references struct {
 	env func(string) (string, bool)
 }
 
+// referencePattern matches an escaped start of a reference, or a reference and its closing brace.
+var referencePattern = regexp.MustCompile(`\$(\$\{(?:env|file):)|\$\{((?:env|file):[^}]*)(}?)`)
+
 // split returns the parts of a value; found is false if it contains no reference. The value of a variable is not expanded
 // again.
 func (r references) split(value string) (parts []part, found bool, err error) {
 	var text strings.Builder
-	for value != "" {
-		at := nextReference(value)
-		if at < 0 {
-			break
-		}
-		if at > 0 && value[at-1] == '$' { // $${env:…
-			text.WriteString(value[:at-1])
-			text.WriteString("${")
-			value = value[at+2:]
+	end := 0
+	for _, m := range referencePattern.FindAllStringSubmatchIndex(value, -1) {
+		text.WriteString(value[end:m[0]])
+		end = m[1]
+		if m[2] >= 0 { // $${env:…
+			text.WriteString(value[m[2]:m[3]])
 			continue
 		}
-		text.WriteString(value[:at])
-		body, rest, ok := strings.Cut(value[at+2:], "}")
-		if !ok {
+		if m[6] == m[7] {
 			return nil, true, cdc.Fixable("close it with }", "has a ${ without its }")
 		}
-		p, err := r.expand(body)
+		p, err := r.expand(value[m[4]:m[5]])
 		if err != nil {
 			return nil, true, err
 		}
@@ -51,21 +49,10 @@ func (r references) split(value string) (parts []part, found bool, err error) {
 			text.Reset()
 		}
 		text.WriteString(p.text)
-		value, found = rest, true
+		found = true
 	}
-	text.WriteString(value)
+	text.WriteString(value[end:])
 	return append(parts, part{text: text.String()}), found, nil
-}
-
-// nextReference returns the index of the first ${env: or ${file:, or -1.
-func nextReference(s string) int {
-	at := -1
-	for _, start := range []string{"${env:", "${file:"} {
-		if i := strings.Index(s, start); i >= 0 && (at < 0 || i < at) {
-			at = i
-		}
-	}
-	return at
 }
 
 // expand reads the body of a reference, "env:NAME:-default" or "file:PATH".

@@ -28,7 +28,7 @@ window: {bytes: "${env:COUNT}MiB", events: 500}
 	})
 	for _, check := range []struct{ name, have, want string }{
 		{"slot", c.Source.Postgres.Slot, "cdc_relay_orders"},
-		{"dsn", c.Source.Postgres.DSN.String(), "postgres://relay@db:5432/orders?sslmode=prefer"},
+		{"dsn", c.Source.Postgres.DSN.String(), "postgres://relay@db:5432/orders"},
 		{"failover", string(c.Source.Postgres.Failover), "on"},
 		{"match", c.Routes[0].Match["tenant_id"], "eu-.*"},
 		{"source", c.Record.Source, "/orders"},

@@ -92,6 +92,8 @@ func (s *shape) mustInteger(value string, quoted bool) string {
 		return "a whole number"
 	case quoted:
 		return "a whole number without quotes"
+	case (&yaml.Node{Kind: yaml.ScalarNode, Tag: "!!int", Value: value}).Load(&v) != nil: // YAML takes 010 for 8, and 08 for no number
+		return "a whole number without a zero in front"
 	}
 	if s.Minimum != nil && v < *s.Minimum || s.Maximum != nil && v > *s.Maximum {
 		return fmt.Sprintf("a number between %d and %d", *s.Minimum, *s.Maximum)

@@ -30,18 +30,19 @@ type shape struct {
 	Properties map[string]*shape `json:"properties"`
 	Required   []string          `json:"required"`
 	Items      *shape            `json:"items"`
-	// Additional is false for a struct, and the shape of the values for a map.
-	Additional json.RawMessage `json:"additionalProperties"`
+	// Additional is the shape of the values of a map.
+	Additional *shape `json:"additionalProperties"`
 	// AnyOf lists the forms of the value; the first one is used.
-	AnyOf     []*shape `json:"anyOf"`
-	Enum      []string `json:"enum"`
-	Format    string   `json:"format"`
-	Default   any      `json:"default"`
-	Examples  []any    `json:"examples"`
-	Minimum   *int64   `json:"minimum"`
-	Maximum   *int64   `json:"maximum"`
-	MinLength int      `json:"minLength"`
-	MinItems  int      `json:"minItems"`
+	AnyOf  []*shape `json:"anyOf"`
+	Enum   []string `json:"enum"`
+	Format string   `json:"format"`
+	// Default is a number, true, false, or a text in which nothing is escaped.
+	Default   json.RawMessage `json:"default"`
+	Examples  []any           `json:"examples"`
+	Minimum   *int64          `json:"minimum"`
+	Maximum   *int64          `json:"maximum"`
+	MinLength int             `json:"minLength"`
+	MinItems  int             `json:"minItems"`
 	// Optional marks an object that is absent unless the file has it.
 	Optional bool `json:"x-optional"`
 	// Short is the property that a text in place of the object stands for, or "".
@@ -53,8 +54,6 @@ type shape struct {
 	Definitions map[string]*shape `json:"$defs"`
 	// Zero says that a duration may be 0.
 	Zero bool `json:"x-zero"`
-
-	values *shape // of a map, if they are not text
 }
 
 func rootShape() *shape {
@@ -77,19 +76,20 @@ func (s *shape) resolve(definitions map[string]*shape) {
 	for _, key := range s.keys() {
 		s.Properties[key].resolve(definitions)
 	}
-	if s.Items != nil {
-		s.Items.resolve(definitions)
-	}
-	var values shape
-	if s.isMap() && json.Unmarshal(s.Additional, &values) == nil && values.Ref != "" {
-		s.values = &values
-		values.resolve(definitions)
+	for _, each := range []*shape{s.Items, s.Additional} {
+		if each != nil {
+			each.resolve(definitions)
+		}
 	}
 }
 
-// UnmarshalJSON reads a schema and folds the first alternative into it.
+// UnmarshalJSON reads a schema and folds the first alternative into it. The schema false, which is for keys of no setting, is that of
+// nothing.
 func (s *shape) UnmarshalJSON(data []byte) error {
 	type plain shape
+	if string(data) == "false" {
+		return nil
+	}
 	if err := json.Unmarshal(data, (*plain)(s)); err != nil {
 		return fmt.Errorf("schema: %w", err)
 	}
@@ -122,26 +122,17 @@ func (s *shape) example() string {
 	return fmt.Sprintf(", such as %v", s.Examples[0])
 }
 
-// elsewhere returns the path of the only setting in the tree named key, or "".
-func (s *shape) elsewhere(key string) string {
+// named returns the paths of the settings in the tree with a name, whatever its style.
+func (s *shape) named(name, path string) []string {
 	var found []string
-	s.visit("", func(path, name string) {
-		if fold(name) == fold(key) {
-			found = append(found, path)
+	for _, key := range s.keys() {
+		child := dotted(path, key)
+		if fold(key) == fold(name) {
+			found = append(found, child)
 		}
-	})
-	if len(found) != 1 {
-		return ""
+		found = append(found, s.Properties[key].named(name, child)...)
 	}
-	return found[0]
-}
-
-func (s *shape) visit(path string, see func(path, name string)) {
-	for _, name := range s.keys() {
-		child := dotted(path, name)
-		see(child, name)
-		s.Properties[name].visit(child, see)
-	}
+	return found
 }
 
 func dotted(path, key string) string {

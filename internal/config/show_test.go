@@ -53,16 +53,16 @@ func TestShowFails(t *testing.T) {
 
 func TestShownDSN(t *testing.T) {
 	for dsn, want := range map[string]string{
-		"postgres://relay:pw@db/orders":                                            "postgres://relay:***@db:5432/orders?sslmode=prefer",
+		"postgres://relay:pw@db/orders":                                            "postgres://relay:***@db:5432/orders",
 		"postgres://relay@db:5433/orders?sslmode=disable":                          "postgres://relay@db:5433/orders?sslmode=disable",
 		"postgres://relay:pw@a:1,b:2/orders?sslmode=allow":                         "postgres://relay:***@a:1,b:2/orders?sslmode=allow",
 		"host=/run/postgresql user=relay password=pw":                              "postgres://relay:***@/relay?host=/run/postgresql&port=5432",
-		"host=::1 user='re lay' dbname='or/ders' password='p w'":                   "postgres://re%20lay:***@[::1]:5432/or%2Fders?sslmode=prefer",
-		"postgres://db/orders?user=relay&password=pw":                              "postgres://relay:***@db:5432/orders?sslmode=prefer",
+		"host=::1 user='re lay' dbname='or/ders' password='p w'":                   "postgres://re%20lay:***@[::1]:5432/or%2Fders",
+		"postgres://db/orders?user=relay&password=pw":                              "postgres://relay:***@db:5432/orders",
 		"postgres://relay@db/orders?connect_timeout=5&sslmode=require&password=pw": "postgres://relay:***@db:5432/orders?connect_timeout=5&sslmode=require",
-		`host=db user=relay connect_timeout = 5 application_name='it\'s us' pw=x`:  "postgres://relay@db:5432/relay?application_name=it%27s+us&connect_timeout=5&sslmode=prefer",
+		`host=db user=relay connect_timeout = 5 application_name='it\'s us' pw=x`:  "postgres://relay@db:5432/relay?application_name=it%27s+us&connect_timeout=5",
 		"host=db user=relay password=p sslpassword=pw sslmode=verify-full":         "postgres://relay:***@db:5432/relay?sslmode=verify-full",
-		"postgres://relay@a,b/orders?target_session_attrs=primary":                 "postgres://relay@a:5432,b:5432/orders?sslmode=prefer&target_session_attrs=primary",
+		"postgres://relay@a,b/orders?target_session_attrs=primary":                 "postgres://relay@a:5432,b:5432/orders?target_session_attrs=primary",
 	} {
 		c := mustParse(t, strings.ReplaceAll("source: {postgres: {dsn: \"DSN\"}}\nkafka: {brokers: [\"k:1\"]}", "DSN", strings.ReplaceAll(dsn, `\`, `\\`)), nil)
 		if got := c.Source.Postgres.DSN.String(); got != want {

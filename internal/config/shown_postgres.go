@@ -21,7 +21,7 @@ func tlsOptions() []string {
 // unescaped character in it can end up as one.
 func shownOptions() []string {
 	return []string{
-		"sslrootcert", "sslcert", "sslkey", "sslcertmode", "sslnegotiation", "sslsni", "connect_timeout", "target_session_attrs",
+		"sslmode", "sslrootcert", "sslcert", "sslkey", "sslcertmode", "sslnegotiation", "sslsni", "connect_timeout", "target_session_attrs",
 		"channel_binding", "require_auth", "min_protocol_version", "max_protocol_version", "passfile", "service", "servicefile",
 		"krbsrvname", "krbspn", "application_name", "options",
 	}
@@ -49,34 +49,17 @@ func dsnOptions(dsn string) map[string]string {
 	return options
 }
 
-// sslMode returns the mode in effect, which the environment (PGSSLMODE) and a service file can set too. A parsed
-// configuration lists the ways to connect instead: with TLS, and where the mode allows it without.
-func sslMode(c *pgconn.Config) string {
-	second := c.TLSConfig // the other way to the same host
-	if len(c.Fallbacks) > 0 && c.Fallbacks[0].Host == c.Host && c.Fallbacks[0].Port == c.Port {
-		second = c.Fallbacks[0].TLSConfig
-	}
-	switch first := c.TLSConfig; {
-	case first == nil && second == nil:
-		return "disable"
-	case first == nil:
-		return "allow"
-	case second == nil:
-		return "prefer"
-	case !first.InsecureSkipVerify:
-		return "verify-full"
-	case first.VerifyPeerCertificate != nil:
-		return "verify-ca"
-	default:
-		return "require"
-	}
+// ways returns the ways to connect, one after the other: the hosts, and each host with and without TLS where sslmode allows both. The
+// environment (PGSSLMODE) and a service file count too.
+func ways(c *pgconn.Config) []*pgconn.FallbackConfig {
+	return append([]*pgconn.FallbackConfig{{Host: c.Host, Port: c.Port, TLSConfig: c.TLSConfig}}, c.Fallbacks...)
 }
 
 // addresses returns host:port, or the directory of a socket, for each host.
 func addresses(c *pgconn.Config) []string {
-	all := []string{address(c.Host, c.Port)}
-	for _, f := range c.Fallbacks {
-		all = append(all, address(f.Host, f.Port))
+	var all []string
+	for _, way := range ways(c) {
+		all = append(all, address(way.Host, way.Port))
 	}
 	return slices.Compact(all)
 }
@@ -91,9 +74,8 @@ func address(host string, port uint16) string {
 // isSocket reports whether a host is the directory of a socket.
 func isSocket(host string) bool { return strings.HasPrefix(host, "/") }
 
-// shownDSN returns a connection string that may be shown, made of what was parsed, with the options of dsn. Where
-// TLS has a section of its own the string says nothing of it.
-func shownDSN(c *pgconn.Config, dsn string, section *TLS) string {
+// shownDSN returns a connection string that may be shown, made of what was parsed, with the options of dsn.
+func shownDSN(c *pgconn.Config, dsn string) string {
 	user := url.User(c.User).String()
 	if c.Password != "" {
 		user += ":" + hidden
@@ -105,15 +87,13 @@ func shownDSN(c *pgconn.Config, dsn string, section *TLS) string {
 			query.Set(name, value)
 		}
 	}
+	hosts := strings.Join(addresses(c), ",")
 	if isSocket(c.Host) {
+		hosts = ""
 		query.Set("host", c.Host)
 		query.Set("port", strconv.Itoa(int(c.Port)))
-		return fmt.Sprintf("postgres://%s@/%s?%s", user, url.PathEscape(database(c)), encode(query))
 	}
-	if section == nil {
-		query.Set("sslmode", sslMode(c))
-	}
-	shown := fmt.Sprintf("postgres://%s@%s/%s", user, strings.Join(addresses(c), ","), url.PathEscape(database(c)))
+	shown := fmt.Sprintf("postgres://%s@%s/%s", user, hosts, url.PathEscape(database(c)))
 	if len(query) > 0 {
 		shown += "?" + encode(query)
 	}

@@ -17,7 +17,7 @@ type Source struct {
 	MySQL *MySQL `yaml:"mysql,omitempty" jsonschema_extras:"x-optional=true"`
 }
 
-// Database returns the name of the database that the connection string leads to.
+// Database returns the name of the database that the connection string leads to; "" if that is not valid.
 func (c *Config) Database() string { return c.Source.names().database }
 
 // Role returns the name of the user that the relay connects as.

@@ -58,7 +58,7 @@ func (d *document) mysqlDSN(m *MySQL) {
 	if m.DSN.IsZero() || d.bad(path) || d.bad("source.mysql.password") {
 		return
 	}
-	dsn, password, err := m.secrets(context.Background(), m.Password) // not the command's, which is run when the relay connects
+	dsn, password, err := credentials(context.Background(), "source.mysql", m.DSN, m.Password) // not the command's, which is run when the relay connects
 	if err != nil {
 		d.report(path, cdc.Fix(err), "cannot be read: %v", err)
 		return

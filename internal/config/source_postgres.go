@@ -79,7 +79,7 @@ func (d *document) postgresDSN(p *Postgres) {
 	if p.TLS != nil {
 		d.postgresTLS(parsed, dsn)
 	}
-	p.DSN.shown = shownDSN(parsed, dsn, p.TLS)
+	p.DSN.shown = shownDSN(parsed, dsn)
 	p.names = names{database: database(parsed), role: parsed.User, plain: plainPostgres(parsed)}
 }
 

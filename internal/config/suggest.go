@@ -7,7 +7,7 @@ func closest(word string, candidates []string) string {
 	best, bestDistance := "", 3
 	for _, c := range candidates {
 		a, b := fold(word), fold(c)
-		d := distance(a, b)
+		d := edits(a, b, bestDistance)
 		if d < bestDistance && d*2 < max(len(a), len(b)) {
 			best, bestDistance = c, d
 		}
@@ -24,27 +24,17 @@ func fold(s string) string {
 	}, s))
 }
 
-// distance is the Damerau-Levenshtein distance with adjacent transpositions (optimal string alignment).
-func distance(a, b string) int {
-	var before []int // the row before the last
-	last := make([]int, len(b)+1)
-	for j := range last {
-		last[j] = j
+// edits is how many letters are missing, added, wrong or swapped with the next one in one of the words, at most most.
+func edits(a, b string, most int) int {
+	for a != "" && b != "" && a[0] == b[0] {
+		a, b = a[1:], b[1:]
 	}
-	for i := 1; i <= len(a); i++ {
-		row := make([]int, len(b)+1)
-		row[0] = i
-		for j := 1; j <= len(b); j++ {
-			cost := 1
-			if a[i-1] == b[j-1] {
-				cost = 0
-			}
-			row[j] = min(last[j]+1, row[j-1]+1, last[j-1]+cost)
-			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
-				row[j] = min(row[j], before[j-2]+1)
-			}
-		}
-		before, last = last, row
+	if a == "" || b == "" || most == 0 {
+		return min(len(a)+len(b), most)
 	}
-	return last[len(b)]
+	fewest := min(edits(a[1:], b, most-1), edits(a, b[1:], most-1), edits(a[1:], b[1:], most-1))
+	if len(a) > 1 && len(b) > 1 && a[0] == b[1] && a[1] == b[0] {
+		fewest = min(fewest, edits(a[2:], b[2:], most-1))
+	}
+	return fewest + 1
 }

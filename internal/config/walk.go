@@ -1,7 +1,6 @@
 package config
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -82,7 +81,7 @@ type keys struct {
 // child returns the shape of a key's value, or nil.
 func (s *shape) child(key string) *shape {
 	if s.isMap() {
-		return cmp.Or(s.values, &shape{Type: "string"})
+		return s.Additional
 	}
 	return s.Properties[key]
 }
@@ -114,8 +113,8 @@ func (d *document) unknown(key string, s *shape, path string, seen *keys) string
 	if path != "" && slices.Contains(d.root.keys(), key) {
 		return fmt.Sprintf("indent it less: it is no part of %s", path)
 	}
-	if elsewhere := d.root.elsewhere(key); elsewhere != "" {
-		return fmt.Sprintf("did you mean %s?", elsewhere)
+	if elsewhere := d.root.named(key, ""); len(elsewhere) == 1 {
+		return fmt.Sprintf("did you mean %s?", elsewhere[0])
 	}
 	if path == "" {
 		path = "the file"
@@ -135,13 +134,12 @@ func (d *document) complete(out *yaml.Node, s *shape, path string, seen *keys) {
 			continue
 		}
 		var value *yaml.Node
-		_, set := seen.lines[key]
 		switch {
 		case child.Type == "object" && !child.Optional && !child.isMap():
 			value, _ = d.mapping(&yaml.Node{Kind: yaml.MappingNode}, child, full)
 		case child.Default != nil:
-			value = encoded(child.Default)
-		case !set && !seen.meant[key] && s.requires(key):
+			value = d.typed(strings.Trim(string(child.Default), `"`), out, child)
+		case !seen.meant[key] && s.requires(key): // also one with a problem, which is not reported again
 			d.report(full, "set it"+child.example(), "is missing")
 		}
 		if value != nil {
@@ -192,13 +190,4 @@ func kind(n *yaml.Node) string {
 // text returns a scalar that the decoder takes as text, at the place of another node.
 func text(value string, at *yaml.Node) *yaml.Node {
 	return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: value, Line: at.Line, Column: at.Column}
-}
-
-// encoded returns a default of the schema as a node.
-func encoded(value any) *yaml.Node {
-	var n yaml.Node
-	if err := n.Encode(value); err != nil {
-		panic(fmt.Sprintf("schema.json: default %v: %v", value, err)) // plain JSON values: cannot happen
-	}
-	return &n
 }

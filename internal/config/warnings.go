@@ -3,7 +3,6 @@ package config
 import (
 	"net"
 	"net/netip"
-	"strings"
 
 	"github.com/go-sql-driver/mysql"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -101,10 +100,13 @@ func elsewhere(addresses []string) string {
 
 // plainPostgres returns the other machine that sslmode allows to be reached without TLS.
 func plainPostgres(c *pgconn.Config) string {
-	if strings.HasPrefix(sslMode(c), "verify-") || sslMode(c) == "require" {
-		return ""
+	var plain []string
+	for _, way := range ways(c) {
+		if way.TLSConfig == nil {
+			plain = append(plain, address(way.Host, way.Port))
+		}
 	}
-	return elsewhere(addresses(c))
+	return elsewhere(plain)
 }
 
 // plainMySQL returns the other machine that tls= allows to be reached without TLS.

@@ -42,6 +42,7 @@ func TestPlaintextToOtherMachinesIsWarnedOf(t *testing.T) {
 		{onPostgres("postgres://u@127.1.2.3/o?sslmode=disable", ""), nil},
 		{onPostgres("postgres://u@[::1]/o", ""), nil},
 		{onPostgres("host=/run/postgresql user=u", ""), nil},
+		{onPostgres("host=/run/postgresql,db user=u sslmode=require", ""), nil},
 		{withSASL(`"127.0.0.1:1", "k1:9092"`, "SCRAM-SHA-512}"), []string{"the connection to Kafka at k1:9092 does not require TLS: anybody on the way can read the events"}},
 		{withSASL(`"k1:9092"`, "PLAIN}"), []string{"the connection to Kafka at k1:9092 does not require TLS: anybody on the way can read the password of kafka.sasl"}},
 		{withSASL(`"k1:9092"`, "PLAIN}, tls: {}"), nil},
