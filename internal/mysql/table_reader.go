@@ -128,7 +128,14 @@ func (t *TableReader) describe(ctx context.Context) error {
 			columns[i].KeyText = "HEX(%s)"
 		}
 	}
-	return t.Choose(columns)
+	if err := t.Choose(columns); err != nil {
+		return err
+	}
+	if described[t.By.Name].Kind == "float" { // the server prints six digits of it, which are another value
+		return cdc.ConfigError(scan.ReasonNoOrder, "name another column in tables[].order_by, or make it a DOUBLE", "table %s is read by column %s, of type FLOAT, whose values do not compare with what the server prints of them",
+			t.Options.Table, t.By.Name)
+	}
+	return nil
 }
 
 // Bounds returns the bounds of the partitions, if they are times, and rows are read by them.

@@ -93,7 +93,7 @@ func ConnectReplication(ctx context.Context, o Options) (*pgconn.PgConn, error) 
 	cfg.ConnectTimeout = cmp.Or(cfg.ConnectTimeout, connectTimeout)
 	maps.Copy(cfg.RuntimeParams, map[string]string{
 		"replication": "database", "application_name": applicationName, "wal_sender_timeout": walSenderTimeout,
-		"TimeZone": "UTC", "DateStyle": "ISO", "bytea_output": "hex", "client_encoding": "UTF8",
+		"TimeZone": "UTC", "DateStyle": "ISO", "bytea_output": "hex", "client_encoding": "UTF8", "extra_float_digits": "1",
 	})
 	cfg.DialFunc = dialPaced(cfg.DialFunc)
 	conn, err := pgconn.ConnectConfig(ctx, cfg)

@@ -29,7 +29,7 @@ type TableReader struct {
 
 // readerSettings make a connection that writes nothing, and that prints values as the connection for replication does. A policy would
 // hide rows.
-const readerSettings = NoTimeouts + `; SET default_transaction_read_only = on; SET row_security = off; SET bytea_output = hex; SET client_encoding = 'UTF8'; SET application_name = 'cdc-relay reader'`
+const readerSettings = NoTimeouts + `; SET default_transaction_read_only = on; SET row_security = off; SET bytea_output = hex; SET extra_float_digits = 1; SET client_encoding = 'UTF8'; SET application_name = 'cdc-relay reader'`
 
 // NoTimeouts has the server end neither statements nor the session, whatever the role's settings are.
 const NoTimeouts = `SELECT set_config(name, '0', false) FROM pg_settings

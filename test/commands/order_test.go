@@ -44,6 +44,10 @@ func TestOrderBy(t *testing.T) {
 		}
 		s.replace("order_by: n", "order_by: m").says(2, `has no column "m", which tables[].order_by names`, "repair", "--all")
 		s.says(3, `has no column "m", which tables[].order_by names`, "check")
+		if s.mysql != nil {
+			s.sql("ALTER TABLE jobs ADD f float")
+			s.replace("order_by: m", "order_by: f").says(2, "is read by column f, of type FLOAT", "repair", "--all")
+		}
 	})
 }
 
