@@ -41,8 +41,9 @@ the slot does not, and rows were inserted that are deleted.
 
 With write_back it also verifies that no row is pending from before the position, so that all later ones can be marked.
 
-With --backfill it then publishes every row of the tables, also those that were there before, as cdc-relay repair --all does.
-Interrupted, it can be run again.
+With --backfill it then publishes every row of the tables, also those that were there before, as cdc-relay repair --all does,
+and makes slot or position, where there is none, once all are published. Interrupted, it can be run again; until it has ended
+no relay starts.
 
 With --backfill --where it publishes the rows that meet a condition, such as those that another publisher has left, and takes
 the slot or position at the moment at which it reads them: run then publishes what was committed since, and nothing twice. The

@@ -25,8 +25,8 @@ type Progress struct {
 	// XMin is PostgreSQL's: each transaction with a lower ID (64 bits, in decimal) has ended before Position. "" if it is not
 	// known.
 	XMin string
-	// Backfill is the condition of the rows that were published before Position, or that are to be while Position is "". It is lost
-	// with the first save of a run.
+	// Backfill is the condition of the rows that were published before Position, or that are to be while Position is "": [EveryRow] for
+	// all. It is lost with the first save of a run.
 	Backfill string
 	// Part is the transaction behind Position of which some rows are durable. It is used where data and position are
 	// published in one transaction of Kafka, which may be smaller than the database's.
@@ -36,13 +36,16 @@ type Progress struct {
 	Replaced string
 }
 
+// EveryRow is the condition of a backfill that publishes all rows.
+const EveryRow = "TRUE"
+
 // Unfinished returns an error if a backfill has begun and not ended: which rows it has published is not known, and no run may begin.
 func (p Progress) Unfinished() error {
 	if p.Backfill == "" || p.Position != "" {
 		return nil
 	}
-	return PositionError("backfill_unfinished", "run the same setup with --backfill and --where again: it begins again",
-		"a backfill was interrupted before it had published all rows that meet its condition, and stored no position")
+	return PositionError("backfill_unfinished", "run the same command again, `cdc-relay setup --backfill` with the same --where if it had one, or `cdc-relay repair --all`: it begins again",
+		"a backfill was interrupted before it had published all of its rows, and stored no position")
 }
 
 // Part is a transaction of which only the first rows are durable. The zero value is none.

@@ -67,7 +67,7 @@ func ReadSlot(ctx context.Context, conn *pgx.Conn, name string) (SlotRow, error)
 		FROM (SELECT) AS one LEFT JOIN pg_replication_slots s ON s.slot_name = $1`, name, RepairSlot(name)).Scan(&doc, &row.Retained, &flushed, &row.Recovery, &xmin, &inserted, &repairs)
 	if err == nil && doc == nil && repairs {
 		return row, cdc.PositionError(SlotMissing, "run the same command again if it was interrupted, or wait for its end",
-			"replication slot %q does not exist, and a repair, or a setup with --backfill and --where, which makes it at its end, runs or was interrupted", name)
+			"replication slot %q does not exist, and a repair, or a setup with --backfill, which makes it at its end, runs or was interrupted", name)
 	}
 	if err == nil && doc == nil {
 		return row, MissingSlot(name)

@@ -318,6 +318,16 @@ func (d *Database) DropSlot(ctx context.Context, slot string) error {
 	return nil
 }
 
+// Publishes reports whether a publication has a table, quoted, or one of its partitions.
+func (d *Database) Publishes(ctx context.Context, publication, table string) (published bool, err error) {
+	err = d.Conn.QueryRow(ctx, `SELECT EXISTS (SELECT FROM pg_publication_tables WHERE pubname = $1 AND format('%I.%I', schemaname, tablename)::regclass IN (
+		SELECT relid FROM pg_partition_tree($2::text::regclass) UNION SELECT $2::text::regclass))`, publication, table).Scan(&published)
+	if err != nil {
+		return false, d.ExecError(ctx, "read publication "+publication, err)
+	}
+	return published, nil
+}
+
 // HasRows reports whether a table, quoted, has a row, and whether one was ever inserted, as far as the server's statistics know. A policy
 // that would hide rows is an error.
 func (d *Database) HasRows(ctx context.Context, table string) (rows, inserted bool, err error) {

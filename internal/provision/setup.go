@@ -31,7 +31,7 @@ type SetupOptions struct {
 	// Table returns how a table is created.
 	Table func(outbox.Name) outbox.TableOptions
 	// Backfill says that every row is published afterwards, or, with Where, those that meet this condition. Then slot or position
-	// are not made here, but by what publishes the rows, together with the snapshot in which it reads them.
+	// are not made here, but by what publishes the rows, once it has: until then no run begins behind them.
 	Backfill bool
 	Where    string
 	// SkipExisting says that rows that are there are not to be published.
@@ -51,7 +51,7 @@ func NewSetup(db source.Database, o SetupOptions) (s Setup) {
 // So rows decide, and not whether this is the first setup: whoever knows what they are says so. A table without rows has nothing that
 // could be published, so a setup that was interrupted, or whose publication an administrator has made, goes on by itself.
 func (s *SetupOptions) skips(ctx context.Context, begins string, tables []source.Table, hasRows func(context.Context, outbox.Name) (bool, error)) error {
-	if s.Backfill || s.SkipExisting {
+	if s.SkipExisting {
 		return nil
 	}
 	for _, t := range tables {
@@ -76,14 +76,13 @@ func (s *SetupOptions) finish(ctx context.Context, c *config.Config, db source.D
 	if err := s.makeTopics(ctx, c); err != nil {
 		return err
 	}
-	if !s.Backfill {
-		if err := Settle(ctx, c, db, "", s.Printf); err != nil {
-			return err
-		}
+	if s.Backfill { // which is not done yet
+		return nil
 	}
-	if s.Where == "" {
-		s.Printf("done: verify with `cdc-relay check`, then start `cdc-relay run`\n")
+	if err := Settle(ctx, c, db, "", s.Printf); err != nil {
+		return err
 	}
+	s.Printf("done: verify with `cdc-relay check`, then start `cdc-relay run`\n")
 	return nil
 }
 

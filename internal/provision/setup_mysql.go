@@ -280,7 +280,7 @@ func (s *mysqlSetup) ready(ctx context.Context, db *mysql.Database) error {
 
 // storePosition stores the end of the binlog as the first position, unless one is stored.
 func (s *mysqlSetup) storePosition(ctx context.Context, db *mysql.Database) error {
-	if err := s.makeOwnTopics(ctx, s.Config); err != nil || s.Where != "" {
+	if err := s.makeOwnTopics(ctx, s.Config); err != nil || s.Backfill {
 		return err
 	}
 	at, err := stages.Places(ctx, s.Config)
@@ -293,6 +293,9 @@ func (s *mysqlSetup) storePosition(ctx context.Context, db *mysql.Database) erro
 		return err
 	}
 	if err := position.Settable(in.LoadErr, in.Refused, in.Found); err != nil {
+		return err
+	}
+	if err := in.Checkpoint.Progress.Unfinished(); err != nil {
 		return err
 	}
 	if in.Found {

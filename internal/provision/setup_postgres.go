@@ -115,6 +115,9 @@ func (s *postgresSetup) Run(ctx context.Context, ownerDSN source.ConnString) err
 	if err != nil {
 		return err
 	}
+	if err := s.added(ctx, db, ownerDSN, before); err != nil {
+		return err
+	}
 	if err := s.makeObjects(ctx, db, ownerDSN, before); err != nil {
 		return err
 	}
@@ -152,6 +155,44 @@ func (s *postgresSetup) makeObjects(ctx context.Context, db *postgres.Database, 
 	}
 	s.report(before, after)
 	return after.Problem
+}
+
+// added returns an error if a table has rows that is yet to come to the publication that the slot reads: the WAL has them as those of a table
+// that is not published.
+func (s *postgresSetup) added(ctx context.Context, db *postgres.Database, ownerDSN source.ConnString, before postgres.Survey) error {
+	if before.Slot == nil || !before.Publication || s.Backfill || s.SkipExisting {
+		return nil
+	}
+	var added []source.Table
+	for _, t := range s.Tables() {
+		if before.Tables[t.Name.String()] == nil {
+			continue
+		}
+		published, err := db.Publishes(ctx, s.WAL.Publication, t.Name.SQL())
+		if err != nil {
+			return err
+		}
+		if !published {
+			added = append(added, t)
+		}
+	}
+	if len(added) == 0 {
+		return nil
+	}
+	owner, err := s.Open(ctx, ownerDSN)
+	if err != nil {
+		return err
+	}
+	defer owner.Close(ctx)
+	for _, t := range added {
+		if rows, _, err := owner.HasRows(ctx, t.Name.SQL()); err != nil {
+			return err
+		} else if rows {
+			return cdc.PositionError(rowsExist, fmt.Sprintf("add it with `cdc-relay setup --skip-existing`, then publish those that consumers need, as with `cdc-relay replay --table %s`", t.Name),
+				"table %s has rows and is not in publication %q yet: the relay would not publish them", t.Name, s.WAL.Publication)
+		}
+	}
+	return nil
 }
 
 // mayMaintain reports whether the relay's role may maintain the partitions, delete old rows and mark published ones, if it is to.
@@ -243,7 +284,7 @@ func (s *postgresSetup) noneUnfinished(ctx context.Context, db *postgres.Databas
 		return err
 	}
 	return cdc.PositionError("repair_unfinished", "run the same command again if it was interrupted, or wait for its end; to give it up, "+postgres.FixLeftSlot(s.WAL.Slot),
-		"a repair, or a setup with --backfill and --where, runs or was interrupted, and has slot %q: slot %q gets its position at the end", postgres.RepairSlot(s.WAL.Slot), s.WAL.Slot)
+		"a repair, or a setup with --backfill, runs or was interrupted, and has slot %q: slot %q gets its position at the end", postgres.RepairSlot(s.WAL.Slot), s.WAL.Slot)
 }
 
 // makeSlot creates the slot, after the publication is committed.
@@ -253,7 +294,7 @@ func (s *postgresSetup) makeSlot(ctx context.Context, db *postgres.Database, own
 		s.Printf("slot %s: exists, position %s\n", s.WAL.Slot, slot.Confirmed)
 		return nil
 	}
-	if s.Where != "" && slot == nil {
+	if s.Backfill && slot == nil {
 		return nil
 	}
 	if slot != nil {

@@ -124,16 +124,21 @@ func (s *Source) Release(ctx context.Context) {
 // Progress implements relay.Source.
 func (s *Source) Progress(seq uint64) cdc.Progress {
 	if end := s.end.Load(); end > 0 && seq >= end {
-		return s.Claimed(s.ground.Next)
+		p := s.ground.Next
+		p.Backfill = s.opts.Where
+		return p
 	}
 	return s.Claimed(s.ground.Stored.Progress)
 }
 
-// Claimed implements relay.Adopting. With a condition it says so in what is stored, so that no run begins before the end, and that the
-// same command, when it is run again, knows whether it has ended.
+// Claimed implements relay.Adopting. Where no position is stored it says in what is stored that rows from before it are published, so that
+// no run begins before the end, and with a condition that the same command, when it is run again, knows whether it has ended.
 func (s *Source) Claimed(p cdc.Progress) cdc.Progress {
-	if s.opts.Where != "" {
+	switch {
+	case s.opts.Where != "":
 		p.Backfill = s.opts.Where
+	case s.opts.All && p.Position == "":
+		p.Backfill = cdc.EveryRow
 	}
 	return p
 }

@@ -109,7 +109,7 @@ func TestRepairBehindUnfinishedBackfill(t *testing.T) {
 				t.Errorf("%s: %s", command, r)
 			}
 		}
-		s.says(5, "was interrupted before it had published all rows", "repair")
+		s.says(5, "was interrupted before it had published all of its rows", "repair")
 		s.says(0, "published 1 row", "setup", "--backfill", "--where", "1 = 1")
 	})
 }

@@ -108,6 +108,40 @@ func TestSetupSkipsNoRows(t *testing.T) {
 	s.follows(0, "created", s.says(5, "were deleted", "setup"), "setup --skip-existing")
 }
 
+// A backfill that ends before it has published every row leaves nothing from which a run could go on: it begins again.
+func TestInterruptedBackfill(t *testing.T) {
+	t.Parallel()
+	onEveryDatabase(t, func(s *site, timeType string) {
+		s.sql("CREATE TABLE jobs (id int PRIMARY KEY, kind varchar(9), at "+timeType+")", "INSERT INTO jobs VALUES (1, 'Placed', '2026-01-02 03:04:05'), (2, NULL, '2026-01-02 03:04:06')")
+		s.config = "tables: [{name: jobs, columns: {event_id: {template: \"job-${id}\"}, event_type: kind, aggregate_id: {const: one}, payload: id, created_at: at}}]\n" + s.config
+		s.says(1, "kind is NULL", "setup", "--backfill")
+		s.says(5, "was interrupted", "setup")
+		s.says(3, "was interrupted", "check")
+		s.says(5, "was interrupted", "run")
+		s.sql("UPDATE jobs SET kind = 'Paid' WHERE id = 2")
+		s.says(0, "published 2 rows", "setup", "--backfill")
+		relay := s.start()
+		relay.await("msg=leading")
+		s.sql("INSERT INTO jobs VALUES (3, 'Placed', '2026-01-02 03:04:07')")
+		last := s.consume(s.name, 3)[2]
+		if string(last.Value) != "3" {
+			t.Errorf("the last record is %s", last.Value)
+		}
+	})
+}
+
+// A table with rows that comes to a publication which a slot reads needs a word: nothing would publish them.
+func TestAddedTableWithRows(t *testing.T) {
+	t.Parallel()
+	s := newSite(t).setup()
+	s.sql("CREATE TABLE jobs (id int PRIMARY KEY, at timestamptz)", "INSERT INTO jobs VALUES (1, now())")
+	s.config = "tables: [{name: outbox}, {name: jobs, columns: {event_id: {template: \"job-${id}\"}, event_type: {const: Placed}, payload: id, created_at: at}}]\n" + s.config
+	said := s.says(5, "table public.jobs has rows and is not in publication", "setup")
+	s.follows(0, "completed", said, "setup --skip-existing")
+	s.follows(0, "1 event", said, "replay --table")
+	s.says(0, "exists", "setup")
+}
+
 // While another transaction is open a new slot waits for it: setup says so, and leaves nothing behind when it is interrupted. A slot that is
 // being made all the same is no slot yet, for check, run and setup. What is committed before it has a position is not skipped.
 func TestSetupWaitsForTransactions(t *testing.T) {

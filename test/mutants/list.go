@@ -393,5 +393,20 @@ func repairMutants() []mutant {
 			[]edit{{"if err := s.unpublished(ctx, ownerDSN, false); err != nil {", "if err := error(nil); err != nil {"}},
 			caughtBy{commands, "^TestSetupWaitsForTransactions$", ""},
 		},
+		{
+			"make the slot before a backfill has published its rows", "internal/provision/setup_postgres.go",
+			[]edit{{"	if s.Backfill && slot == nil {\n", "	if s.Where != \"\" && slot == nil {\n"}},
+			caughtBy{commands, "^TestInterruptedBackfill$", ""},
+		},
+		{
+			"store the first position before a backfill has published its rows", "internal/provision/setup_mysql.go",
+			[]edit{{"err != nil || s.Backfill {", "err != nil || s.Where != \"\" {"}},
+			caughtBy{commands, "^TestInterruptedBackfill$", ""},
+		},
+		{
+			"let a run begin behind a backfill that has not ended", "internal/repair/source.go",
+			[]edit{{"	case s.opts.All && p.Position == \"\":\n", "	case false:\n"}},
+			caughtBy{commands, "^TestInterruptedBackfill$", ""},
+		},
 	}
 }
