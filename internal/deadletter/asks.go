@@ -215,7 +215,7 @@ func (s asks) review(x *Index, wanted Wanted, postponed func(id string) string) 
 				}
 				if why := postponed(head.ID); why != "" {
 					p.waits = why
-				} else if found && isStored && !wanted(head.ID, head.Blocked, head.Tried, head.Attempts) { // it stays, and what is behind it
+				} else if found && isStored && !s.drops(head.ID) && !wanted(head.ID, head.Blocked, head.Tried, head.Attempts) { // it stays, and what is behind it
 					p.failed++
 					delete(p.left, id)
 				}
