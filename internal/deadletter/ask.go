@@ -15,10 +15,10 @@ const maxAsked = 512 << 10
 type Ask struct {
 	V  int    `json:"v"`
 	Do string `json:"do,omitempty"`
-	// Letters are the IDs of those that are to be resolved. An accepted drop has them too: the next leader goes on with it, since what
-	// an accepted drop names is never published.
+	// Letters are the IDs of those that are to be resolved. An accepted drop has those that are left: the next leader goes on with it, since
+	// what an accepted drop names is never published. Without letters a drop was only heard: some of them may be in flight.
 	Letters []string `json:"letters,omitempty"`
-	// Again says that a relay has accepted it, and that its command, which waits, has sent it again under the same key.
+	// Again says that a relay has accepted the drop of these letters, and that its command, which waits, has sent it again under the same key.
 	Again bool `json:"again,omitempty"`
 	// State is the answer: [Accepted], then [Ended]; "" in the request.
 	State string `json:"state,omitempty"`

@@ -68,12 +68,12 @@ func (r *Resolver) followOnce(ctx context.Context, from *int64, asked chan<- ask
 // asks are those of commands that wait, by ID.
 type asks map[string]*pending
 
-// pending is an ask that was accepted.
+// pending is an ask that was heard.
 type pending struct {
 	do   string
 	left map[string]bool
-	// resumed: an earlier leader has accepted it. What is not there any more of a drop was dropped then.
-	resumed      bool
+	// accepted: the letters of a drop that are left are never published, also by the next leader. A letter that is gone was dropped.
+	accepted     bool
 	done, failed int
 	skipped      int // dropped by a retry
 	waits        string
@@ -97,13 +97,13 @@ func (s asks) take(a ask) {
 	case p != nil:
 		p.answered = ""
 	default:
-		s[a.id] = a.asked.accept()
+		s[a.id] = a.asked.pending()
 	}
 }
 
-// accept accepts a request, or refuses one that only relays of another version know.
-func (a *Ask) accept() *pending {
-	p := &pending{do: a.Do, left: map[string]bool{}, resumed: a.Again}
+// pending hears a request, or refuses one that only relays of another version know.
+func (a *Ask) pending() *pending {
+	p := &pending{do: a.Do, left: map[string]bool{}, done: a.Done}
 	if p.do != Retry && p.do != Drop {
 		p.refused = fmt.Sprintf("it does not know the request %q", p.do)
 		return p
@@ -112,6 +112,30 @@ func (a *Ask) accept() *pending {
 		p.left[id] = true
 	}
 	return p
+}
+
+// accept accepts drops of letters that are in the index. The caller publishes nothing meanwhile: the next leader takes a letter that has gone
+// since for a dropped one.
+func (s asks) accept(x *Index) {
+	for _, p := range s {
+		if p.do == Drop && !p.accepted {
+			p.removeGone(x)
+			p.accepted, p.answered = true, ""
+		}
+	}
+}
+
+// removeGone removes letters that are resolved.
+func (p *pending) removeGone(x *Index) {
+	for id := range p.left {
+		if _, _, found := x.letter(id); found {
+			continue
+		}
+		if p.do == Drop && (p.accepted || x.Remembers(id)) {
+			p.done++
+		}
+		delete(p.left, id)
+	}
 }
 
 // retries reports whether somebody asks to publish a letter.
@@ -177,14 +201,10 @@ func (s asks) outcome(do, id string, became result) {
 func (s asks) review(x *Index, wanted Wanted, postponed func(id string) string) {
 	for _, p := range s {
 		p.waits = ""
+		p.removeGone(x)
 		for id := range p.left {
-			w, is, found := x.letter(id)
+			w, is, _ := x.letter(id)
 			switch {
-			case !found: // resolved before
-				if p.do == Drop && (p.resumed || x.Remembers(id)) {
-					p.done++
-				}
-				delete(p.left, id)
 			case p.do == Drop: // it is being written, or another one of its key
 			case is != stored:
 				p.waits = "the relay has yet to read its row again"
@@ -195,7 +215,7 @@ func (s asks) review(x *Index, wanted Wanted, postponed func(id string) string) 
 				}
 				if why := postponed(head.ID); why != "" {
 					p.waits = why
-				} else if found && isStored && !wanted(head.ID, head.Blocked, head.Tried, head.Attempts) { // it stays, and what is behind it
+				} else if found && isStored && !s.drops(head.ID) && !wanted(head.ID, head.Blocked, head.Tried, head.Attempts) { // it stays, and what is behind it
 					p.failed++
 					delete(p.left, id)
 				}
@@ -212,7 +232,7 @@ func (r *Resolver) answer(ctx context.Context, state string) error {
 			continue
 		}
 		a := &Ask{Do: p.do, State: state, Waits: p.waits, Done: p.done, Failed: p.failed, Skipped: p.skipped, Refused: p.refused}
-		if p.do == Drop && state == Accepted {
+		if p.accepted && state == Accepted {
 			a.Letters = slices.Sorted(maps.Keys(p.left))
 		}
 		if err := r.sink.Answer(ctx, id, a); err != nil {

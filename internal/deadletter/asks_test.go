@@ -73,5 +73,12 @@ func TestRetryBehindABlockedLetterEnds(t *testing.T) {
 		if passed && (p.state() != Ended || p.failed != 2) || !passed && (p.state() != Accepted || p.waits == "") {
 			t.Errorf("rows passed %v: %+v", passed, p)
 		}
+		for _, do := range []string{Drop, Retry} { // the first one is dropped soon
+			asked.take(ask{id: do, asked: &Ask{Do: do, Letters: []string{"0", "1"}}})
+		}
+		asked.review(x, unwanted, func(string) string { return "" })
+		if p := asked[Retry]; p.state() != Accepted || p.failed > 0 {
+			t.Errorf("rows passed %v, and the first letter is to be dropped: %+v", passed, p)
+		}
 	}
 }

@@ -278,8 +278,8 @@ func (a *asking) hear(got answer) {
 		a.said[got.Waits] = true
 		a.waits(got.Waits)
 	}
-	if ask := a.open[got.key]; ask != nil {
-		ask.Again = ask.Again || got.State == Accepted
+	if ask := a.open[got.key]; ask != nil && len(got.Letters) > 0 {
+		ask.Again, ask.Letters, ask.Done = true, got.Letters, got.Done
 	}
 	if a.open[got.key] != nil && got.State == Ended {
 		a.result.Done += got.Done

@@ -122,8 +122,8 @@ func (r *Resolver) Load(ctx context.Context, id cdc.Source, from cdc.Progress) e
 	}
 	r.index, r.barrier, r.asks, r.asked = loaded.Index, loaded.Barrier, asks{}, make(chan ask)
 	for id, a := range loaded.Accepted {
-		r.asks[id] = a.accept()
-		r.asks[id].resumed, r.asks[id].done = true, a.Done
+		r.asks[id] = a.pending()
+		r.asks[id].accepted = true
 	}
 	r.lost, r.scanned, r.later = map[string]time.Time{}, map[int32]int64{}, map[string]postponed{}
 	r.loaded.Store(loaded.Index)
@@ -192,6 +192,7 @@ func (r *Resolver) takeMore() {
 func (r *Resolver) step(ctx context.Context, saved cdc.Progress) (more bool, err error) {
 	passed := func(place string) bool { return r.opts.Passed(saved, place) }
 	r.index.Pass(passed)
+	r.asks.accept(r.index)
 	if err := r.answer(ctx, Accepted); err != nil {
 		return false, err
 	}

@@ -142,7 +142,8 @@ func (r *Resolver) resolve(ctx context.Context, do string, letters []Resolution)
 // slowAfter is when commands are told that Kafka does not acknowledge.
 const slowAfter = 5 * time.Second
 
-// outcomes waits for those of letters. That may take as long as Kafka is away, so commands are heard meanwhile.
+// outcomes waits for those of letters. That may take as long as Kafka is away, so commands are heard meanwhile. Their drops are accepted
+// later, see [asks.accept].
 func (r *Resolver) outcomes(ctx context.Context, letters []Resolution) (outcomes []Outcome, err error) {
 	done := make(chan struct{})
 	go func() {

@@ -28,6 +28,8 @@ type shelf struct {
 	read      int // records that were read
 	published []string
 	answers   map[string]*Ask
+	accepted  map[string]*Ask // what a start finds
+	answered  func(*Ask)
 	leaders   map[string]int32
 	// then is called for each letter that is published.
 	then func(id string)
@@ -63,7 +65,7 @@ func (s *shelf) Leaderless(context.Context, []string) (map[string]int32, error) 
 }
 
 func (s *shelf) LoadLetters(context.Context, cdc.Source, func(string) bool) (*Loaded, error) {
-	return &Loaded{Index: s.index}, nil
+	return &Loaded{Index: s.index, Accepted: s.accepted}, nil
 }
 
 func (s *shelf) Resolve(_ context.Context, letters []Resolution) ([]Outcome, error) {
@@ -99,6 +101,9 @@ func (s *shelf) Forget(_ context.Context, letters map[string]int32) error {
 
 func (s *shelf) Answer(_ context.Context, id string, answer *Ask) error {
 	s.answers[id] = answer
+	if s.answered != nil && answer.Do == Drop {
+		s.answered(answer)
+	}
 	return nil
 }
 
@@ -315,6 +320,55 @@ func TestDropDuringARound(t *testing.T) {
 	}
 	if _, err := r.retry(t.Context()); err != nil || len(s.published) != chunkLetters+1 {
 		t.Errorf("%d letters published, %v", len(s.published), err)
+	}
+}
+
+// The letters of a drop are published by a retry, before the relay hears of it or meanwhile, but for the last one. Whichever record of the
+// drop the next leader finds, the relay's or the command's, it counts that letter only.
+func TestDroppedLettersAreCountedByTheNextLeader(t *testing.T) {
+	letters := []string{"0@1", "1@1", "2@1"}
+	for name, heard := range map[string]string{"meanwhile": "0@1", "later": ""} {
+		s, r := newShelf(t, nil)
+		for i, id := range letters {
+			s.add(id, &Entry{Table: "a.b", Key: id, Reason: "unroutable", Order: s.index.Order(uint64(i), 0)})
+		}
+		r.asks.take(ask{id: "retry", asked: &Ask{Do: Retry, Letters: letters[:2]}})
+		drop := &Ask{Do: Drop, Letters: letters}
+		command := asking{open: map[string]*Ask{"drop": drop}, said: map[string]bool{"": true}}
+		var found []Ask
+		s.answered = func(a *Ask) {
+			found = append(found, *a)
+			if command.hear(answer{*a, "drop"}); command.open["drop"] != nil {
+				found = append(found, *drop)
+			}
+		}
+		s.then = func(id string) {
+			if id == heard {
+				r.asked <- ask{id: "drop", asked: &Ask{Do: Drop, Letters: letters}}
+				r.asked <- ask{id: "another"} // the drop is answered by then
+			}
+		}
+		if _, err := r.step(t.Context(), cdc.Progress{}); err != nil || len(s.published) != 2 || (len(found) > 0) != (heard != "") {
+			t.Fatalf("%s: published %q, answers %+v, %v", name, s.published, found, err)
+		}
+		if heard == "" {
+			r.asks.take(ask{id: "drop", asked: &Ask{Do: Drop, Letters: letters}})
+		}
+		drain(t, r)
+		if a := s.answers["drop"]; a.State != Ended || a.Done != 1 || command.result.Done != 1 {
+			t.Errorf("%s: answer %+v, result %+v", name, a, command.result)
+		}
+		s.answered = nil
+		for _, a := range found {
+			if len(a.Letters) == 0 || a.State != Accepted && !a.Again { // its command has to ask again
+				continue
+			}
+			s.accepted = map[string]*Ask{"drop": &a}
+			drain(t, s.start(t, nil))
+			if s.answers["drop"].Done != 1 {
+				t.Errorf("%s: the next leader finds %+v, and counts %d", name, a, s.answers["drop"].Done)
+			}
+		}
 	}
 }
 

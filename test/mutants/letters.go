@@ -168,8 +168,23 @@ func dropMutants() []mutant {
 		},
 		{
 			"accept a drop without its letters", "internal/deadletter/asks.go",
-			[]edit{{"p.do == Drop && state == Accepted", "p.do == Retry && state == Accepted"}},
+			[]edit{{"p.accepted && state == Accepted", "p.do == Retry && state == Accepted"}},
 			caughtBy{letters, "^TestDropIsAFact$", ""},
+		},
+		{
+			"accept a drop of letters that are being published", "internal/deadletter/asks.go",
+			[]edit{{"p.accepted && state == Accepted", "p.do == Drop && state == Accepted"}},
+			caughtBy{letters, "^TestDroppedLettersAreCountedByTheNextLeader$", ""},
+		},
+		{
+			"accept a drop of letters that were published", "internal/deadletter/asks.go",
+			[]edit{{"p.removeGone(x)\n\t\t\tp.accepted", "p.accepted"}},
+			caughtBy{letters, "^TestDroppedLettersAreCountedByTheNextLeader$", ""},
+		},
+		{
+			"ask again for a drop of letters that were published", "internal/deadletter/desk.go",
+			[]edit{{"ask.Again, ask.Letters, ask.Done = true, got.Letters, got.Done", "ask.Again = true"}},
+			caughtBy{letters, "^TestDroppedLettersAreCountedByTheNextLeader$", ""},
 		},
 		{
 			"forget what was dropped before its position is saved", "internal/deadletter/index.go",
