@@ -168,7 +168,7 @@ func lettersText(l *admin.DeadLetters, now time.Time) string {
 		text = fmt.Sprintf("%s, of which %d only wait, of %s; the oldest for %s", display.Plural(l.Events, "event"), l.Held, display.Plural(l.Keys, "key"), age(now, l.Oldest))
 	}
 	if l.Full {
-		text += "; full: nothing is published"
+		text += "; no room for another: nothing is published"
 	}
 	return text
 }

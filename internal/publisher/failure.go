@@ -79,7 +79,9 @@ func (l *loop) dropUnsendable(p *partition) {
 		}
 		if e.stops(why) {
 			p.halt(l)
-			l.stopAt(e.pending.seq, e, rejectedError(p.topic, p.id, e, why))
+			if !l.letters.misfit(e, why) {
+				l.stopAt(e.pending.seq, e, rejectedError(p.topic, p.id, e, why))
+			}
 			return
 		}
 		gone := p.queue.pop()

@@ -37,6 +37,7 @@ type letters interface {
 	refuse(b *pendingBatch, r *cdc.Refused)      // makes a letter of a row that made no record
 	overtaken(e *queuedMessage) bool             // whether e may not be sent, because a letter of its key comes before it
 	giveUp(e *queuedMessage, why rejection) bool // whether an event that cannot be published is or becomes a letter; else the policy drops it
+	misfit(e *queuedMessage, why rejection) bool // whether e, which stops the run, is a letter that its topic does not allow any more: it ends only the attempt
 	acknowledged(b *batch)                       // notes where the letters of a batch are
 	turn()                                       // in each turn of the loop
 	do(fn func(s *deadLetters))                  // what the publisher was asked for
@@ -64,6 +65,7 @@ func (noLetters) refuse(*pendingBatch, *cdc.Refused) { // the router refuses row
 }
 func (noLetters) overtaken(*queuedMessage) bool         { return false }
 func (noLetters) giveUp(*queuedMessage, rejection) bool { return false }
+func (noLetters) misfit(*queuedMessage, rejection) bool { return false }
 func (noLetters) acknowledged(*batch)                   {}
 func (noLetters) turn()                                 {}
 func (noLetters) do(func(*deadLetters))                 {}
@@ -188,8 +190,8 @@ func (s *deadLetters) bury(pending *pendingBatch, what *letter) {
 	d.Partition = letterPartition(d.RecordKey, id, opts.Partitions)
 	record := own{cdc.Message{Topic: opts.Topic, Key: []byte(id)}, d.Partition}
 	record.message.Value, record.message.Headers = d.EncodeRecord()
-	if size := bodySize(&record.message) + batchOverhead + recordGrowth; size > s.letterLimit() {
-		s.endAttempt(pending, id, d, size)
+	if size := s.letterSize(&record.message); size > s.letterLimit() {
+		s.endAttempt(pending, id, d, size, what.earlier != nil)
 		return
 	}
 	entry := own{cdc.Message{Topic: opts.Index, Key: deadletter.EntryKey(id), Value: d.Encode()}, 0}

@@ -34,6 +34,7 @@ type lettered struct {
 	index       *deadletter.Index
 	accepted    map[string]*deadletter.Ask
 	next        uint64
+	longBytes   int // of the value long
 	exactlyOnce bool
 
 	stop  func() // ends collect
@@ -61,7 +62,7 @@ func eachDelivery(t *testing.T, test func(t *testing.T, l *lettered)) {
 			if exactlyOnce {
 				opts.PositionTopic = positions
 			}
-			l := &lettered{cluster: c, opts: opts, next: 1, exactlyOnce: exactlyOnce}
+			l := &lettered{cluster: c, opts: opts, next: 1, longBytes: longPayload, exactlyOnce: exactlyOnce}
 			p, err := publisher.New(opts, logger(t), nil)
 			if err != nil {
 				t.Fatal(err)
@@ -156,7 +157,7 @@ func (l *lettered) send(t *testing.T, facts ...fact) uint64 {
 	for i, f := range facts {
 		id := f.key + "/" + f.value
 		if f.value == long {
-			f.value = strings.Repeat("x", longPayload)
+			f.value = incompressible(l.longBytes)
 		}
 		for _, v := range []string{id, f.value} {
 			b.Spans = append(b.Spans, cdc.Span{Off: int32(len(b.Arena)), Len: int32(len(v))})

@@ -335,6 +335,10 @@ func (l *loop) batchDone(b *batch, e requestDone) {
 		l.rejectBatch(b, rejection{reason: "not_encodable", policy: l.opts.Rejected, err: e.err}, nil)
 	default:
 		b.maybeAppended, p.lastError = true, repeatedError{}
+		if n := b.wireBytes(); n > maxRequestBytes && !isTimeout(e.err) && !errors.Is(e.err, errClosed) { // a broker refuses it without an answer
+			l.met(&p.failing, l.now, cdc.Fixable("set socket.request.max.bytes of the brokers above that, if it is not",
+				"the connection was lost while a request of %d bytes waited for its answer: %w", n, e.err))
+		}
 		l.metrics.errors.WithLabelValues(p.topic.name, "connection").Inc()
 		l.wantMetadata(p.topic)
 	}

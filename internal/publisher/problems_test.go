@@ -1,6 +1,8 @@
 package publisher_test
 
 import (
+	"io"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -20,6 +22,7 @@ func TestProblemsAreReportedWhileTheyLast(t *testing.T) {
 	for name, tt := range map[string]struct {
 		begin func(t *testing.T, c *kfake.Cluster) (end func())
 		says  string
+		value string
 	}{
 		"silent": {func(_ *testing.T, c *kfake.Cluster) func() {
 			over := make(chan struct{})
@@ -29,11 +32,19 @@ func TestProblemsAreReportedWhileTheyLast(t *testing.T) {
 				return nil, nil, false
 			})
 			return func() { close(over) }
-		}, "does not answer: "},
+		}, "does not answer: ", "2"},
+		"large requests lose the connection": {func(_ *testing.T, c *kfake.Cluster) func() {
+			var over atomic.Bool
+			c.ControlKey(produceKey, func(kmsg.Request) (kmsg.Response, error, bool) {
+				c.KeepControl()
+				return nil, io.EOF, !over.Load()
+			})
+			return func() { over.Store(true) }
+		}, "while a request of 1020", strings.Repeat("x", 510_000)},
 		"too few replicas": {func(_ *testing.T, c *kfake.Cluster) func() {
 			fault := c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: "t", Err: kerr.NotEnoughReplicas, Count: -1})
 			return func() { fault.Remove() }
-		}, `publish to topic "t" partition 0`},
+		}, `publish to topic "t" partition 0`, "2"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -44,10 +55,11 @@ func TestProblemsAreReportedWhileTheyLast(t *testing.T) {
 			s.send(t, msg("a", "1"))
 			s.answered(t, 1)
 			began, end := time.Now(), tt.begin(t, c)
-			s.send(t, msg("a", "2"))
+			s.send(t, msg("a", tt.value))
 			eventually(t, "the problem", func() bool {
-				list := opts.Problems.List()
-				return len(list) == 1 && list[0].With == cdc.OnKafka && strings.Contains(list[0].Err.Error(), tt.says) && !list[0].Since.Before(began.Add(-time.Second))
+				return slices.ContainsFunc(opts.Problems.List(), func(p cdc.Problem) bool {
+					return p.With == cdc.OnKafka && strings.Contains(p.Err.Error(), tt.says) && !p.Since.Before(began.Add(-time.Second))
+				})
 			})
 			end()
 			s.answered(t, 2)

@@ -3,6 +3,7 @@ package faults
 import (
 	"context"
 	"errors"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -139,8 +140,9 @@ func awaitUnfit(r *cdctest.Rig) (said string) {
 	return said
 }
 
-// An event waits behind a dead letter of its key, and is larger than the topic of dead letters allows. The relay publishes nothing more
-// and leads: the retry that it prints publishes the letter, then the event, and what is behind it, also after a SIGKILL.
+// An event is larger than the topic of dead letters allows: it becomes a letter once the topic allows as much as the relay prints. Another one
+// waits behind a dead letter of its key. The relay publishes nothing more and leads: the retry that it prints publishes the letter, then the
+// event, and what is behind it, also after a SIGKILL.
 //
 //covers:all 34 events both
 func TestEventTooLargeForALetter(t *testing.T) {
@@ -149,8 +151,15 @@ func TestEventTooLargeForALetter(t *testing.T) {
 		t.Helper()
 		r := letterRigWith(t, s, delivery, map[string]string{"max.message.bytes": "5000"})
 		r.Start()
-		r.AppendAs("k", 1, stray)
+		r.AppendAs("r", 1, func(e *cdctest.Event) { stray(e); large(e) })
+		raise := regexp.MustCompile(`set max\.message\.bytes of topic (\S+) to at least (\d+)`).FindStringSubmatch(awaitUnfit(r))
+		allow(t, raise[1], raise[2], kerr.InvalidRecord)
 		awaitCounts(r, "map[unroutable:1]")
+		allow(t, raise[1], "5000", kerr.InvalidRecord)
+		r.Kill()
+		r.Start()
+		r.AppendAs("k", 1, stray)
+		awaitCounts(r, "map[unroutable:2]")
 		r.AppendAs("k", 3, large)
 		r.Append("other", 10)
 		awaitUnfit(r)
@@ -161,7 +170,7 @@ func TestEventTooLargeForALetter(t *testing.T) {
 		r.Must(err)
 		_, err = r.Relay.Command(r.Within(time.Minute), retry...)
 		r.Must(err)
-		r.AwaitCount(14)
+		r.AwaitCount(15)
 		awaitCounts(r, "map[]")
 		r.Verify()
 	})

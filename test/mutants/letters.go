@@ -82,6 +82,26 @@ func unfitLetterMutants() []mutant {
 			caughtBy{publisher, "^TestLetterOfALargeEvent$", ""},
 		},
 		{
+			"keep an event that outgrew a raised limit until a restart", "internal/publisher/letters_unfit.go",
+			[]edit{{"again: before != nil && before.freed}", "again: before != nil}"}},
+			caughtBy{publisher, "^TestLetterOutgrowsARaisedLimit$", ""},
+		},
+		{
+			"stop because the limit of the topic of letters is lowered", "internal/publisher/failure.go",
+			[]edit{{"if !l.letters.misfit(e, why) {", "if l.transactional || !l.transactional {"}},
+			caughtBy{publisher, "^TestLimitOfLettersIsLowered$", ""},
+		},
+		{
+			"forget how many bytes the length of a letter takes", "internal/publisher/letters_unfit.go",
+			[]edit{{"size := varintSize(body) + body + batchOverhead", "size := body + batchOverhead"}},
+			caughtBy{publisher, "^TestLetterFitsOnceItsTopicAllowsWhatIsSaid$", ""},
+		},
+		{
+			"print the size that a letter has now as the one to allow", "internal/publisher/letters_unfit.go",
+			[]edit{{"const letterGrowth = 64", "const letterGrowth = 0"}},
+			caughtBy{publisher, "^TestLetterFitsOnceItsTopicAllowsWhatIsSaid$", ""},
+		},
+		{
 			"accept an event that is too large for a letter before its key is free", "internal/publisher/letters_unfit.go",
 			[]edit{{" && !s.index.Holds([]byte(u.hold))", ""}},
 			caughtBy{publisher, "^TestLetterTooLargeForItsTopic$", ""},
