@@ -93,7 +93,7 @@ func ConnectReplication(ctx context.Context, o Options) (*pgconn.PgConn, error) 
 	cfg.ConnectTimeout = cmp.Or(cfg.ConnectTimeout, connectTimeout)
 	maps.Copy(cfg.RuntimeParams, map[string]string{
 		"replication": "database", "application_name": applicationName, "wal_sender_timeout": walSenderTimeout,
-		"TimeZone": "UTC", "DateStyle": "ISO", "bytea_output": "hex", "client_encoding": "UTF8", "extra_float_digits": "1",
+		"TimeZone": "UTC", "DateStyle": "ISO", "bytea_output": "hex", "client_encoding": "UTF8",
 	})
 	cfg.DialFunc = dialPaced(cfg.DialFunc)
 	conn, err := pgconn.ConnectConfig(ctx, cfg)
@@ -101,8 +101,8 @@ func ConnectReplication(ctx context.Context, o Options) (*pgconn.PgConn, error) 
 		return nil, connectError(err, cfg, true)
 	}
 	// The server decodes a transaction within one of its own, so a transaction_timeout would end it. It is no parameter of the connection
-	// because servers before PostgreSQL 17 do not know it.
-	if _, err := conn.Exec(ctx, NoTimeouts).ReadAll(); err != nil {
+	// because servers before PostgreSQL 17 do not know it. Numbers are printed as readerSettings has them, which PgBouncer takes for no parameter.
+	if _, err := conn.Exec(ctx, NoTimeouts+"; SET extra_float_digits = 1").ReadAll(); err != nil {
 		CloseConn(ctx, conn)
 		return nil, connectError(err, cfg, true)
 	}
