@@ -3,12 +3,12 @@ package main
 import (
 	"github.com/spf13/cobra"
 
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/display"
-	"github.com/cdc-relay/cdc-relay/internal/finding"
 	"github.com/cdc-relay/cdc-relay/internal/provision"
 )
 
-func newCheckCommand(a *app) *cobra.Command {
+func newCheckCommand(a *cli) *cobra.Command {
 	var output outputFlag
 	cmd := &cobra.Command{
 		Use:   "check",
@@ -44,7 +44,7 @@ Each finding is one line with its fix. The exit code is 3 if any finding is a fa
 	return cmd
 }
 
-func (a *app) printReport(r *provision.Report) {
+func (a *cli) printReport(r *provision.Report) {
 	for _, f := range r.Findings {
 		a.printf("%s\n", f)
 	}
@@ -52,5 +52,5 @@ func (a *app) printReport(r *provision.Report) {
 	if !r.OK {
 		result = "check failed"
 	}
-	a.printf("\n%s: %s, %s\n", result, display.Plural(r.Count(finding.Fail), "failure"), display.Plural(r.Count(finding.Warn), "warning"))
+	a.printf("\n%s: %s, %s\n", result, display.Plural(r.Count(cdc.SeverityFail), "failure"), display.Plural(r.Count(cdc.SeverityWarn), "warning"))
 }

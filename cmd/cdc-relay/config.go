@@ -6,18 +6,17 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/cdc-relay/cdc-relay/internal/admin"
+	"github.com/cdc-relay/cdc-relay/internal/app"
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/config"
-	"github.com/cdc-relay/cdc-relay/internal/source"
-	"github.com/cdc-relay/cdc-relay/internal/stages"
 )
 
-func newConfigCommand(a *app) *cobra.Command {
+func newConfigCommand(a *cli) *cobra.Command {
 	return group("config", "Validate and show the configuration",
 		newConfigValidateCommand(a), newConfigShowCommand(a), newConfigSchemaCommand(a))
 }
 
-func newConfigValidateCommand(a *app) *cobra.Command {
+func newConfigValidateCommand(a *cli) *cobra.Command {
 	return &cobra.Command{
 		Use:   "validate",
 		Short: "Report every error in the configuration file with its line and column",
@@ -51,18 +50,18 @@ error with its line and column. No server is contacted; cdc-relay check does tha
 
 // validateStages finds errors that only the stages' own validation finds, and probable mistakes.
 func validateStages(c *config.Config) ([]error, error) {
-	db, err := source.New(c)
+	db, err := app.NewDatabase(c)
 	if err != nil {
 		return nil, err
 	}
-	r, err := stages.Router(c, db.Tables())
+	r, err := app.Router(c, db.Tables())
 	if err != nil {
 		return nil, err
 	}
 	return r.Warnings(), nil
 }
 
-func newConfigShowCommand(a *app) *cobra.Command {
+func newConfigShowCommand(a *cli) *cobra.Command {
 	return &cobra.Command{
 		Use:   "show",
 		Short: "Print the configuration with defaults filled in and secrets hidden",
@@ -80,7 +79,7 @@ The output holds no secrets.`,
 	}
 }
 
-func newConfigSchemaCommand(a *app) *cobra.Command {
+func newConfigSchemaCommand(a *cli) *cobra.Command {
 	return &cobra.Command{
 		Use:   "schema",
 		Short: "Print the JSON schema of the configuration file",

@@ -10,14 +10,14 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/cdc-relay/cdc-relay/internal/app"
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/deadletter"
 	"github.com/cdc-relay/cdc-relay/internal/display"
 	"github.com/cdc-relay/cdc-relay/internal/events"
-	"github.com/cdc-relay/cdc-relay/internal/stages"
 )
 
-func newDLQCommand(a *app) *cobra.Command {
+func newDLQCommand(a *cli) *cobra.Command {
 	cmd := group("dlq", "List dead letters, publish them again, or drop them",
 		newDLQListCommand(a), newDLQCountCommand(a), newDLQShowCommand(a), newDLQRetryCommand(a), newDLQDropCommand(a))
 	cmd.Long = cmd.Short + `.
@@ -44,7 +44,7 @@ func (f *letterFilter) add(cmd *cobra.Command) {
 }
 
 // desk is where the command looks at letters.
-func (a *app) desk() (*deadletter.Desk, error) {
+func (a *cli) desk() (*deadletter.Desk, error) {
 	c, err := a.load()
 	if err != nil {
 		return nil, err
@@ -52,7 +52,7 @@ func (a *app) desk() (*deadletter.Desk, error) {
 	if !c.DeadLetter.On() {
 		return nil, cdc.Usage("set one of errors.* to dead_letter, or dead_letter.topic", "the configuration has no dead letters")
 	}
-	return stages.LetterDesk(c), nil
+	return app.LetterDesk(c), nil
 }
 
 // find returns the letters that the flags select.
@@ -68,7 +68,7 @@ func (f *letterFilter) find(ctx context.Context, desk *deadletter.Desk, ids []st
 	return list, read, err
 }
 
-func newDLQListCommand(a *app) *cobra.Command {
+func newDLQListCommand(a *cli) *cobra.Command {
 	var (
 		f      letterFilter
 		output outputFlag
@@ -107,7 +107,7 @@ func newDLQListCommand(a *app) *cobra.Command {
 }
 
 // letters returns those that the flags select.
-func (a *app) letters(ctx context.Context, f *letterFilter, ids []string) ([]deadletter.Listed, error) {
+func (a *cli) letters(ctx context.Context, f *letterFilter, ids []string) ([]deadletter.Listed, error) {
 	desk, err := a.desk()
 	if err != nil {
 		return nil, err
@@ -117,7 +117,7 @@ func (a *app) letters(ctx context.Context, f *letterFilter, ids []string) ([]dea
 }
 
 // printLetters prints so many letters, and returns how many more there are.
-func (a *app) printLetters(list []deadletter.Listed, limit int) (more int) {
+func (a *cli) printLetters(list []deadletter.Listed, limit int) (more int) {
 	page := list[:min(limit, len(list))]
 	for i := range page {
 		l := &page[i]
@@ -132,7 +132,7 @@ func (a *app) printLetters(list []deadletter.Listed, limit int) (more int) {
 	return more
 }
 
-func newDLQCountCommand(a *app) *cobra.Command {
+func newDLQCountCommand(a *cli) *cobra.Command {
 	var (
 		f      letterFilter
 		output outputFlag
@@ -173,7 +173,7 @@ type shownLetter struct {
 	Row          deadletter.Row
 }
 
-func newDLQShowCommand(a *app) *cobra.Command {
+func newDLQShowCommand(a *cli) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "show ID",
 		Short:   "Print all that is known of a dead letter, with its payload, as JSON",
@@ -200,7 +200,7 @@ func newDLQShowCommand(a *app) *cobra.Command {
 	return cmd
 }
 
-func (a *app) showLetter(ctx context.Context, desk *deadletter.Desk, l *deadletter.Listed) error {
+func (a *cli) showLetter(ctx context.Context, desk *deadletter.Desk, l *deadletter.Listed) error {
 	letter, err := desk.Show(ctx, l)
 	if err != nil {
 		return err
@@ -217,8 +217,8 @@ func (a *app) showLetter(ctx context.Context, desk *deadletter.Desk, l *deadlett
 	return printJSON(a.stdout, s)
 }
 
-func newDLQRetryCommand(a *app) *cobra.Command {
-	r := resolution{app: a, do: deadletter.Retry}
+func newDLQRetryCommand(a *cli) *cobra.Command {
+	r := resolution{cli: a, do: deadletter.Retry}
 	cmd := &cobra.Command{
 		Use:   "retry [ID...]",
 		Short: "Publish dead letters again",
@@ -232,8 +232,8 @@ wait (reason "held") follow by themselves. The event ID stays the same.`,
 	return cmd
 }
 
-func newDLQDropCommand(a *app) *cobra.Command {
-	r := resolution{app: a, do: deadletter.Drop}
+func newDLQDropCommand(a *cli) *cobra.Command {
+	r := resolution{cli: a, do: deadletter.Drop}
 	cmd := &cobra.Command{
 		Use:   "drop [ID...]",
 		Short: "Drop dead letters: they are never published",
@@ -248,7 +248,7 @@ becomes of the relay; those that wait behind them are published then.`,
 
 // resolution is a run of retry or drop.
 type resolution struct {
-	app           *app
+	cli           *cli
 	do            string
 	filter        letterFilter
 	all, yes, dry bool
@@ -262,7 +262,7 @@ func (r *resolution) add(cmd *cobra.Command) {
 }
 
 func (r *resolution) run(cmd *cobra.Command, args []string) error {
-	desk, err := r.app.desk()
+	desk, err := r.cli.desk()
 	if err != nil {
 		return err
 	}
@@ -276,7 +276,7 @@ func (r *resolution) run(cmd *cobra.Command, args []string) error {
 	case len(list) == 0:
 		return cdc.Fixable("see `cdc-relay dlq list`", "no dead letter matches")
 	case r.dry:
-		r.app.printLetters(list, 10)
+		r.cli.printLetters(list, 10)
 		return nil
 	}
 	if err := r.confirm(len(list)); err != nil {
@@ -300,9 +300,9 @@ func (r *resolution) confirm(n int) error {
 	if n == 1 || r.yes {
 		return nil
 	}
-	r.app.printf("%s %s? [y/N] ", r.do, display.Plural(n, "dead letter"))
+	r.cli.printf("%s %s? [y/N] ", r.do, display.Plural(n, "dead letter"))
 	var answer string
-	_, _ = fmt.Fscanln(r.app.stdin, &answer)
+	_, _ = fmt.Fscanln(r.cli.stdin, &answer)
 	if answer != "y" && answer != "yes" {
 		return cdc.Usage("answer y, or give --yes", "nothing was done: %s not confirmed", r.do)
 	}
@@ -311,23 +311,23 @@ func (r *resolution) confirm(n int) error {
 
 // ask asks the leader, and returns how many letters could not be published.
 func (r *resolution) ask(ctx context.Context, desk *deadletter.Desk, list []deadletter.Listed, read deadletter.Read) (failed int, err error) {
-	result, err := desk.Ask(ctx, r.do, list, read, func(why string) { r.app.printf("waiting: %s\n", why) })
+	result, err := desk.Ask(ctx, r.do, list, read, func(why string) { r.cli.printf("waiting: %s\n", why) })
 	if result.Asked && err != nil && ctx.Err() != nil {
-		r.app.printf("the request is withdrawn: what the relay has begun it ends, nothing else is done\n")
+		r.cli.printf("the request is withdrawn: what the relay has begun it ends, nothing else is done\n")
 	}
 	if err != nil {
 		return 0, err
 	}
-	r.app.printf("%s: %s\n", map[string]string{deadletter.Retry: "published", deadletter.Drop: "dropped"}[r.do], display.Plural(result.Done, "letter"))
+	r.cli.printf("%s: %s\n", map[string]string{deadletter.Retry: "published", deadletter.Drop: "dropped"}[r.do], display.Plural(result.Done, "letter"))
 	if result.Before > 0 && r.do == deadletter.Drop {
 		return 0, cdc.Fixable("see with `cdc-relay event ID` whether it was published", "%s not dropped: the relay published them, or another command resolved them, before it took the request", display.Plural(result.Before, "letter"))
 	}
 	if result.Before > 0 {
-		r.app.printf("resolved before: %s, by another command or by the relay\n", display.Plural(result.Before, "letter"))
+		r.cli.printf("resolved before: %s, by another command or by the relay\n", display.Plural(result.Before, "letter"))
 	}
 	switch {
 	case result.Failed > 0 && result.Skipped > 0:
-		r.app.printf("dropped: %s, because errors.skip lists the events\n", display.Plural(result.Skipped, "letter"))
+		r.cli.printf("dropped: %s, because errors.skip lists the events\n", display.Plural(result.Skipped, "letter"))
 	case result.Skipped > 0:
 		return 0, skippedError(list, result.Skipped)
 	}

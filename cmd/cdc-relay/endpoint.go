@@ -10,21 +10,20 @@ import (
 	dto "github.com/prometheus/client_model/go"
 
 	"github.com/cdc-relay/cdc-relay/internal/admin"
+	"github.com/cdc-relay/cdc-relay/internal/app"
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/config"
 	"github.com/cdc-relay/cdc-relay/internal/deadletter"
 	"github.com/cdc-relay/cdc-relay/internal/events"
 	"github.com/cdc-relay/cdc-relay/internal/provision"
 	"github.com/cdc-relay/cdc-relay/internal/relay"
-	"github.com/cdc-relay/cdc-relay/internal/source"
-	"github.com/cdc-relay/cdc-relay/internal/stages"
 )
 
 // stuckAfter is how long the replication connection may go unserved. It is served several times a second, whatever
 // the servers do, so a longer time is a bug of the relay that only a restart fixes.
 const stuckAfter = time.Minute
 
-func endpoint(c *config.Config, db source.Database, r *relay.Relay, src source.Source, letters *deadletter.Resolver, reg prometheus.Gatherer, profile bool) admin.Options {
+func endpoint(c *config.Config, db app.Database, r *relay.Relay, src app.Source, letters *deadletter.Resolver, reg prometheus.Gatherer, profile bool) admin.Options {
 	started, version := time.Now(), buildVersion()
 	return admin.Options{
 		Listen: c.HTTP.Listen, HealthListen: c.HTTP.HealthListen, WebConfig: c.HTTP.WebConfig, Gatherer: withUnits(reg), Profile: profile,
@@ -68,14 +67,14 @@ func lettersFull(letters *deadletter.Resolver) error {
 		"nothing is published: there may be no more dead letters")
 }
 
-func live(r relay.Status, f source.State) error {
+func live(r relay.Status, f app.State) error {
 	if r.State == relay.StateLeading && f.Connected && !f.LastTick.IsZero() && time.Since(f.LastTick) > stuckAfter {
 		return cdc.Fixable("restart the relay and report this", "the replication connection was not served for %s", time.Since(f.LastTick).Round(time.Second))
 	}
 	return nil
 }
 
-func statusOf(r relay.Status, f source.State, display func(cdc.Position) string) admin.Status {
+func statusOf(r relay.Status, f app.State, display func(cdc.Position) string) admin.Status {
 	st := admin.Status{
 		State: string(r.State), Since: r.Since, Connected: r.Connected, Stalled: r.Stalled, Leader: r.Leader,
 		Source: admin.Source{SystemID: r.Source.SystemID, Database: r.Source.Database, Slot: r.Source.Slot, Timeline: r.Source.Timeline},
@@ -134,7 +133,7 @@ func pageDesk(c *config.Config) admin.Desk {
 }
 
 func lettersAfter(ctx context.Context, c *config.Config, after string) (*letterPage, error) {
-	all, _, err := stages.LetterDesk(c).List(ctx, deadletter.Filter{})
+	all, _, err := app.LetterDesk(c).List(ctx, deadletter.Filter{})
 	if err != nil {
 		return nil, err
 	}
@@ -152,7 +151,7 @@ func errResolved(id string) error {
 
 // resolveLetter asks the relay that leads, which may be another one.
 func resolveLetter(ctx context.Context, c *config.Config, do, id string) error {
-	desk := stages.LetterDesk(c)
+	desk := app.LetterDesk(c)
 	list, read, err := desk.List(ctx, deadletter.Filter{IDs: []string{id}})
 	if err != nil {
 		return err

@@ -11,7 +11,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/events"
 )
 
-func newEventCommand(a *app) *cobra.Command {
+func newEventCommand(a *cli) *cobra.Command {
 	var (
 		output outputFlag
 		owner  ownerFlag
@@ -49,7 +49,7 @@ then. What cannot be known is called unknown: a row that was removed, a record t
 }
 
 // printFound prints a line for each question.
-func (a *app) printFound(f *events.Found) {
+func (a *cli) printFound(f *events.Found) {
 	line := func(name, format string, args ...any) { a.printf("%-13s %s\n", name, fmt.Sprintf(format, args...)) }
 	line("event", "%s", f.ID+aheadText(f.Ahead != "", ": its time, "+f.Ahead+",", ""))
 	for _, r := range f.Rows {

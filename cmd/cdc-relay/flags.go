@@ -9,9 +9,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/cdc-relay/cdc-relay/internal/app"
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/events"
-	"github.com/cdc-relay/cdc-relay/internal/source"
 )
 
 // outputFlag is the flag -o, --output: text for people or json for programs.
@@ -98,23 +98,23 @@ func printJSON(w io.Writer, v any) error {
 type ownerFlag struct{ value string }
 
 const ownerHelp = `Creating the table and the publication needs the table's owner and CREATE on the database; the relay's own
-role should have neither. Set ` + source.EnvOwner + ` to the owner's connection string. --owner-dsn takes it too, but
+role should have neither. Set ` + app.EnvOwner + ` to the owner's connection string. --owner-dsn takes it too, but
 other users of this machine can read arguments.`
 
 func (f *ownerFlag) add(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.value, "owner-dsn", "", "`connection` of the table's owner, also "+source.EnvOwner+" (default the dsn of source)")
+	cmd.Flags().StringVar(&f.value, "owner-dsn", "", "`connection` of the table's owner, also "+app.EnvOwner+" (default the dsn of source)")
 }
 
 // dsn returns the owner's connection string: the flag's, the environment's, or the relay's own.
-func (f *ownerFlag) dsn(a *app, db source.Database) (source.ConnString, error) {
+func (f *ownerFlag) dsn(a *cli, db app.Database) (app.ConnString, error) {
 	return db.ConnString(f.given(a))
 }
 
-func (f *ownerFlag) given(a *app) string {
+func (f *ownerFlag) given(a *cli) string {
 	if f.value != "" {
 		return f.value
 	}
-	value, _ := a.env(source.EnvOwner)
+	value, _ := a.env(app.EnvOwner)
 	return value
 }
 

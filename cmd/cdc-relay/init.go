@@ -8,15 +8,15 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/cdc-relay/cdc-relay/internal/app"
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/provision"
-	"github.com/cdc-relay/cdc-relay/internal/source"
 )
 
 // envDatabase is the variable that the example configurations name for the relay's connection.
 const envDatabase = "DATABASE_URL"
 
-func newInitCommand(a *app) *cobra.Command {
+func newInitCommand(a *cli) *cobra.Command {
 	var (
 		owner  ownerFlag
 		tables []string
@@ -31,7 +31,7 @@ is needed, no row is read, and nothing is changed.
 Known are the table that setup creates, that of Debezium's outbox event router, and the names that polling publishers use. What no
 name tells is chosen by its type, and a comment says what to correct. Columns with a publisher's own state are left alone.
 
-The connection is that of --owner-dsn or ` + source.EnvOwner + `, or else that of ` + envDatabase + `. Its form says which database it leads to. The
+The connection is that of --owner-dsn or ` + app.EnvOwner + `, or else that of ` + envDatabase + `. Its form says which database it leads to. The
 configuration names ` + envDatabase + ` if that is set and leads to the same database, and otherwise has the connection without its password.`,
 		Example: `  DATABASE_URL="$(cat dsn)" cdc-relay init --from public.outbox
   cdc-relay init --from orders_outbox --from billing_outbox -o cdc-relay.yaml`,
@@ -53,24 +53,24 @@ configuration names ` + envDatabase + ` if that is set and leads to the same dat
 		},
 	}
 	cmd.Flags().StringArrayVar(&tables, "from", nil, "the `table`, as tables[].name has it (may be repeated)")
-	cmd.Flags().StringVar(&owner.value, "owner-dsn", "", "`connection` of a role that may see the tables, also "+source.EnvOwner+" (default "+envDatabase+")")
+	cmd.Flags().StringVar(&owner.value, "owner-dsn", "", "`connection` of a role that may see the tables, also "+app.EnvOwner+" (default "+envDatabase+")")
 	cmd.Flags().StringVarP(&path, "output", "o", "", "write a new `file` instead of printing")
 	return cmd
 }
 
 // connection returns the connection for init.
-func (a *app) connection(owner *ownerFlag) (o provision.InitOptions, err error) {
+func (a *cli) connection(owner *ownerFlag) (o provision.InitOptions, err error) {
 	o.Variable = envDatabase
 	o.Relay, _ = a.env(envDatabase)
 	if o.DSN = cmp.Or(owner.given(a), o.Relay); o.DSN == "" {
-		err = cdc.Usage("set "+envDatabase+" or "+source.EnvOwner+" to a connection string such as postgres://app@localhost:5432/orders or mysql://app@localhost:3306/orders",
+		err = cdc.Usage("set "+envDatabase+" or "+app.EnvOwner+" to a connection string such as postgres://app@localhost:5432/orders or mysql://app@localhost:3306/orders",
 			"no database is given")
 	}
 	return o, err
 }
 
 // writeConfig prints the text, or writes it into a file that does not exist.
-func (a *app) writeConfig(path, text string) error {
+func (a *cli) writeConfig(path, text string) error {
 	if path == "" {
 		a.printf("%s", text)
 		return nil

@@ -18,7 +18,7 @@ import (
 
 func main() {
 	ctx, stop := interruptible(context.Background(), os.Stderr)
-	code := execute(ctx, &app{stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, env: os.LookupEnv}, os.Args[1:])
+	code := execute(ctx, &cli{stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, env: os.LookupEnv}, os.Args[1:])
 	stop()
 	os.Exit(code)
 }
@@ -37,7 +37,7 @@ func interruptible(parent context.Context, stderr io.Writer) (context.Context, c
 }
 
 // execute runs the command line, prints an error to stderr and returns the exit code.
-func execute(ctx context.Context, a *app, args []string) int {
+func execute(ctx context.Context, a *cli, args []string) int {
 	root := newRootCommand(a)
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)

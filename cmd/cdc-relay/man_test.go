@@ -17,7 +17,7 @@ func TestEveryCommandHasAManualPage(t *testing.T) {
 	if dir == "" {
 		dir = t.TempDir()
 	}
-	root := newRootCommand(&app{env: func(string) (string, bool) { return "", false }})
+	root := newRootCommand(&cli{env: func(string) (string, bool) { return "", false }})
 	root.DisableAutoGenTag = true
 	header := &doc.GenManHeader{Section: "1", Source: "cdc-relay", Manual: "cdc-relay"}
 	if err := doc.GenManTree(root, header, dir); err != nil {

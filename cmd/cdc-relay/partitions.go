@@ -9,17 +9,16 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/cobra"
 
+	"github.com/cdc-relay/cdc-relay/internal/app"
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/config"
 	"github.com/cdc-relay/cdc-relay/internal/deadletter"
 	"github.com/cdc-relay/cdc-relay/internal/display"
 	"github.com/cdc-relay/cdc-relay/internal/kafka"
 	"github.com/cdc-relay/cdc-relay/internal/retention"
-	"github.com/cdc-relay/cdc-relay/internal/source"
-	"github.com/cdc-relay/cdc-relay/internal/stages"
 )
 
-func newPartitionsCommand(a *app) *cobra.Command {
+func newPartitionsCommand(a *cli) *cobra.Command {
 	cmd := group("partitions", "List the daily partitions, make those ahead, remove old ones",
 		newPartitionsListCommand(a), newPartitionsRunCommand(a))
 	cmd.Long = cmd.Short + `.
@@ -29,7 +28,7 @@ the TTL is taken out of the table, and dropped once the relay has published ever
 	return cmd
 }
 
-func newPartitionsListCommand(a *app) *cobra.Command {
+func newPartitionsListCommand(a *cli) *cobra.Command {
 	return &cobra.Command{
 		Use:     "list",
 		Short:   "List the partitions, and what was taken out",
@@ -71,15 +70,15 @@ func describePartition(p cdc.Partition) string {
 
 // passTables is what a pass over the tables is made with.
 type passTables struct {
-	source.Database
+	app.Database
 
-	dsn  source.ConnString // that was given, or the relay's
-	load cdc.Loader        // of the position that decides what is relayed
+	dsn  app.ConnString // that was given, or the relay's
+	load cdc.Loader     // of the position that decides what is relayed
 }
 
 // withTables calls fn with the database.
 func withTables(ctx context.Context, c *config.Config, owner string, fn func(passTables) error) error {
-	db, err := source.New(c)
+	db, err := app.NewDatabase(c)
 	if err != nil {
 		return err
 	}
@@ -87,7 +86,7 @@ func withTables(ctx context.Context, c *config.Config, owner string, fn func(pas
 	if err != nil {
 		return err
 	}
-	store, err := stages.Places(ctx, c)
+	store, err := app.Places(ctx, c)
 	if err != nil {
 		return err
 	}
@@ -112,7 +111,7 @@ func eachTable(ctx context.Context, open retention.Tables, see func(retention.Ta
 	return nil
 }
 
-func newPartitionsRunCommand(a *app) *cobra.Command {
+func newPartitionsRunCommand(a *cli) *cobra.Command {
 	var (
 		r         partitionsRun
 		owner     ownerFlag
@@ -125,7 +124,7 @@ func newPartitionsRunCommand(a *app) *cobra.Command {
 taken out and is relayed. A lock that is not free within 20 ms is tried again a few times. With a section retention old rows of
 tables without partitions are deleted, once they are relayed.
 
-The relay's role calls the routine that cdc-relay setup makes. With --owner-dsn (also ` + source.EnvOwner + `) no routine is needed.`,
+The relay's role calls the routine that cdc-relay setup makes. With --owner-dsn (also ` + app.EnvOwner + `) no routine is needed.`,
 		Example: "  cdc-relay partitions run --dry-run\n  cdc-relay partitions run --ttl 90d",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -156,7 +155,7 @@ type partitionsRun struct {
 	unknown        error // why it is not known whether letters need rows: nothing that they may need is removed
 }
 
-func (r *partitionsRun) run(ctx context.Context, a *app, c *config.Config, owner string) error {
+func (r *partitionsRun) run(ctx context.Context, a *cli, c *config.Config, owner string) error {
 	if r.unknown = lettersWhole(ctx, c); cdc.ReasonOf(r.unknown) == deadletter.WithoutPayload {
 		return r.unknown
 	}
@@ -186,14 +185,14 @@ func lettersWhole(ctx context.Context, c *config.Config) error {
 		of.DeadLetter.Topic = config.DefaultLetterTopic(c.Database())
 		c = &of
 	}
-	if err := stages.LetterDesk(c).Whole(ctx); !errors.Is(err, kafka.ErrTopicMissing) {
+	if err := app.LetterDesk(c).Whole(ctx); !errors.Is(err, kafka.ErrTopicMissing) {
 		return err
 	}
 	return nil
 }
 
 // maintain makes the partitions ahead and removes those past the TTL.
-func (r *partitionsRun) maintain(ctx context.Context, a *app, c *config.Config, owner string) error {
+func (r *partitionsRun) maintain(ctx context.Context, a *cli, c *config.Config, owner string) error {
 	return withTables(ctx, c, owner, func(db passTables) error {
 		open := db.Partitions(db.dsn, owner != "" && !r.dry, db.load)
 		o, err := r.options(c)
@@ -232,7 +231,7 @@ func (r *partitionsRun) age(flag, given string, configured time.Duration) (time.
 	return age, nil
 }
 
-func (a *app) printPlan(t retention.Table, p retention.Plan) {
+func (a *cli) printPlan(t retention.Table, p retention.Plan) {
 	for _, day := range p.Make {
 		a.printf("table %s: would make %s\n", t.Name(), day.Format(time.DateOnly))
 	}
@@ -252,7 +251,7 @@ func (a *app) printPlan(t retention.Table, p retention.Plan) {
 }
 
 // plainLog writes to standard output, without time and level.
-func (a *app) plainLog() *slog.Logger {
+func (a *cli) plainLog() *slog.Logger {
 	return slog.New(slog.NewTextHandler(a.stdout, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
 		if a.Key == slog.TimeKey || a.Key == slog.LevelKey {
 			return slog.Attr{}
@@ -269,7 +268,7 @@ func purgeOptions(d config.Delete) retention.PurgeOptions {
 const purgePatience = 15 * time.Second
 
 // purge deletes old rows once, or prints how many there are.
-func (r *partitionsRun) purge(ctx context.Context, a *app, c *config.Config, owner string) error {
+func (r *partitionsRun) purge(ctx context.Context, a *cli, c *config.Config, owner string) error {
 	o, err := r.purgeOptions(c)
 	if err != nil {
 		return err
@@ -319,7 +318,7 @@ func (r *partitionsRun) purgeOptions(c *config.Config) (retention.PurgeOptions, 
 // maxCounted limits the counting of a dry run.
 const maxCounted = 1_000_000
 
-func countRows(ctx context.Context, a *app, open retention.RowTables, age time.Duration) error {
+func countRows(ctx context.Context, a *cli, open retention.RowTables, age time.Duration) error {
 	return open.Each(ctx, func(t retention.Rows) error {
 		if err := t.Verify(ctx); err != nil {
 			return err

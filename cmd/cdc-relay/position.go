@@ -5,13 +5,12 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/cdc-relay/cdc-relay/internal/app"
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
-	"github.com/cdc-relay/cdc-relay/internal/position"
-	"github.com/cdc-relay/cdc-relay/internal/source"
-	"github.com/cdc-relay/cdc-relay/internal/stages"
+	"github.com/cdc-relay/cdc-relay/internal/checkpoint"
 )
 
-func newPositionCommand(a *app) *cobra.Command {
+func newPositionCommand(a *cli) *cobra.Command {
 	cmd := group("position", "Show and change where the relay continues",
 		newPositionShowCommand(a), newPositionSetCommand(a), newPositionResetCommand(a))
 	cmd.Long = `Show and change where the relay continues.
@@ -27,16 +26,16 @@ without a checkpoint. On MySQL and MariaDB only the checkpoint stores the positi
 }
 
 // withPositions calls fn with what holds the positions.
-func (a *app) withPositions(ctx context.Context, fn func(source.Database, *position.Places) error) error {
+func (a *cli) withPositions(ctx context.Context, fn func(app.Database, *checkpoint.Places) error) error {
 	c, err := a.load()
 	if err != nil {
 		return err
 	}
-	db, err := source.New(c)
+	db, err := app.NewDatabase(c)
 	if err != nil {
 		return err
 	}
-	places, err := stages.Places(ctx, c)
+	places, err := app.Places(ctx, c)
 	if err != nil {
 		return err
 	}
@@ -44,7 +43,7 @@ func (a *app) withPositions(ctx context.Context, fn func(source.Database, *posit
 	return fn(db, places)
 }
 
-func newPositionShowCommand(a *app) *cobra.Command {
+func newPositionShowCommand(a *cli) *cobra.Command {
 	var output outputFlag
 	cmd := &cobra.Command{
 		Use:   "show",
@@ -55,7 +54,7 @@ checkpoint, and the GTIDs that the server has executed and purged. Nothing is ch
 		Example: "  cdc-relay position show\n  cdc-relay position show -o json",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.withPositions(cmd.Context(), func(db source.Database, at *position.Places) error {
+			return a.withPositions(cmd.Context(), func(db app.Database, at *checkpoint.Places) error {
 				answer, lines, err := db.ShowPositions(cmd.Context(), at)
 				if err != nil {
 					return err
@@ -74,7 +73,7 @@ checkpoint, and the GTIDs that the server has executed and purged. Nothing is ch
 	return cmd
 }
 
-func newPositionSetCommand(a *app) *cobra.Command {
+func newPositionSetCommand(a *cli) *cobra.Command {
 	var yes bool
 	cmd := &cobra.Command{
 		Use:   "set POSITION",
@@ -93,7 +92,7 @@ needs --yes; on PostgreSQL it also moves the slot, which cannot be undone.`,
   cdc-relay position set 0-1-42`,
 		Args: exactlyOne("a position, such as 16/B374D848, or a GTID set"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.withPositions(cmd.Context(), func(db source.Database, at *position.Places) error {
+			return a.withPositions(cmd.Context(), func(db app.Database, at *checkpoint.Places) error {
 				return db.SetPosition(cmd.Context(), at, args[0], yes, a.printf)
 			})
 		},
@@ -111,7 +110,7 @@ func exactlyOne(what string) cobra.PositionalArgs {
 	}
 }
 
-func newPositionResetCommand(a *app) *cobra.Command {
+func newPositionResetCommand(a *cli) *cobra.Command {
 	var yes bool
 	cmd := &cobra.Command{
 		Use:   "reset",
@@ -130,7 +129,7 @@ position. The deleted position is printed.`,
 		Example: "  cdc-relay position reset",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.withPositions(cmd.Context(), func(db source.Database, at *position.Places) error {
+			return a.withPositions(cmd.Context(), func(db app.Database, at *checkpoint.Places) error {
 				return db.ResetPosition(cmd.Context(), at, yes, a.printf)
 			})
 		},

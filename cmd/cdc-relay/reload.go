@@ -25,7 +25,7 @@ func hangups() (<-chan os.Signal, func()) {
 }
 
 // reloadAt reads the configuration file again at each SIGHUP until ctx ends.
-func (a *app) reloadAt(ctx context.Context, hangups <-chan os.Signal, running *config.Config, log *logs) {
+func (a *cli) reloadAt(ctx context.Context, hangups <-chan os.Signal, running *config.Config, log *logs) {
 	for {
 		select {
 		case <-hangups:
@@ -38,7 +38,7 @@ func (a *app) reloadAt(ctx context.Context, hangups <-chan os.Signal, running *c
 
 // reload applies log.level, which is all that a running relay can change. Passwords and certificates need no reload: each
 // connect reads them. A file with a mistake changes nothing, but a web config that cannot be used is in use: its server reads it too.
-func (a *app) reload(running *config.Config, log *logs) {
+func (a *cli) reload(running *config.Config, log *logs) {
 	c, err := a.load()
 	if err != nil {
 		logProblems(log, err)

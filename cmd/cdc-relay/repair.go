@@ -9,20 +9,19 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/cdc-relay/cdc-relay/internal/app"
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/checkpoint"
 	"github.com/cdc-relay/cdc-relay/internal/config"
 	"github.com/cdc-relay/cdc-relay/internal/display"
 	"github.com/cdc-relay/cdc-relay/internal/relay"
 	"github.com/cdc-relay/cdc-relay/internal/repair"
-	"github.com/cdc-relay/cdc-relay/internal/source"
-	"github.com/cdc-relay/cdc-relay/internal/stages"
 )
 
 // defaultOverlap is longer than the transactions of an application, and clocks differ by less.
 const defaultOverlap = 10 * time.Minute
 
-func newRepairCommand(a *app) *cobra.Command {
+func newRepairCommand(a *cli) *cobra.Command {
 	var (
 		o     repair.Options
 		since string
@@ -87,7 +86,7 @@ func repairOptions(o *repair.Options, since string) error {
 }
 
 // repair runs a relay whose source is the table. published is false if there was nothing to repair.
-func (a *app) repair(ctx context.Context, o repair.Options, owner ownerFlag) (published bool, err error) {
+func (a *cli) repair(ctx context.Context, o repair.Options, owner ownerFlag) (published bool, err error) {
 	c, err := a.load()
 	if err != nil {
 		return false, err
@@ -95,7 +94,7 @@ func (a *app) repair(ctx context.Context, o repair.Options, owner ownerFlag) (pu
 	log := a.plainLog()
 	checkpoint.LogTo(log)
 	tuneGC(a.env, int64(c.Window.Bytes))
-	db, err := source.New(c)
+	db, err := app.NewDatabase(c)
 	if err != nil {
 		return false, err
 	}
@@ -122,7 +121,7 @@ func (a *app) repair(ctx context.Context, o repair.Options, owner ownerFlag) (pu
 	return true, a.reportRepair(rows, db, o.Where != "")
 }
 
-func (a *app) reportRepair(rows *repair.Source, db source.Database, where bool) error {
+func (a *cli) reportRepair(rows *repair.Source, db app.Database, where bool) error {
 	done := rows.Result()
 	select {
 	case <-rows.Done():
@@ -153,14 +152,14 @@ func (a *app) reportRepair(rows *repair.Source, db source.Database, where bool) 
 	if db.SlotPosition() != nil { // the note of the alteration is behind the slot's position
 		accept = "; after an alteration of the publication with position.conflict: slot, until the relay has no lag"
 	}
-	a.printf("done: position is %s; start `cdc-relay run`%s\n", source.OrStart(cdc.Position(db.Display(done.Position))), accept)
+	a.printf("done: position is %s; start `cdc-relay run`%s\n", app.OrStart(cdc.Position(db.Display(done.Position))), accept)
 	return nil
 }
 
-func (a *app) newRepair(ctx context.Context, c *config.Config, db source.Database, o repair.Options, owner ownerFlag, log *slog.Logger) (*repair.Source, *relay.Relay, func(), error) {
+func (a *cli) newRepair(ctx context.Context, c *config.Config, db app.Database, o repair.Options, owner ownerFlag, log *slog.Logger) (*repair.Source, *relay.Relay, func(), error) {
 	reg := newRegistry()
 	dropped := newDropped(reg)
-	router, err := stages.RelayRouter(c, db.Tables())
+	router, err := app.RelayRouter(c, db.Tables())
 	if err != nil {
 		return nil, nil, nil, err
 	}
@@ -174,7 +173,7 @@ func (a *app) newRepair(ctx context.Context, c *config.Config, db source.Databas
 		return nil, nil, nil, err
 	}
 	s.Source, s.Router = rows, router
-	options := stages.RelayOptions(c, db, dropped)
+	options := app.RelayOptions(c, db, dropped)
 	options.Park, options.LeftOut = false, rows.LeftOut
 	if o.Where != "" || !o.Since.IsZero() { // rows that it leaves out may be pending
 		options.Conditions = nil

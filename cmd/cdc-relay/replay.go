@@ -10,11 +10,11 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/cdc-relay/cdc-relay/internal/app"
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/config"
 	"github.com/cdc-relay/cdc-relay/internal/display"
 	"github.com/cdc-relay/cdc-relay/internal/events"
-	"github.com/cdc-relay/cdc-relay/internal/source"
 )
 
 // handful is how many events are replayed unasked although nothing narrows them down.
@@ -22,15 +22,15 @@ const handful = 10
 
 // replayCommand has the flags of the command.
 type replayCommand struct {
-	*app
+	*cli
 	events.Replay
 
 	owner             ownerFlag
 	dry, headers, yes bool
 }
 
-func newReplayCommand(a *app) *cobra.Command {
-	r := replayCommand{app: a, Replay: events.Replay{Printf: a.printf, Progress: a.stderr}}
+func newReplayCommand(a *cli) *cobra.Command {
+	r := replayCommand{cli: a, Replay: events.Replay{Printf: a.printf, Progress: a.stderr}}
 	cmd := &cobra.Command{
 		Use:   "replay",
 		Short: "Publish events from the outbox table once more",
@@ -42,7 +42,7 @@ the beginning. The order of commits is not in the table: where transactions over
 the header ` + events.HeaderReplayed + ` with the time of the replay, ce_committime, which is created_at, and ce_sequence, which is
 absent. The relay may run meanwhile: its position and its fence are not touched.
 
-It takes SELECT on the table, which the relay's role may lack: set ` + source.EnvOwner + ` to the connection string of the
+It takes SELECT on the table, which the relay's role may lack: set ` + app.EnvOwner + ` to the connection string of the
 table's owner. Rows are looked up by event ID and by that column; without an index on it each 100,000 events read the
 index of a partition once.
 
@@ -89,7 +89,7 @@ func (r *replayCommand) run(cmd *cobra.Command) error {
 		return err
 	}
 	tuneGC(r.env, int64(c.Window.Bytes))
-	r.Owner = r.owner.given(r.app)
+	r.Owner = r.owner.given(r.cli)
 	if r.dry {
 		return r.show(cmd.Context(), c)
 	}

@@ -9,14 +9,14 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/cdc-relay/cdc-relay/internal/app"
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/checkpoint"
 	"github.com/cdc-relay/cdc-relay/internal/config"
-	"github.com/cdc-relay/cdc-relay/internal/source"
 )
 
-// app is what all commands share.
-type app struct {
+// cli is what all commands share.
+type cli struct {
 	stdin          io.Reader
 	stdout, stderr io.Writer
 	// env looks a variable up, as os.LookupEnv does.
@@ -33,21 +33,21 @@ const (
 )
 
 // load reads the configuration file that the command line names.
-func (a *app) load() (*config.Config, error) { return config.Load(a.configPath, a.env) }
+func (a *cli) load() (*config.Config, error) { return config.Load(a.configPath, a.env) }
 
 // database loads the configuration and returns its database.
-func (a *app) database() (source.Database, error) {
+func (a *cli) database() (app.Database, error) {
 	c, err := a.load()
 	if err != nil {
 		return nil, err
 	}
-	return source.New(c)
+	return app.NewDatabase(c)
 }
 
 // printf writes to standard output. It ignores errors: the reader may have closed the pipe.
-func (a *app) printf(format string, args ...any) { _, _ = fmt.Fprintf(a.stdout, format, args...) }
+func (a *cli) printf(format string, args ...any) { _, _ = fmt.Fprintf(a.stdout, format, args...) }
 
-func newRootCommand(a *app) *cobra.Command {
+func newRootCommand(a *cli) *cobra.Command {
 	root := group("cdc-relay", "Publish committed outbox events from PostgreSQL, MySQL or MariaDB to Kafka, in commit order per key")
 	root.Long = root.Short + `.
 

@@ -10,7 +10,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/events"
 )
 
-func newRouteCommand(a *app) *cobra.Command {
+func newRouteCommand(a *cli) *cobra.Command {
 	var (
 		output     outputFlag
 		row, table string
@@ -46,7 +46,7 @@ is left out, is NULL. A row without an event ID gets an example.`,
 	return cmd
 }
 
-func (a *app) printRouted(r *events.Routed) {
+func (a *cli) printRouted(r *events.Routed) {
 	topic, key := r.Topic, "NULL: any partition"
 	if r.Partition != nil {
 		topic, key = fmt.Sprintf("%s, partition %d", r.Topic, *r.Partition), "NULL"

@@ -15,22 +15,20 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/cdc-relay/cdc-relay/internal/admin"
+	"github.com/cdc-relay/cdc-relay/internal/app"
 	"github.com/cdc-relay/cdc-relay/internal/binlog"
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/checkpoint"
 	"github.com/cdc-relay/cdc-relay/internal/config"
 	"github.com/cdc-relay/cdc-relay/internal/deadletter"
 	"github.com/cdc-relay/cdc-relay/internal/events"
-	"github.com/cdc-relay/cdc-relay/internal/position"
 	"github.com/cdc-relay/cdc-relay/internal/publisher"
 	"github.com/cdc-relay/cdc-relay/internal/relay"
 	"github.com/cdc-relay/cdc-relay/internal/retention"
-	"github.com/cdc-relay/cdc-relay/internal/source"
-	"github.com/cdc-relay/cdc-relay/internal/stages"
 	"github.com/cdc-relay/cdc-relay/internal/writeback"
 )
 
-func newRunCommand(a *app) *cobra.Command {
+func newRunCommand(a *cli) *cobra.Command {
 	var (
 		dry, profile bool
 		start        binlog.StartFrom
@@ -101,20 +99,20 @@ func tuneGC(env func(string) (string, bool), window int64) {
 // run connects the stages and runs the relay until ctx ends or an error stops it. The endpoint listens first, so that a
 // port in use is found before anything starts.
 func run(ctx context.Context, c *config.Config, start binlog.StartFrom, log *slog.Logger, profile bool) error {
-	db, err := source.New(c)
+	db, err := app.NewDatabase(c)
 	if err != nil {
 		return err
 	}
 	reg := newRegistry()
 	dropped := newDropped(reg)
 	problems := new(cdc.Problems)
-	s, src, closeStore, err := wire(ctx, c, db, source.Options{StartFrom: start, Problems: problems}, dropped, log, reg)
+	s, src, closeStore, err := wire(ctx, c, db, app.SourceOptions{StartFrom: start, Problems: problems}, dropped, log, reg)
 	if err != nil {
 		return err
 	}
 	defer closeStore()
 	reg.MustRegister(newInfo(c, src))
-	o := stages.RelayOptions(c, db, dropped)
+	o := app.RelayOptions(c, db, dropped)
 	o.Problems, o.LeftOut = problems, newLeftOut(reg, db.Tables())
 	r := relay.New(o, s, log, reg)
 	if c.HTTP.Listen == "" {
@@ -147,7 +145,7 @@ func newRegistry() *prometheus.Registry {
 
 // newInfo returns the metric that tells by the database, the slot and source.mysql.id which relays belong together. Its labels are no constant ones of every metric: a
 // scrape target has one database.
-func newInfo(c *config.Config, s source.Source) prometheus.Collector {
+func newInfo(c *config.Config, s app.Source) prometheus.Collector {
 	desc := prometheus.NewDesc("cdc_relay_info", "1, with the names of the database and the slot, source.mysql.id, the database's flavor once it was reached, and the version.",
 		[]string{"database", "flavor", "slot", "source_id", "version"}, nil)
 	slot, id := "", ""
@@ -163,8 +161,8 @@ func newInfo(c *config.Config, s source.Source) prometheus.Collector {
 }
 
 // wire returns the stages of a relay, and their source, whose state is shown.
-func wire(ctx context.Context, c *config.Config, db source.Database, o source.Options, dropped func(reason string), log *slog.Logger, reg prometheus.Registerer) (relay.Stages, source.Source, func(), error) {
-	router, err := stages.RelayRouter(c, db.Tables())
+func wire(ctx context.Context, c *config.Config, db app.Database, o app.SourceOptions, dropped func(reason string), log *slog.Logger, reg prometheus.Registerer) (relay.Stages, app.Source, func(), error) {
+	router, err := app.RelayRouter(c, db.Tables())
 	if err != nil {
 		return relay.Stages{}, nil, nil, err
 	}
@@ -178,7 +176,7 @@ func wire(ctx context.Context, c *config.Config, db source.Database, o source.Op
 		return relay.Stages{}, nil, nil, err
 	}
 	letters, _ := s.Letters.(*deadletter.Resolver)
-	if s.Maintainer, err = newMaintainer(c, db, position.New(store, stages.PositionOptions(c)).Load, letters, o.Problems, log, reg); err != nil {
+	if s.Maintainer, err = newMaintainer(c, db, checkpoint.NewPlaces(store, app.PositionOptions(c)).Load, letters, o.Problems, log, reg); err != nil {
 		return relay.Stages{}, nil, nil, err
 	}
 	s.Source, s.Router = src, router
@@ -186,21 +184,21 @@ func wire(ctx context.Context, c *config.Config, db source.Database, o source.Op
 }
 
 // wireSink returns the stages behind the router, and the store, which the caller closes. whole is [publisher.Options.Whole].
-func wireSink(ctx context.Context, c *config.Config, db source.Database, problems *cdc.Problems, dropped func(reason string), whole bool, log *slog.Logger, reg prometheus.Registerer) (relay.Stages, position.Store, error) {
+func wireSink(ctx context.Context, c *config.Config, db app.Database, problems *cdc.Problems, dropped func(reason string), whole bool, log *slog.Logger, reg prometheus.Registerer) (relay.Stages, checkpoint.Store, error) {
 	letters := letterOptions(c)
-	sink, err := stages.Publisher(c, problems, dropped, letters, whole, log, reg)
+	sink, err := app.Publisher(c, problems, dropped, letters, whole, log, reg)
 	if err != nil {
 		return relay.Stages{}, nil, err
 	}
-	store, err := stages.Store(ctx, c)
+	store, err := app.Store(ctx, c)
 	if err != nil {
 		return relay.Stages{}, nil, err
 	}
 	s := relay.Stages{Sink: sink, Checkpointer: store}
-	if o := stages.PositionOptions(c); o.ExactlyOnce {
+	if o := app.PositionOptions(c); o.ExactlyOnce {
 		s.Committer = checkpoint.NewTopic(sink)
 	} else {
-		s.Checkpointer = position.NewHandover(store, o)
+		s.Checkpointer = checkpoint.NewHandover(store, o)
 	}
 	if letters != nil {
 		s.Letters, err = newResolver(c, db, letters, sink, log, reg)
@@ -222,7 +220,7 @@ func newDropped(reg prometheus.Registerer) func(reason string) {
 }
 
 // newLeftOut registers the counter of rows that tables[].only leaves out.
-func newLeftOut(reg prometheus.Registerer, tables []source.Table) func(table string, rows int) {
+func newLeftOut(reg prometheus.Registerer, tables []app.Table) func(table string, rows int) {
 	counter := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "cdc_relay_rows_left_out_total", Help: "Rows not published because tables[].only leaves them out.",
 	}, []string{"table"})
@@ -248,7 +246,7 @@ func (m maintainers) Run(ctx context.Context, kept cdc.Kept) {
 }
 
 // newMaintainer returns what looks after the tables; nothing where the configuration leaves them alone. letters may be nil.
-func newMaintainer(c *config.Config, db source.Database, load cdc.Loader, letters *deadletter.Resolver, problems *cdc.Problems, log *slog.Logger, reg prometheus.Registerer) (all maintainers, err error) {
+func newMaintainer(c *config.Config, db app.Database, load cdc.Loader, letters *deadletter.Resolver, problems *cdc.Problems, log *slog.Logger, reg prometheus.Registerer) (all maintainers, err error) {
 	dsn, err := db.ConnString("")
 	if err != nil {
 		return nil, err
@@ -292,13 +290,13 @@ func letterOptions(c *config.Config) *publisher.LetterOptions {
 }
 
 // newResolver makes what resolves letters while the relay leads.
-func newResolver(c *config.Config, db source.Database, letters *publisher.LetterOptions, sink *publisher.Publisher, log *slog.Logger, reg prometheus.Registerer) (*deadletter.Resolver, error) {
-	router, err := stages.LetterRouter(c, db.Tables())
+func newResolver(c *config.Config, db app.Database, letters *publisher.LetterOptions, sink *publisher.Publisher, log *slog.Logger, reg prometheus.Registerer) (*deadletter.Resolver, error) {
+	router, err := app.LetterRouter(c, db.Tables())
 	if err != nil {
 		return nil, err
 	}
 	r := deadletter.NewResolver(deadletter.ResolverOptions{
-		Kafka: stages.KafkaOptions(c), Topic: letters.Topic, Index: letters.Index, Due: letters.Due,
+		Kafka: app.KafkaOptions(c), Topic: letters.Topic, Index: letters.Index, Due: letters.Due,
 		RetryAfter: c.DeadLetter.RetryAfter, MaxAttempts: c.DeadLetter.MaxAttempts, Passed: db.Passed, Stored: db.SlotPosition(),
 	}, sink, router, log)
 	r.Register(reg)

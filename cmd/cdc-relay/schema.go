@@ -13,7 +13,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/provision"
 )
 
-func newSchemaCommand(a *app) *cobra.Command {
+func newSchemaCommand(a *cli) *cobra.Command {
 	return group("schema", "Print or create the outbox table", newSchemaPrintCommand(a), newSchemaApplyCommand(a))
 }
 
@@ -67,7 +67,7 @@ func (f *tableFlags) script(dialect, name string) (outbox.Script, error) {
 	return outbox.MySQLTable(f.table(table))
 }
 
-func newSchemaPrintCommand(a *app) *cobra.Command {
+func newSchemaPrintCommand(a *cli) *cobra.Command {
 	var (
 		flags     tableFlags
 		dialect   string
@@ -129,7 +129,7 @@ consumer's database, which may be another one.`,
 }
 
 // writeFiles prints the files, or writes them into dir without replacing any.
-func (a *app) writeFiles(files []outbox.File, dir string) error {
+func (a *cli) writeFiles(files []outbox.File, dir string) error {
 	for i, f := range files {
 		if dir == "" {
 			if len(files) > 1 {
@@ -159,7 +159,7 @@ func writeNew(path, text string) error {
 	return file.Close() // as above
 }
 
-func newSchemaApplyCommand(a *app) *cobra.Command {
+func newSchemaApplyCommand(a *cli) *cobra.Command {
 	var (
 		flags tableFlags
 		owner ownerFlag

@@ -7,13 +7,13 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/cdc-relay/cdc-relay/internal/app"
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/provision"
 	"github.com/cdc-relay/cdc-relay/internal/repair"
-	"github.com/cdc-relay/cdc-relay/internal/source"
 )
 
-func newSetupCommand(a *app) *cobra.Command {
+func newSetupCommand(a *cli) *cobra.Command {
 	var (
 		owner   ownerFlag
 		sql     bool
@@ -97,7 +97,7 @@ func backfillFlags(o *provision.SetupOptions, sql, where bool) error {
 	return nil
 }
 
-func (a *app) setup(ctx context.Context, db source.Database, o provision.SetupOptions, owner ownerFlag) error {
+func (a *cli) setup(ctx context.Context, db app.Database, o provision.SetupOptions, owner ownerFlag) error {
 	dsn, err := owner.dsn(a, db)
 	if err != nil {
 		return err

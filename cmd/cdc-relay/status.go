@@ -18,7 +18,7 @@ import (
 // statusTimeout limits the request to a running relay.
 const statusTimeout = 5 * time.Second
 
-func newStatusCommand(a *app) *cobra.Command {
+func newStatusCommand(a *cli) *cobra.Command {
 	var (
 		output   outputFlag
 		url, ca  string
@@ -62,7 +62,7 @@ this machine, or --url.`,
 }
 
 // relayAddress returns the relay's URL and the TLS settings for it.
-func (a *app) relayAddress(url, ca string) (string, *tls.Config, error) {
+func (a *cli) relayAddress(url, ca string) (string, *tls.Config, error) {
 	var secure *tls.Config
 	if ca != "" {
 		var err error

@@ -12,7 +12,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/provision"
 )
 
-func newTeardownCommand(a *app) *cobra.Command {
+func newTeardownCommand(a *cli) *cobra.Command {
 	var (
 		owner   ownerFlag
 		sql     bool
@@ -63,7 +63,7 @@ still runs can no longer save and ends with exit code 4.
 }
 
 // confirmDrop asks before a teardown: where tables are dropped, to type their names. taken lists what was taken out of each.
-func (a *app) confirmDrop(what string, tables []outbox.Name, taken map[string][]string) error {
+func (a *cli) confirmDrop(what string, tables []outbox.Name, taken map[string][]string) error {
 	if len(tables) == 0 {
 		_, _ = fmt.Fprintf(a.stderr, "This drops %s. Events that are not published yet never are. Go on? [y/N] ", what)
 		var answer string

@@ -51,7 +51,7 @@ func versionLine(b build) string {
 	return fmt.Sprintf("%s, %s, %s", line, b.Go, b.Platform)
 }
 
-func newVersionCommand(a *app) *cobra.Command {
+func newVersionCommand(a *cli) *cobra.Command {
 	var output outputFlag
 	cmd := &cobra.Command{
 		Use:     "version",

@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
-	"github.com/cdc-relay/cdc-relay/internal/finding"
 	"github.com/cdc-relay/cdc-relay/internal/mysql"
 )
 
@@ -109,7 +108,7 @@ func TryLog(ctx context.Context, d *mysql.Database) error {
 
 // Check verifies what a run needs from the server and changes nothing; load is asked for the checkpoint to compare
 // with the binlog. It also returns the configured tables that exist, so that their columns can be checked.
-func Check(ctx context.Context, o Options, load cdc.Resumer) ([]finding.Finding, map[string]*cdc.Table) {
+func Check(ctx context.Context, o Options, load cdc.Resumer) ([]cdc.Finding, map[string]*cdc.Table) {
 	return mysql.Check(ctx, o.Options, func(ctx context.Context, d *mysql.Database) (mysql.Resume, error) {
 		if err := TryLog(ctx, d); err != nil {
 			return mysql.Resume{Unreadable: err}, nil //nolint:nilerr // it is a finding of its own

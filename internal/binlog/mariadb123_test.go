@@ -10,7 +10,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
-	"github.com/cdc-relay/cdc-relay/internal/finding"
 	"github.com/cdc-relay/cdc-relay/internal/mysql"
 )
 
@@ -38,8 +37,8 @@ func TestBinlogInInnoDB(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	found, _ := Check(t.Context(), o, none)
-	if !slices.ContainsFunc(found, func(f finding.Finding) bool {
-		return f.Severity == finding.Fail && strings.Contains(f.Text, "binlog_storage_engine is innodb")
+	if !slices.ContainsFunc(found, func(f cdc.Finding) bool {
+		return f.Severity == cdc.SeverityFail && strings.Contains(f.Text, "binlog_storage_engine is innodb")
 	}) {
 		t.Errorf("check finds %+v", found)
 	}

@@ -21,7 +21,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
-	"github.com/cdc-relay/cdc-relay/internal/finding"
 	"github.com/cdc-relay/cdc-relay/internal/mysql"
 )
 
@@ -155,13 +154,13 @@ func TestMySQL80(t *testing.T) {
 		t.Errorf("%d warnings:\n%s", n, &log)
 	}
 	found, tables := Check(t.Context(), o, none)
-	severities := map[string]finding.Severity{}
+	severities := map[string]cdc.Severity{}
 	for _, f := range found {
-		if f.Severity == finding.Warn || f.Severity == finding.Fail {
+		if f.Severity == cdc.SeverityWarn || f.Severity == cdc.SeverityFail {
 			severities[f.Subject] = f.Severity
 		}
 	}
-	if !maps.Equal(severities, map[string]finding.Severity{"server": finding.Warn}) {
+	if !maps.Equal(severities, map[string]cdc.Severity{"server": cdc.SeverityWarn}) {
 		t.Errorf("check finds %+v", found)
 	}
 	if tables["shop.outbox"] == nil || len(handler.unknown) > 0 {

@@ -1,4 +1,9 @@
-// Package checkpoint keeps the relay's position outside the database: in Redis ([Redis]), in a file
+// Package checkpoint keeps the relay's position outside the database, and decides which one counts, where Kafka (K), the checkpoint (C) and
+// the slot (S) hold one. known.go has the decision, fence.go who is fenced before K is read, handover.go the start of at-least-once delivery
+// behind exactly-once delivery, and places.go what commands show, set and reset; docs/maintainers/positions.md has the rules, and what they
+// are made for.
+//
+// The stores of C: in Redis ([Redis]), in a file
 // ([File]), or not at all ([None], the slot alone). The three answer the same calls:
 //
 //	Load   the stored checkpoint, if there is one

@@ -10,7 +10,6 @@ import (
 	"syscall"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
-	"github.com/cdc-relay/cdc-relay/internal/finding"
 )
 
 // explain turns a system error into one with the location, the cause and the fix.
@@ -56,19 +55,19 @@ func isDir(path string) bool {
 }
 
 // Check verifies that the file can be read and its directory written, and changes nothing.
-func (f *File) Check(ctx context.Context) []finding.Finding {
+func (f *File) Check(ctx context.Context) []cdc.Finding {
 	c, found, err := f.Load(ctx)
 	if err != nil {
-		return []finding.Finding{failed(err)}
+		return []cdc.Finding{failed(err)}
 	}
 	if err := f.tryWrite(); err != nil {
-		return []finding.Finding{failed(f.explain("write checkpoint", err))}
+		return []cdc.Finding{failed(f.explain("write checkpoint", err))}
 	}
-	ok := finding.Finding{Severity: finding.OK, Subject: subject, Text: f.location.name + " can be read and written"}
+	ok := cdc.Finding{Severity: cdc.SeverityOK, Subject: subject, Text: f.location.name + " can be read and written"}
 	if found {
 		ok.Text += fmt.Sprintf(" (it holds a checkpoint of %s)", describe(c.Source))
 	}
-	return []finding.Finding{ok}
+	return []cdc.Finding{ok}
 }
 
 // tryWrite creates a file beside the checkpoint, under a name that a running relay does not use.

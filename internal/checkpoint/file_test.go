@@ -17,7 +17,6 @@ import (
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/checkpoint"
-	"github.com/cdc-relay/cdc-relay/internal/finding"
 )
 
 func newFile(t *testing.T) (file *checkpoint.File, path string) {
@@ -179,7 +178,7 @@ func TestFilePlaces(t *testing.T) {
 		file := openFile(t, path)
 		_, _, err := file.Load(t.Context())
 		wantStop(t, err, cdc.ClassConfig, append(parts, path)...)
-		if f := file.Check(t.Context()); len(f) != 1 || f[0].Severity != finding.Fail || f[0].Fix == "" {
+		if f := file.Check(t.Context()); len(f) != 1 || f[0].Severity != cdc.SeverityFail || f[0].Fix == "" {
 			t.Errorf("%s: %+v", path, f)
 		}
 		must(t, file.Close())
@@ -202,14 +201,14 @@ func TestFileUnusable(t *testing.T) {
 func TestFileCheck(t *testing.T) {
 	file, path := newFile(t)
 	findings := file.Check(t.Context())
-	if len(findings) != 1 || findings[0].Severity != finding.OK {
+	if len(findings) != 1 || findings[0].Severity != cdc.SeverityOK {
 		t.Errorf("%+v", findings)
 	}
 	must(t, file.Save(t.Context(), example()))
 	other := openFile(t, path)
 	defer other.Close()
 	findings = other.Check(t.Context())
-	if len(findings) != 1 || findings[0].Severity != finding.OK || !strings.Contains(findings[0].Text, `database "orders"`) {
+	if len(findings) != 1 || findings[0].Severity != cdc.SeverityOK || !strings.Contains(findings[0].Text, `database "orders"`) {
 		t.Errorf("beside a running relay: %+v", findings)
 	}
 	entries, err := os.ReadDir(filepath.Dir(path))

@@ -14,7 +14,6 @@ import (
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/checkpoint"
-	"github.com/cdc-relay/cdc-relay/internal/finding"
 )
 
 // stored is the example of the package comment, as it is written.
@@ -142,7 +141,7 @@ func TestNone(t *testing.T) {
 	if c, found, loadErr := none.Load(t.Context()); err != nil || loadErr != nil || found || c != (cdc.Checkpoint{}) {
 		t.Errorf("%+v, %t, %v, %v", c, found, loadErr, err)
 	}
-	if f := none.Check(t.Context()); len(f) != 1 || f[0].Severity != finding.Info || f[0].Fix == "" {
+	if f := none.Check(t.Context()); len(f) != 1 || f[0].Severity != cdc.SeverityInfo || f[0].Fix == "" {
 		t.Errorf("%+v", f)
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
-	"github.com/cdc-relay/cdc-relay/internal/finding"
 )
 
 // failure is the cause of an error whose text replaces that of the error it wraps.
@@ -22,7 +21,7 @@ func (f *failure) Unwrap() error { return f.err }
 // subject is what findings of this package are about.
 const subject = "checkpoint"
 
-func failed(err error) finding.Finding { return finding.Failed(subject, err) }
+func failed(err error) cdc.Finding { return cdc.FailedFinding(subject, err) }
 
 // location says in errors where a checkpoint is stored.
 type location struct {

@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
-	"github.com/cdc-relay/cdc-relay/internal/finding"
 )
 
 // None stores nothing: PostgreSQL's slot holds the only position. Without a checkpoint, a slot that was moved or
@@ -26,9 +25,9 @@ func (None) Save(context.Context, cdc.Checkpoint) error { return nil }
 func (None) Reset(context.Context) error { return nil }
 
 // Check reports that no checkpoint is stored.
-func (None) Check(context.Context) []finding.Finding {
-	return []finding.Finding{{
-		Severity: finding.Info,
+func (None) Check(context.Context) []cdc.Finding {
+	return []cdc.Finding{{
+		Severity: cdc.SeverityInfo,
 		Subject:  subject,
 		Text:     "no checkpoint is stored: the slot alone holds the position, and a slot that was moved or recreated is not detected",
 		Fix:      "set checkpoint.redis or checkpoint.file, so that every start verifies the slot",

@@ -8,26 +8,25 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
-	"github.com/cdc-relay/cdc-relay/internal/finding"
 )
 
 // Check verifies that the key can be read and written, without changing it, and that the server's settings cannot lose
 // a checkpoint.
-func (r *Redis) Check(ctx context.Context) []finding.Finding {
+func (r *Redis) Check(ctx context.Context) []cdc.Finding {
 	ctx, cancel := context.WithTimeout(ctx, 2*callTimeout)
 	defer cancel()
 	c, found, err := r.Load(ctx)
 	if err != nil {
-		return []finding.Finding{failed(err)}
+		return []cdc.Finding{failed(err)}
 	}
 	if err := r.probe.Run(ctx, r.client.Load(), []string{r.key}).Err(); err != nil {
-		return append([]finding.Finding{failed(r.explain(ctx, "write checkpoint", err))}, r.inspect(ctx)...)
+		return append([]cdc.Finding{failed(r.explain(ctx, "write checkpoint", err))}, r.inspect(ctx)...)
 	}
-	return append([]finding.Finding{r.holds(c, found)}, r.inspect(ctx)...)
+	return append([]cdc.Finding{r.holds(c, found)}, r.inspect(ctx)...)
 }
 
-func (r *Redis) holds(c cdc.Checkpoint, found bool) finding.Finding {
-	f := finding.Finding{Severity: finding.OK, Subject: subject, Text: fmt.Sprintf("%s answers and key %s can be read and written", r.server, r.key)}
+func (r *Redis) holds(c cdc.Checkpoint, found bool) cdc.Finding {
+	f := cdc.Finding{Severity: cdc.SeverityOK, Subject: subject, Text: fmt.Sprintf("%s answers and key %s can be read and written", r.server, r.key)}
 	if found {
 		f.Text += fmt.Sprintf(" (it holds a checkpoint of %s)", describe(c.Source))
 	}
@@ -35,22 +34,22 @@ func (r *Redis) holds(c cdc.Checkpoint, found bool) finding.Finding {
 }
 
 // inspect reads the server's settings from INFO, because managed services deny CONFIG.
-func (r *Redis) inspect(ctx context.Context) []finding.Finding {
+func (r *Redis) inspect(ctx context.Context) []cdc.Finding {
 	node, err := r.node(ctx)
 	if err != nil {
-		return []finding.Finding{failed(r.explain(ctx, "look up the key's node", err))}
+		return []cdc.Finding{failed(r.explain(ctx, "look up the key's node", err))}
 	}
 	text, err := node.Info(ctx).Result()
 	if err != nil {
-		return []finding.Finding{{
-			Severity: finding.Info, Subject: subject,
+		return []cdc.Finding{{
+			Severity: cdc.SeverityInfo, Subject: subject,
 			Text: fmt.Sprintf("%s does not tell its settings (%v): whether it can lose a checkpoint is not known", r.server, err),
 			Fix:  "grant +info to have eviction, persistence and role checked",
 		}}
 	}
 	info := parseInfo(text)
-	var all []finding.Finding
-	for _, rule := range []func(map[string]string) (finding.Finding, bool){r.kind, r.role, r.eviction, r.persistence} {
+	var all []cdc.Finding
+	for _, rule := range []func(map[string]string) (cdc.Finding, bool){r.kind, r.role, r.eviction, r.persistence} {
 		if f, found := rule(info); found {
 			all = append(all, f)
 		}
@@ -66,23 +65,23 @@ func (r *Redis) node(ctx context.Context) (redis.Cmdable, error) {
 	return r.client.Load(), nil
 }
 
-func (r *Redis) kind(info map[string]string) (finding.Finding, bool) {
+func (r *Redis) kind(info map[string]string) (cdc.Finding, bool) {
 	if info["redis_mode"] != "cluster" || r.mode == Cluster {
-		return finding.Finding{}, false
+		return cdc.Finding{}, false
 	}
-	return finding.Finding{
-		Severity: finding.Fail, Subject: subject,
+	return cdc.Finding{
+		Severity: cdc.SeverityFail, Subject: subject,
 		Text: fmt.Sprintf("%s is a node of a cluster and checkpoint.redis.mode is %s: the key may move to another node", r.server, r.mode),
 		Fix:  "set checkpoint.redis.mode to cluster",
 	}, true
 }
 
-func (r *Redis) role(info map[string]string) (finding.Finding, bool) {
+func (r *Redis) role(info map[string]string) (cdc.Finding, bool) {
 	if info["role"] != "slave" {
-		return finding.Finding{}, false
+		return cdc.Finding{}, false
 	}
-	return finding.Finding{
-		Severity: finding.Fail, Subject: subject,
+	return cdc.Finding{
+		Severity: cdc.SeverityFail, Subject: subject,
 		Text: fmt.Sprintf("%s is a replica of %s:%s and keeps no writes", r.server, info["master_host"], info["master_port"]),
 		Fix:  "give the master's address in checkpoint.redis.addrs, or set checkpoint.redis.mode to sentinel",
 	}, true
@@ -90,28 +89,28 @@ func (r *Redis) role(info map[string]string) (finding.Finding, bool) {
 
 // eviction warns of a policy that can drop the checkpoint: those for all keys. Those for volatile keys cannot, because
 // the checkpoint does not expire. Without a memory limit nothing is evicted.
-func (r *Redis) eviction(info map[string]string) (finding.Finding, bool) {
+func (r *Redis) eviction(info map[string]string) (cdc.Finding, bool) {
 	policy := info["maxmemory_policy"]
 	if !strings.HasPrefix(policy, "allkeys-") {
-		return finding.Finding{}, false
+		return cdc.Finding{}, false
 	}
-	f := finding.Finding{
-		Severity: finding.Warn, Subject: subject,
+	f := cdc.Finding{
+		Severity: cdc.SeverityWarn, Subject: subject,
 		Text: fmt.Sprintf("%s has maxmemory-policy %s, which may drop the checkpoint when memory is short: the next start then trusts the slot alone on PostgreSQL, and is refused on MySQL and MariaDB", r.server, policy),
 		Fix:  "set maxmemory-policy to noeviction or one of volatile-*",
 	}
 	if info["maxmemory"] == "0" {
-		f.Severity = finding.Info
+		f.Severity = cdc.SeverityInfo
 	}
 	return f, true
 }
 
-func (r *Redis) persistence(info map[string]string) (finding.Finding, bool) {
+func (r *Redis) persistence(info map[string]string) (cdc.Finding, bool) {
 	if info["aof_enabled"] != "0" {
-		return finding.Finding{}, false
+		return cdc.Finding{}, false
 	}
-	return finding.Finding{
-		Severity: finding.Warn, Subject: subject,
+	return cdc.Finding{
+		Severity: cdc.SeverityWarn, Subject: subject,
 		Text: fmt.Sprintf("%s has appendonly off: after its restart it may hold an older checkpoint, with which a start stops and asks on PostgreSQL (position.conflict), and repeats events on MySQL and MariaDB", r.server),
 		Fix:  "set appendonly to yes",
 	}, true

@@ -15,7 +15,6 @@ import (
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/checkpoint"
-	"github.com/cdc-relay/cdc-relay/internal/finding"
 )
 
 func startRedis(t *testing.T) (*miniredis.Miniredis, *checkpoint.Redis) {
@@ -55,7 +54,7 @@ func TestRedisStates(t *testing.T) {
 		_, _, err := s.Load(t.Context())
 		wantPassing(t, err, parts...)
 		wantPassing(t, s.Reset(t.Context()), parts...)
-		if f := s.Check(t.Context()); len(f) != 1 || f[0].Severity != finding.Fail {
+		if f := s.Check(t.Context()); len(f) != 1 || f[0].Severity != cdc.SeverityFail {
 			t.Errorf("%s: %+v", answer, f)
 		}
 	}

@@ -6,10 +6,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/cdc-relay/cdc-relay/internal/app"
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/outbox"
 	"github.com/cdc-relay/cdc-relay/internal/scan"
-	"github.com/cdc-relay/cdc-relay/internal/source"
 )
 
 // Filter selects events. Values of one kind are alternatives; the kinds are combined.
@@ -51,7 +51,7 @@ func (f *Filter) Empty() bool {
 
 // forTable returns the filter in the columns of a table, and false if the table lacks one, so that nothing in it is selected. An error is
 // about a part that is not in a column.
-func (f *Filter) forTable(t *source.Table, r scan.Table) (scan.Filter, bool, error) {
+func (f *Filter) forTable(t *app.Table, r scan.Table) (scan.Filter, bool, error) {
 	found := scan.Filter{IDs: f.IDs, From: f.From, To: f.To}
 	for _, m := range []condition{
 		{"key", f.Keys, []outbox.Role{outbox.PartitionKey, outbox.AggregateID}},
@@ -82,7 +82,7 @@ type condition struct {
 
 // columns returns the columns that have the part. There are none if every row has the same; selects says then whether it is one of the
 // values.
-func (c *condition) columns(t *source.Table, r scan.Table) (columns []string, selects bool, err error) {
+func (c *condition) columns(t *app.Table, r scan.Table) (columns []string, selects bool, err error) {
 	for _, role := range c.roles {
 		switch part := t.Layout.Part(role); {
 		case part.Column != "":

@@ -7,34 +7,33 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/cdc-relay/cdc-relay/internal/app"
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/checkpoint"
 	"github.com/cdc-relay/cdc-relay/internal/config"
 	"github.com/cdc-relay/cdc-relay/internal/outbox"
 	"github.com/cdc-relay/cdc-relay/internal/record"
 	"github.com/cdc-relay/cdc-relay/internal/relay"
-	"github.com/cdc-relay/cdc-relay/internal/source"
-	"github.com/cdc-relay/cdc-relay/internal/stages"
 )
 
 // FromSource calls show with what run would publish from now on. It leaves nothing in the database and does not use the relay's slot or
 // checkpoint.
 func FromSource(ctx context.Context, c *config.Config, log *slog.Logger, show func(*Record) error) error {
 	reg := prometheus.NewRegistry()
-	db, err := source.New(c)
+	db, err := app.NewDatabase(c)
 	if err != nil {
 		return err
 	}
-	router, err := stages.Router(c, db.Tables())
+	router, err := app.Router(c, db.Tables())
 	if err != nil {
 		return err
 	}
-	src, err := db.NewSource(source.Options{Verify: router.Check, Dry: true}, log, reg)
+	src, err := db.NewSource(app.SourceOptions{Verify: router.Check, Dry: true}, log, reg)
 	if err != nil {
 		return err
 	}
 	s := relay.Stages{Source: src, Router: router, Checkpointer: checkpoint.None{}, Sink: newSink(newPrinter(c), show)}
-	options := stages.RelayOptions(c, db, func(string) {})
+	options := app.RelayOptions(c, db, func(string) {})
 	options.LeftOut = func(table string, rows int) {
 		log.Info("left out by tables[].only", cdc.Repeats(), slog.String("table", table), slog.Int("rows", rows))
 	}

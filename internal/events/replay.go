@@ -11,14 +11,13 @@ import (
 
 	"github.com/IBM/sarama"
 
+	"github.com/cdc-relay/cdc-relay/internal/app"
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/config"
 	"github.com/cdc-relay/cdc-relay/internal/display"
 	"github.com/cdc-relay/cdc-relay/internal/publisher"
 	"github.com/cdc-relay/cdc-relay/internal/replay"
 	"github.com/cdc-relay/cdc-relay/internal/scan"
-	"github.com/cdc-relay/cdc-relay/internal/source"
-	"github.com/cdc-relay/cdc-relay/internal/stages"
 )
 
 // HeaderReplayed marks a record that replay has published. Its value is when the replay began.
@@ -37,11 +36,11 @@ type Replay struct {
 	// Confirm is asked before total events are published.
 	Confirm func(total int64) error
 	// Printf prints what is done, and Progress shows how far it is.
-	Printf   source.Printf
+	Printf   app.Printf
 	Progress io.Writer
 
 	config     *config.Config
-	db         source.Database
+	db         app.Database
 	selections []replay.Selection
 	total      int64
 }
@@ -136,18 +135,18 @@ func (r *Replay) Dry(ctx context.Context, c *config.Config) (*DryReplay, error) 
 
 func (r *Replay) configure(c *config.Config) (err error) {
 	r.config, r.State.Source = c, c.Database()
-	r.db, err = source.New(c)
+	r.db, err = app.NewDatabase(c)
 	return err
 }
 
-func closeAll(ctx context.Context, readers []source.TableReader) {
+func closeAll(ctx context.Context, readers []app.TableReader) {
 	for _, reader := range readers {
 		reader.Close(context.WithoutCancel(ctx))
 	}
 }
 
 // open opens the tables that the filter selects from. It returns them also with an error.
-func (r *Replay) open(ctx context.Context) (readers []source.TableReader, err error) {
+func (r *Replay) open(ctx context.Context) (readers []app.TableReader, err error) {
 	dsn, err := r.db.ConnString(r.Owner)
 	if err != nil {
 		return nil, err
@@ -238,10 +237,10 @@ func (r *Replay) requireTopic(ctx context.Context) error {
 	if name == "" {
 		return nil
 	}
-	if slices.Contains(stages.Reserved(r.config), name) {
+	if slices.Contains(app.Reserved(r.config), name) {
 		return cdc.Usage("name another topic", "--topic: %s is a topic of the relay's own", name)
 	}
-	client, err := stages.KafkaClient(r.config)
+	client, err := app.KafkaClient(r.config)
 	if err != nil {
 		return err
 	}
@@ -268,7 +267,7 @@ func (r *Replay) publish(ctx context.Context) error {
 		return err
 	}
 	problems := new(cdc.Problems)
-	sink, err := stages.Unfenced(r.config, problems)
+	sink, err := app.Unfenced(r.config, problems)
 	if err != nil {
 		return err
 	}
@@ -361,5 +360,5 @@ func (r *Replay) router() (replay.Router, error) {
 			c.Routes[i].Topic, c.Routes[i].Partition = r.State.Topic, nil
 		}
 	}
-	return stages.ReplayRouter(&c, r.db.Tables(), cdc.Header{Key: []byte(HeaderReplayed), Value: []byte(RFC3339(r.State.Began))})
+	return app.ReplayRouter(&c, r.db.Tables(), cdc.Header{Key: []byte(HeaderReplayed), Value: []byte(RFC3339(r.State.Began))})
 }

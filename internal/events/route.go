@@ -9,12 +9,11 @@ import (
 	"slices"
 	"time"
 
+	"github.com/cdc-relay/cdc-relay/internal/app"
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/config"
 	"github.com/cdc-relay/cdc-relay/internal/outbox"
 	"github.com/cdc-relay/cdc-relay/internal/router"
-	"github.com/cdc-relay/cdc-relay/internal/source"
-	"github.com/cdc-relay/cdc-relay/internal/stages"
 )
 
 // Routed is a row with the record that it becomes.
@@ -26,11 +25,11 @@ type Routed struct {
 
 // Route routes a row of a table, "" for the first, as run would.
 func Route(c *config.Config, table, row string) (Routed, error) {
-	db, err := source.New(c)
+	db, err := app.NewDatabase(c)
 	if err != nil {
 		return Routed{}, err
 	}
-	r, err := stages.Router(c, db.Tables())
+	r, err := app.Router(c, db.Tables())
 	if err != nil {
 		return Routed{}, err
 	}
@@ -68,9 +67,9 @@ func notPublished(d cdc.Drop) error {
 const exampleID = "00000000-0000-7000-8000-000000000000"
 
 // oneRow is a batch with a row of the named table, whose index it returns.
-func oneRow(r *router.Router, tables []source.Table, table, row string) (b *cdc.Batch, at int, err error) {
+func oneRow(r *router.Router, tables []app.Table, table, row string) (b *cdc.Batch, at int, err error) {
 	if table != "" {
-		at = slices.IndexFunc(tables, func(t source.Table) bool { return t.Name.String() == table || t.Name.Table == table })
+		at = slices.IndexFunc(tables, func(t app.Table) bool { return t.Name.String() == table || t.Name.Table == table })
 	}
 	if at < 0 {
 		return nil, at, cdc.Usage("name a table of the configuration", "--table: %s is not configured", table)

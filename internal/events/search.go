@@ -12,14 +12,13 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/cdc-relay/cdc-relay/internal/app"
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/config"
 	"github.com/cdc-relay/cdc-relay/internal/deadletter"
 	"github.com/cdc-relay/cdc-relay/internal/kafka"
 	"github.com/cdc-relay/cdc-relay/internal/router"
 	"github.com/cdc-relay/cdc-relay/internal/scan"
-	"github.com/cdc-relay/cdc-relay/internal/source"
-	"github.com/cdc-relay/cdc-relay/internal/stages"
 )
 
 // What is known of a question about an event.
@@ -92,7 +91,7 @@ func Search(ctx context.Context, c *config.Config, owner, id string) (*Found, er
 }
 
 func (s *search) run(ctx context.Context, owner string) error {
-	db, err := source.New(s.config)
+	db, err := app.NewDatabase(s.config)
 	if err != nil {
 		return err
 	}
@@ -108,7 +107,7 @@ func (s *search) run(ctx context.Context, owner string) error {
 	}
 	if s.config.DeadLetter.On() {
 		s.found.DeadLetters = true
-		letters, _, err := stages.LetterDesk(s.config).List(ctx, deadletter.Filter{IDs: []string{s.found.ID}})
+		letters, _, err := app.LetterDesk(s.config).List(ctx, deadletter.Filter{IDs: []string{s.found.ID}})
 		if err != nil {
 			return err
 		}
@@ -118,8 +117,8 @@ func (s *search) run(ctx context.Context, owner string) error {
 }
 
 // rows looks into the tables whose events can have the ID; it returns an error if there are none.
-func (s *search) rows(ctx context.Context, db source.Database, dsn source.ConnString) error {
-	router, err := stages.Router(s.config, db.Tables())
+func (s *search) rows(ctx context.Context, db app.Database, dsn app.ConnString) error {
+	router, err := app.Router(s.config, db.Tables())
 	if err != nil {
 		return err
 	}
@@ -179,7 +178,7 @@ func (s *search) route(router *router.Router, table int, b *cdc.Batch) {
 
 // records looks into Kafka.
 func (s *search) records(ctx context.Context) error {
-	client, err := stages.KafkaClient(s.config)
+	client, err := app.KafkaClient(s.config)
 	if err != nil {
 		return err
 	}
@@ -215,7 +214,7 @@ func (s *search) mayHave(topic string) bool {
 		}
 		routes = routes && of == ""
 	}
-	return routes && !slices.Contains(stages.Reserved(s.config), topic) && routed(s.config, topic)
+	return routes && !slices.Contains(app.Reserved(s.config), topic) && routed(s.config, topic)
 }
 
 // routed reports whether a route may lead to a topic.
@@ -288,7 +287,7 @@ func (s *search) partition(ctx context.Context, client *kafka.Client, topic stri
 }
 
 // saved says whether the saved position is behind the event, where a record or a letter says where in the WAL or binlog it is.
-func (s *search) saved(ctx context.Context, db source.Database) error {
+func (s *search) saved(ctx context.Context, db app.Database) error {
 	var places []string
 	for _, l := range s.found.Letters {
 		places = append(places, l.Place)
@@ -299,7 +298,7 @@ func (s *search) saved(ctx context.Context, db source.Database) error {
 			places = append(places, fmt.Sprintf("%s/%d", strings.ToUpper(commit), n))
 		}
 	}
-	store, err := stages.Places(ctx, s.config)
+	store, err := app.Places(ctx, s.config)
 	if err != nil {
 		return err
 	}

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
-	"github.com/cdc-relay/cdc-relay/internal/finding"
 )
 
 // checkTimeout bounds the whole check.
@@ -18,7 +17,7 @@ const checkTimeout = 30 * time.Second
 type checker struct {
 	db     *Database
 	opts   Options
-	report finding.Report
+	report cdc.Report
 }
 
 // Resume is where a run that starts now would go on.
@@ -33,7 +32,7 @@ type Resume struct {
 
 // Check verifies what a run needs from the server and changes nothing; resume is asked where a run would go on. It also returns the
 // configured tables that exist, so that their columns can be checked.
-func Check(ctx context.Context, o Options, resume func(context.Context, *Database) (Resume, error)) ([]finding.Finding, map[string]*cdc.Table) {
+func Check(ctx context.Context, o Options, resume func(context.Context, *Database) (Resume, error)) ([]cdc.Finding, map[string]*cdc.Table) {
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
 	c := &checker{opts: o}

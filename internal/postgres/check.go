@@ -12,7 +12,6 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
-	"github.com/cdc-relay/cdc-relay/internal/finding"
 )
 
 // checkTimeout bounds the whole check.
@@ -24,7 +23,7 @@ type checker struct {
 	opts   Options
 	survey Survey
 	unread bool // nobody has read the slot
-	report finding.Report
+	report cdc.Report
 }
 
 // Resume is where a run that starts now would go on.
@@ -40,7 +39,7 @@ type Resume struct {
 
 // Check verifies what a run needs from the database and changes nothing; resume is asked, on connections of the check, where a run
 // would go on. It also returns the configured tables that exist, so that their columns can be checked.
-func Check(ctx context.Context, o Options, resume func(context.Context, *Database, *pgconn.PgConn) (Resume, error)) ([]finding.Finding, map[string]*cdc.Table) {
+func Check(ctx context.Context, o Options, resume func(context.Context, *Database, *pgconn.PgConn) (Resume, error)) ([]cdc.Finding, map[string]*cdc.Table) {
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
 	c := &checker{opts: o}

@@ -5,25 +5,23 @@ import (
 	"sync"
 	"time"
 
+	"github.com/cdc-relay/cdc-relay/internal/app"
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/checkpoint"
 	"github.com/cdc-relay/cdc-relay/internal/config"
-	"github.com/cdc-relay/cdc-relay/internal/finding"
-	"github.com/cdc-relay/cdc-relay/internal/position"
 	"github.com/cdc-relay/cdc-relay/internal/retention"
 	"github.com/cdc-relay/cdc-relay/internal/scan"
-	"github.com/cdc-relay/cdc-relay/internal/source"
-	"github.com/cdc-relay/cdc-relay/internal/stages"
 )
 
 // Report is what a check found.
 type Report struct {
 	// OK is false if any finding is a failure.
-	OK       bool              `json:"ok"`
-	Findings []finding.Finding `json:"findings"`
+	OK       bool          `json:"ok"`
+	Findings []cdc.Finding `json:"findings"`
 }
 
 // Count returns how many findings have a severity.
-func (r *Report) Count(s finding.Severity) int {
+func (r *Report) Count(s cdc.Severity) int {
 	n := 0
 	for _, f := range r.Findings {
 		if f.Severity == s {
@@ -36,26 +34,26 @@ func (r *Report) Count(s finding.Severity) int {
 // check is one check of a configuration.
 type check struct {
 	config *config.Config
-	db     source.Database
-	store  *position.Places
+	db     app.Database
+	store  *checkpoint.Places
 }
 
 // Check verifies that everything that a run needs is there, and changes nothing: configuration, database, Kafka and checkpoint store,
 // concurrently. It lists the findings in that order.
 func Check(ctx context.Context, c *config.Config) (Report, error) {
-	db, err := source.New(c)
+	db, err := app.NewDatabase(c)
 	if err != nil {
 		return Report{}, err
 	}
-	store, err := stages.Places(ctx, c)
+	store, err := app.Places(ctx, c)
 	if err != nil {
-		return Report{Findings: []finding.Finding{finding.Failed("checkpoint", err)}}, nil
+		return Report{Findings: []cdc.Finding{cdc.FailedFinding("checkpoint", err)}}, nil
 	}
 	defer func() { _ = store.Close() }()
 	check := &check{c, db, store}
-	var parts [4]finding.Report
+	var parts [4]cdc.Report
 	var wg sync.WaitGroup
-	for i, part := range []func(context.Context, *finding.Report){check.checkConfig, check.checkDatabase, check.checkKafka, check.checkStore} {
+	for i, part := range []func(context.Context, *cdc.Report){check.checkConfig, check.checkDatabase, check.checkKafka, check.checkStore} {
 		wg.Go(func() { part(ctx, &parts[i]) })
 	}
 	wg.Wait()
@@ -63,19 +61,19 @@ func Check(ctx context.Context, c *config.Config) (Report, error) {
 	for i := range parts {
 		r.Findings = append(r.Findings, parts[i].Findings...)
 	}
-	r.OK = r.Count(finding.Fail) == 0
+	r.OK = r.Count(cdc.SeverityFail) == 0
 	return r, nil
 }
 
-func (c *check) checkConfig(_ context.Context, r *finding.Report) {
+func (c *check) checkConfig(_ context.Context, r *cdc.Report) {
 	for _, w := range c.config.Warnings() {
 		r.Warn("configuration", w.Fix, "%s", w.Text)
 	}
 }
 
-func (c *check) checkStore(ctx context.Context, r *finding.Report) { r.Findings = c.store.Check(ctx) }
+func (c *check) checkStore(ctx context.Context, r *cdc.Report) { r.Findings = c.store.Check(ctx) }
 
-func (c *check) checkDatabase(ctx context.Context, r *finding.Report) {
+func (c *check) checkDatabase(ctx context.Context, r *cdc.Report) {
 	found, tables := c.db.Check(ctx, c.store.Resume)
 	r.Findings = found
 	if tables != nil {
@@ -87,8 +85,8 @@ func (c *check) checkDatabase(ctx context.Context, r *finding.Report) {
 }
 
 // checkTables verifies that the tables have the columns that the router needs.
-func (c *check) checkTables(ctx context.Context, tables map[string]*cdc.Table, r *finding.Report) {
-	router, err := stages.Router(c.config, c.db.Tables())
+func (c *check) checkTables(ctx context.Context, tables map[string]*cdc.Table, r *cdc.Report) {
+	router, err := app.Router(c.config, c.db.Tables())
 	if err != nil {
 		r.Fail("routes", err)
 		return
@@ -115,7 +113,7 @@ func (c *check) checkTables(ctx context.Context, tables map[string]*cdc.Table, r
 const orderTimeout = 5 * time.Second
 
 // checkOrder says what cannot be done with a table's rows by SQL, before the day on which somebody has to.
-func (c *check) checkOrder(ctx context.Context, table *source.Table, r *finding.Report) {
+func (c *check) checkOrder(ctx context.Context, table *app.Table, r *cdc.Report) {
 	ctx, cancel := context.WithTimeout(ctx, orderTimeout)
 	defer cancel()
 	dsn, err := c.db.ConnString("")
@@ -139,7 +137,7 @@ func (c *check) checkOrder(ctx context.Context, table *source.Table, r *finding.
 }
 
 // checkRows verifies that old rows can be deleted.
-func (c *check) checkRows(ctx context.Context, r *finding.Report) {
+func (c *check) checkRows(ctx context.Context, r *cdc.Report) {
 	if c.config.Retention == nil {
 		return
 	}
@@ -161,7 +159,7 @@ func (c *check) checkRows(ctx context.Context, r *finding.Report) {
 }
 
 // checkMarks verifies that published rows can be marked.
-func (c *check) checkMarks(ctx context.Context, r *finding.Report) {
+func (c *check) checkMarks(ctx context.Context, r *cdc.Report) {
 	dsn, err := c.db.ConnString("")
 	if err != nil || len(c.db.Conditions()) == 0 {
 		return // reported

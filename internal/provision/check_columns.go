@@ -4,13 +4,12 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/cdc-relay/cdc-relay/internal/app"
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
-	"github.com/cdc-relay/cdc-relay/internal/finding"
-	"github.com/cdc-relay/cdc-relay/internal/source"
 )
 
 // noteColumns says what the columns of another software's table, the i-th, mean here and may mean otherwise there.
-func noteColumns(i int, table *source.Table, t *cdc.Table, needs func(table, column string) bool, r *finding.Report) {
+func noteColumns(i int, table *app.Table, t *cdc.Table, needs func(table, column string) bool, r *cdc.Report) {
 	subject, setting := "table "+table.Name.String(), fmt.Sprintf("tables[%d].time_zone", i)
 	var zoneless []string // those that are read
 	for i := range t.Columns {

@@ -4,22 +4,21 @@ import (
 	"context"
 	"strings"
 
+	"github.com/cdc-relay/cdc-relay/internal/app"
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
-	"github.com/cdc-relay/cdc-relay/internal/finding"
 	"github.com/cdc-relay/cdc-relay/internal/mysql"
 	"github.com/cdc-relay/cdc-relay/internal/outbox"
 	"github.com/cdc-relay/cdc-relay/internal/postgres"
-	"github.com/cdc-relay/cdc-relay/internal/source"
 )
 
 // checkIDs warns where two events may have one ID: a consumer takes the second for a repetition.
-func (c *check) checkIDs(ctx context.Context, tables map[string]*cdc.Table, r *finding.Report) {
-	c.db.Visit(func(p *source.Postgres) {
+func (c *check) checkIDs(ctx context.Context, tables map[string]*cdc.Table, r *cdc.Report) {
+	c.db.Visit(func(p *app.Postgres) {
 		if db, err := postgres.OpenDatabase(ctx, p.WAL.Options); err == nil { // otherwise it is reported
 			defer db.Close(ctx)
 			noteRepeatedIDs(ctx, db, c.db.Tables(), tables, outbox.PostgresUnique, r)
 		}
-	}, func(m *source.MySQL) {
+	}, func(m *app.MySQL) {
 		if db, err := mysql.OpenDatabase(ctx, m.Binlog.Options); err == nil {
 			defer db.Close()
 			noteRepeatedIDs(ctx, db, c.db.Tables(), tables, outbox.MySQLUnique, r)
@@ -29,7 +28,7 @@ func (c *check) checkIDs(ctx context.Context, tables map[string]*cdc.Table, r *f
 }
 
 // noteRepeatedIDs warns of a column of event IDs that may hold a value twice.
-func noteRepeatedIDs(ctx context.Context, db namer, all []source.Table, found map[string]*cdc.Table, unique func(table outbox.Name, column string) string, r *finding.Report) {
+func noteRepeatedIDs(ctx context.Context, db namer, all []app.Table, found map[string]*cdc.Table, unique func(table outbox.Name, column string) string, r *cdc.Report) {
 	for i := range all {
 		name, column := all[i].Name, all[i].Layout.Column(outbox.EventID)
 		if !all[i].Foreign() || found[name.String()] == nil || column == "" {
@@ -42,8 +41,8 @@ func noteRepeatedIDs(ctx context.Context, db namer, all []source.Table, found ma
 }
 
 // noteSharedIDs warns of two tables whose numbers make the same IDs.
-func noteSharedIDs(all []source.Table, found map[string]*cdc.Table, r *finding.Report) {
-	number := func(t *source.Table) bool {
+func noteSharedIDs(all []app.Table, found map[string]*cdc.Table, r *cdc.Report) {
+	number := func(t *app.Table) bool {
 		has := found[t.Name.String()]
 		if !t.Foreign() || has == nil {
 			return false

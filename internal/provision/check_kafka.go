@@ -7,24 +7,23 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/cdc-relay/cdc-relay/internal/app"
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/config"
 	"github.com/cdc-relay/cdc-relay/internal/deadletter"
 	"github.com/cdc-relay/cdc-relay/internal/display"
-	"github.com/cdc-relay/cdc-relay/internal/finding"
 	"github.com/cdc-relay/cdc-relay/internal/kafka"
 	"github.com/cdc-relay/cdc-relay/internal/outbox"
-	"github.com/cdc-relay/cdc-relay/internal/stages"
 )
 
 // checkKafka checks the cluster and the topics that routes name.
-func (c *check) checkKafka(ctx context.Context, r *finding.Report) {
-	client, err := stages.KafkaClient(c.config)
+func (c *check) checkKafka(ctx context.Context, r *cdc.Report) {
+	client, err := app.KafkaClient(c.config)
 	if err != nil {
 		r.Fail("kafka", err)
 		return
 	}
-	topics := stages.RouteTopics(c.config)
+	topics := app.RouteTopics(c.config)
 	d, err := describe(ctx, client, topics, kafka.TransactionalID(c.config.Kafka.TransactionalID, kafka.TransactionalPrefix+"check"))
 	if err != nil {
 		r.Fail("kafka", err)
@@ -66,7 +65,7 @@ func describe(ctx context.Context, client *kafka.Client, topics []string, transa
 	}
 }
 
-func checkBrokers(d kafka.Description, r *finding.Report) {
+func checkBrokers(d kafka.Description, r *cdc.Report) {
 	grants := d.ProducerID == nil
 	for _, b := range d.Brokers {
 		if b.Err != nil {
@@ -103,11 +102,11 @@ func (c *check) validateMissing(ctx context.Context, client *kafka.Client, topic
 			missing = append(missing, topics[i].Name)
 		}
 	}
-	return client.ValidateTopics(ctx, missing, stages.TopicSpec(c.config))
+	return client.ValidateTopics(ctx, missing, app.TopicSpec(c.config))
 }
 
 // checkTopic checks one topic. refused is why it cannot be created, if it is missing.
-func (c *check) checkTopic(t *kafka.TopicInfo, refused error, r *finding.Report) {
+func (c *check) checkTopic(t *kafka.TopicInfo, refused error, r *cdc.Report) {
 	subject := "topic " + t.Name
 	switch {
 	case t.Missing && refused != nil:
@@ -170,10 +169,10 @@ func topicText(t *kafka.TopicInfo) string {
 }
 
 // checkLeftLetters finds those in the default topic of a configuration that has no dead letters any more.
-func (c *check) checkLeftLetters(ctx context.Context, r *finding.Report) {
+func (c *check) checkLeftLetters(ctx context.Context, r *cdc.Report) {
 	before := *c.config
 	before.DeadLetter.Topic = config.DefaultLetterTopic(c.config.Database())
-	list, _, err := stages.LetterDesk(&before).List(ctx, deadletter.Filter{})
+	list, _, err := app.LetterDesk(&before).List(ctx, deadletter.Filter{})
 	if err == nil && len(list) > 0 { // as a rule there is no such topic
 		r.Warn("topic "+before.DeadLetter.Topic, "name it as dead_letter.topic until `cdc-relay dlq count` says 0",
 			"has %s, which nobody can publish, and later events of their keys pass", display.Plural(len(list), "dead letter"))
@@ -181,7 +180,7 @@ func (c *check) checkLeftLetters(ctx context.Context, r *finding.Report) {
 }
 
 // checkLetters checks the topics of dead letters.
-func (c *check) checkLetters(ctx context.Context, client *kafka.Client, r *finding.Report) {
+func (c *check) checkLetters(ctx context.Context, client *kafka.Client, r *cdc.Report) {
 	l := &c.config.DeadLetter
 	if !l.On() {
 		c.checkLeftLetters(ctx, r)

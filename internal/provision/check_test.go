@@ -7,12 +7,11 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kfake"
 
+	"github.com/cdc-relay/cdc-relay/internal/app"
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/config"
-	"github.com/cdc-relay/cdc-relay/internal/finding"
 	"github.com/cdc-relay/cdc-relay/internal/kafka"
 	"github.com/cdc-relay/cdc-relay/internal/outbox"
-	"github.com/cdc-relay/cdc-relay/internal/source"
 )
 
 // The check fails where the brokers would not create a topic, and creates none. A topic that is missing fails only where an event for
@@ -33,20 +32,20 @@ func TestCheckValidatesNewTopics(t *testing.T) {
 	for name, tt := range map[string]struct {
 		create   *config.CreateTopics
 		unknown  cdc.Policy
-		severity finding.Severity
+		severity cdc.Severity
 	}{
-		"one replica":         {create(1), cdc.PolicyStop, finding.Info},
-		"three replicas":      {create(3), cdc.PolicyStop, finding.Fail},
-		"default of brokers":  {create(-1), cdc.PolicyStop, finding.Info},
-		"missing":             {nil, cdc.PolicyStop, finding.Fail},
-		"missing, a letter":   {nil, cdc.PolicyDeadLetter, finding.Warn},
-		"missing, to be lost": {nil, cdc.PolicyDrop, finding.Warn},
+		"one replica":         {create(1), cdc.PolicyStop, cdc.SeverityInfo},
+		"three replicas":      {create(3), cdc.PolicyStop, cdc.SeverityFail},
+		"default of brokers":  {create(-1), cdc.PolicyStop, cdc.SeverityInfo},
+		"missing":             {nil, cdc.PolicyStop, cdc.SeverityFail},
+		"missing, a letter":   {nil, cdc.PolicyDeadLetter, cdc.SeverityWarn},
+		"missing, to be lost": {nil, cdc.PolicyDrop, cdc.SeverityWarn},
 	} {
 		check.config.Topics.Create, check.config.Errors.UnknownTopic = tt.create, tt.unknown
-		var report finding.Report
+		var report cdc.Report
 		check.checkKafka(t.Context(), &report)
 		found := report.Findings
-		if i := slices.IndexFunc(found, func(f finding.Finding) bool { return f.Subject == "topic orders" }); i < 0 || found[i].Severity != tt.severity {
+		if i := slices.IndexFunc(found, func(f cdc.Finding) bool { return f.Subject == "topic orders" }); i < 0 || found[i].Severity != tt.severity {
 			t.Errorf("%s: %v", name, found)
 		}
 	}
@@ -62,13 +61,13 @@ func TestCheckWarnsWithoutFence(t *testing.T) {
 				t.Fatal(err)
 			}
 			t.Cleanup(c.Close)
-			var report finding.Report
+			var report cdc.Report
 			(&check{config: &config.Config{Kafka: config.Kafka{Brokers: c.ListenAddrs(), TransactionalID: id}}}).checkKafka(t.Context(), &report)
 			found := report.Findings
-			has := slices.ContainsFunc(found, func(f finding.Finding) bool {
-				return f.Severity == finding.Warn && strings.Contains(f.Text, "Redpanda") && f.Fix != ""
+			has := slices.ContainsFunc(found, func(f cdc.Finding) bool {
+				return f.Severity == cdc.SeverityWarn && strings.Contains(f.Text, "Redpanda") && f.Fix != ""
 			})
-			says := slices.ContainsFunc(found, func(f finding.Finding) bool { return strings.Contains(f.Text, "transactional_id is none") })
+			says := slices.ContainsFunc(found, func(f cdc.Finding) bool { return strings.Contains(f.Text, "transactional_id is none") })
 			if says != (id == kafka.TransactionalNone) {
 				t.Errorf("transactional ID %s: %v", id, found)
 			}
@@ -100,8 +99,8 @@ func TestCheckNotesColumns(t *testing.T) {
 	} {
 		table := &cdc.Table{Schema: "app", Name: "outbox", Columns: []cdc.Column{{Name: "id"}, {Name: "created_at", Type: typ}, {Name: "available_at", Type: cdc.TypeLocalTime}, {Name: "retry_after"}}}
 		for z, want := range zones {
-			var report finding.Report
-			noteColumns(2, &source.Table{Name: outbox.Name{Schema: "app", Table: "outbox"}, Layout: layout.WithZone(z)}, table, needs, &report)
+			var report cdc.Report
+			noteColumns(2, &app.Table{Name: outbox.Name{Schema: "app", Table: "outbox"}, Layout: layout.WithZone(z)}, table, needs, &report)
 			var got []string
 			for _, f := range report.Findings {
 				got = append(got, f.String())

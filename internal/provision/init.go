@@ -4,13 +4,13 @@ import (
 	"context"
 	"slices"
 
+	"github.com/cdc-relay/cdc-relay/internal/app"
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/config"
 	"github.com/cdc-relay/cdc-relay/internal/draft"
 	"github.com/cdc-relay/cdc-relay/internal/mysql"
 	"github.com/cdc-relay/cdc-relay/internal/outbox"
 	"github.com/cdc-relay/cdc-relay/internal/postgres"
-	"github.com/cdc-relay/cdc-relay/internal/source"
 )
 
 // InitOptions say what [Init] looks at.
@@ -28,7 +28,7 @@ type InitOptions struct {
 func Init(ctx context.Context, o InitOptions) (string, error) {
 	at, err := config.ReadConnection(o.DSN)
 	if err != nil {
-		name := "the connection string of the owner (--owner-dsn or " + source.EnvOwner + ")"
+		name := "the connection string of the owner (--owner-dsn or " + app.EnvOwner + ")"
 		if o.DSN == o.Relay {
 			name = o.Variable
 		}

@@ -6,24 +6,23 @@ import (
 	"slices"
 	"time"
 
+	"github.com/cdc-relay/cdc-relay/internal/app"
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/config"
 	"github.com/cdc-relay/cdc-relay/internal/display"
 	"github.com/cdc-relay/cdc-relay/internal/kafka"
 	"github.com/cdc-relay/cdc-relay/internal/outbox"
 	"github.com/cdc-relay/cdc-relay/internal/scan"
-	"github.com/cdc-relay/cdc-relay/internal/source"
-	"github.com/cdc-relay/cdc-relay/internal/stages"
 )
 
 // Setup creates what a relay needs and does not find.
 type Setup interface {
 	// Run creates what is missing. owner is the connection string of the tables' owner.
-	Run(ctx context.Context, owner source.ConnString) error
+	Run(ctx context.Context, owner app.ConnString) error
 	// Print prints the SQL that Run would execute, by the role that must.
 	Print(ctx context.Context) error
 	// Apply creates the tables, or their missing partitions.
-	Apply(ctx context.Context, owner source.ConnString) error
+	Apply(ctx context.Context, owner app.ConnString) error
 }
 
 // SetupOptions are those of a [Setup].
@@ -37,12 +36,12 @@ type SetupOptions struct {
 	// SkipExisting says that rows that are there are not to be published.
 	SkipExisting bool
 	// Printf prints what is done.
-	Printf source.Printf
+	Printf app.Printf
 }
 
 // NewSetup returns the setup of a database.
-func NewSetup(db source.Database, o SetupOptions) (s Setup) {
-	db.Visit(func(p *source.Postgres) { s = &postgresSetup{o, p} }, func(m *source.MySQL) { s = &mysqlSetup{o, m} })
+func NewSetup(db app.Database, o SetupOptions) (s Setup) {
+	db.Visit(func(p *app.Postgres) { s = &postgresSetup{o, p} }, func(m *app.MySQL) { s = &mysqlSetup{o, m} })
 	return s
 }
 
@@ -50,7 +49,7 @@ func NewSetup(db source.Database, o SetupOptions) (s Setup) {
 // whether there was another one before: one that was dropped, a checkpoint that was lost, a slot that has another name in the configuration.
 // So rows decide, and not whether this is the first setup: whoever knows what they are says so. A table without rows has nothing that
 // could be published, so a setup that was interrupted, or whose publication an administrator has made, goes on by itself.
-func (s *SetupOptions) skips(ctx context.Context, begins string, tables []source.Table, hasRows func(context.Context, outbox.Name) (bool, error)) error {
+func (s *SetupOptions) skips(ctx context.Context, begins string, tables []app.Table, hasRows func(context.Context, outbox.Name) (bool, error)) error {
 	if s.SkipExisting {
 		return nil
 	}
@@ -72,7 +71,7 @@ const rowsExist = "rows_exist"
 const fixRows = "if a relay has published from this database, publish what it has not with `cdc-relay repair --since TIME`; otherwise publish every row with `cdc-relay setup --backfill`, or none, because consumers have them or need none, with `cdc-relay setup --skip-existing`"
 
 // finish makes the topics, settles write_back and says how to continue.
-func (s *SetupOptions) finish(ctx context.Context, c *config.Config, db source.Database) error {
+func (s *SetupOptions) finish(ctx context.Context, c *config.Config, db app.Database) error {
 	if err := s.makeTopics(ctx, c); err != nil {
 		return err
 	}
@@ -86,9 +85,9 @@ func (s *SetupOptions) finish(ctx context.Context, c *config.Config, db source.D
 	return nil
 }
 
-// Settle settles what write_back needs: see [source.Database.Settle].
-func Settle(ctx context.Context, c *config.Config, db source.Database, published string, printf source.Printf) error {
-	at, err := stages.Places(ctx, c)
+// Settle settles what write_back needs: see [app.Database.Settle].
+func Settle(ctx context.Context, c *config.Config, db app.Database, published string, printf app.Printf) error {
+	at, err := app.Places(ctx, c)
 	if err != nil {
 		return err
 	}
@@ -98,7 +97,7 @@ func Settle(ctx context.Context, c *config.Config, db source.Database, published
 
 // CountPending prints how many rows of each table that exists meet the condition of a backfill. Its error is that of a condition that
 // the database refuses.
-func CountPending(ctx context.Context, db source.Database, read source.ConnString, where string, printf source.Printf) error {
+func CountPending(ctx context.Context, db app.Database, read app.ConnString, where string, printf app.Printf) error {
 	tables := db.Tables()
 	for i := range tables {
 		if err := countPending(ctx, db, read, &tables[i], where, printf); err != nil {
@@ -108,7 +107,7 @@ func CountPending(ctx context.Context, db source.Database, read source.ConnStrin
 	return nil
 }
 
-func countPending(ctx context.Context, db source.Database, read source.ConnString, t *source.Table, where string, printf source.Printf) error {
+func countPending(ctx context.Context, db app.Database, read app.ConnString, t *app.Table, where string, printf app.Printf) error {
 	r, err := db.Reader(ctx, read, t)
 	if err != nil {
 		return err
@@ -123,7 +122,7 @@ func countPending(ctx context.Context, db source.Database, read source.ConnStrin
 }
 
 // apply calls create with each table that is ours; it reports whether the table existed.
-func (s *SetupOptions) apply(tables []source.Table, create func(outbox.TableOptions) (existed bool, err error)) error {
+func (s *SetupOptions) apply(tables []app.Table, create func(outbox.TableOptions) (existed bool, err error)) error {
 	for _, t := range tables {
 		if t.Foreign() {
 			s.Printf("table %s: unchanged, it has a columns mapping\n", t.Name)
@@ -140,7 +139,7 @@ func (s *SetupOptions) apply(tables []source.Table, create func(outbox.TableOpti
 }
 
 // reportTable prints whether a table was created.
-func (s *SetupOptions) reportTable(t *source.Table, created bool) {
+func (s *SetupOptions) reportTable(t *app.Table, created bool) {
 	said := "exists"
 	if created {
 		o := s.Table(t.Name)
@@ -159,7 +158,7 @@ func partitionsUntil(o *outbox.TableOptions) string {
 
 // makeOwnTopics makes the topics of dead letters, and that of positions for exactly-once delivery.
 func (s *SetupOptions) makeOwnTopics(ctx context.Context, c *config.Config) error {
-	like := stages.TopicSpec(c)
+	like := app.TopicSpec(c)
 	if l := &c.DeadLetter; l.On() {
 		if err := s.makeLetterTopic(ctx, c, like); err != nil {
 			return err
@@ -168,7 +167,7 @@ func (s *SetupOptions) makeOwnTopics(ctx context.Context, c *config.Config) erro
 			return err
 		}
 	}
-	if topic := stages.PositionTopic(c); topic != "" {
+	if topic := app.PositionTopic(c); topic != "" {
 		return s.makeTopicsAs(ctx, c, []string{topic}, kafka.PositionTopic(like))
 	}
 	return nil
@@ -197,15 +196,15 @@ func (s *SetupOptions) makeLetterTopic(ctx context.Context, c *config.Config, li
 
 // makeTopics makes the topics that routes name, where the configuration says how.
 func (s *SetupOptions) makeTopics(ctx context.Context, c *config.Config) error {
-	topics := stages.RouteTopics(c)
+	topics := app.RouteTopics(c)
 	if c.Topics.Create == nil || len(topics) == 0 {
 		return nil
 	}
-	return s.makeTopicsAs(ctx, c, topics, stages.TopicSpec(c))
+	return s.makeTopicsAs(ctx, c, topics, app.TopicSpec(c))
 }
 
 func (s *SetupOptions) makeTopicsAs(ctx context.Context, c *config.Config, topics []string, spec *kafka.TopicSpec) error {
-	client, err := stages.KafkaClient(c)
+	client, err := app.KafkaClient(c)
 	if err != nil {
 		return err
 	}

@@ -8,22 +8,21 @@ import (
 	"strings"
 	"time"
 
+	"github.com/cdc-relay/cdc-relay/internal/app"
 	"github.com/cdc-relay/cdc-relay/internal/binlog"
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/checkpoint"
 	"github.com/cdc-relay/cdc-relay/internal/mysql"
 	"github.com/cdc-relay/cdc-relay/internal/outbox"
-	"github.com/cdc-relay/cdc-relay/internal/position"
-	"github.com/cdc-relay/cdc-relay/internal/source"
-	"github.com/cdc-relay/cdc-relay/internal/stages"
 )
 
 // mysqlSetup is one run of setup on MySQL or MariaDB.
 type mysqlSetup struct {
 	SetupOptions
-	*source.MySQL
+	*app.MySQL
 }
 
-func (s *mysqlSetup) Apply(ctx context.Context, owner source.ConnString) error {
+func (s *mysqlSetup) Apply(ctx context.Context, owner app.ConnString) error {
 	db, err := s.Open(ctx, owner)
 	if err != nil {
 		return err
@@ -117,7 +116,7 @@ func (s *mysqlSetup) Print(ctx context.Context) error {
 }
 
 // Run creates what is missing, in the order of dependencies.
-func (s *mysqlSetup) Run(ctx context.Context, owner source.ConnString) error {
+func (s *mysqlSetup) Run(ctx context.Context, owner app.ConnString) error {
 	db, err := mysql.OpenDatabase(ctx, s.Binlog.Options)
 	if err != nil {
 		return err
@@ -155,7 +154,7 @@ func (s *mysqlSetup) mayMaintain(ctx context.Context, db *mysql.Database) (bool,
 }
 
 // makeTables creates the tables and procedures as their owner, and grants the relay's user its rights if the owner may.
-func (s *mysqlSetup) makeTables(ctx context.Context, db *mysql.Database, owner source.ConnString) error {
+func (s *mysqlSetup) makeTables(ctx context.Context, db *mysql.Database, owner app.ConnString) error {
 	before, err := db.Survey(ctx, s.Binlog.Options)
 	if err != nil {
 		return err
@@ -177,7 +176,7 @@ func (s *mysqlSetup) makeTables(ctx context.Context, db *mysql.Database, owner s
 }
 
 // asOwner returns the tables that it has made: the relay's user may not have seen those that were there.
-func (s *mysqlSetup) asOwner(ctx context.Context, user string, dsn source.ConnString, before mysql.Survey) (made []outbox.Name, err error) {
+func (s *mysqlSetup) asOwner(ctx context.Context, user string, dsn app.ConnString, before mysql.Survey) (made []outbox.Name, err error) {
 	owner, err := s.Open(ctx, dsn)
 	if err != nil {
 		return made, err
@@ -283,7 +282,7 @@ func (s *mysqlSetup) storePosition(ctx context.Context, db *mysql.Database) erro
 	if err := s.makeOwnTopics(ctx, s.Config); err != nil || s.Backfill {
 		return err
 	}
-	at, err := stages.Places(ctx, s.Config)
+	at, err := app.Places(ctx, s.Config)
 	if err != nil {
 		return err
 	}
@@ -292,14 +291,14 @@ func (s *mysqlSetup) storePosition(ctx context.Context, db *mysql.Database) erro
 	if err != nil {
 		return err
 	}
-	if err := position.Settable(in.LoadErr, in.Refused, in.Found); err != nil {
+	if err := checkpoint.Settable(in.LoadErr, in.Refused, in.Found); err != nil {
 		return err
 	}
 	if err := in.Checkpoint.Progress.Unfinished(); err != nil {
 		return err
 	}
 	if in.Found {
-		s.Printf("checkpoint in %s: exists, position %s\n", at.Location(), source.OrStart(in.Checkpoint.Progress.Position))
+		s.Printf("checkpoint in %s: exists, position %s\n", at.Location(), app.OrStart(in.Checkpoint.Progress.Position))
 		if in.Refused != nil { // what to do about it is not setup's
 			s.Printf("the next start is refused: %s\n", cdc.Explain(in.Refused))
 		}
@@ -313,17 +312,17 @@ func (s *mysqlSetup) storePosition(ctx context.Context, db *mysql.Database) erro
 	if err := at.Set(ctx, first); err != nil {
 		return err
 	}
-	s.Printf("checkpoint in %s: stored %s; events committed from now on are published\n", at.Location(), source.OrStart(in.Executed))
+	s.Printf("checkpoint in %s: stored %s; events committed from now on are published\n", at.Location(), app.OrStart(in.Executed))
 	return nil
 }
 
 // unpublished is [SetupOptions.skips], which also names the checkpoint of a relay with at-least-once delivery, if there may be one that the
 // configuration does not name any more.
-func (s *mysqlSetup) unpublished(ctx context.Context, db *mysql.Database, at *position.Places) error {
+func (s *mysqlSetup) unpublished(ctx context.Context, db *mysql.Database, at *checkpoint.Places) error {
 	err := s.skips(ctx, "the first position", s.Tables(), func(ctx context.Context, table outbox.Name) (bool, error) {
 		return db.HasRows(ctx, table.MySQL())
 	})
-	if stop, ok := errors.AsType[*cdc.StopError](err); ok && stop.Reason == rowsExist && stages.PositionTopic(s.Config) != "" && at.Place() == "" {
+	if stop, ok := errors.AsType[*cdc.StopError](err); ok && stop.Reason == rowsExist && app.PositionTopic(s.Config) != "" && at.Place() == "" {
 		return cdc.PositionError(rowsExist, "if a relay with at-least-once delivery has published from this database, configure its checkpoint again (checkpoint.redis or checkpoint.file) and run `cdc-relay setup`: the first start takes its position over, and the checkpoint may be left out afterwards; otherwise "+stop.Fix,
 			"%w", stop.Cause)
 	}
@@ -332,7 +331,7 @@ func (s *mysqlSetup) unpublished(ctx context.Context, db *mysql.Database, at *po
 
 // grantRows grants the relay's user rights on the rows that it deletes or marks. It ignores an error of a grant: the owner may lack the
 // right, and check reports the missing one.
-func (s *mysqlSetup) grantRows(ctx context.Context, db *mysql.Database, dsn source.ConnString) error {
+func (s *mysqlSetup) grantRows(ctx context.Context, db *mysql.Database, dsn app.ConnString) error {
 	var lacks []outbox.Statement
 	for _, t := range s.Purged() {
 		may, err := db.MayDelete(ctx, t.Name.MySQL())

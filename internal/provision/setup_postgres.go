@@ -7,20 +7,20 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/cdc-relay/cdc-relay/internal/app"
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/config"
 	"github.com/cdc-relay/cdc-relay/internal/outbox"
 	"github.com/cdc-relay/cdc-relay/internal/postgres"
-	"github.com/cdc-relay/cdc-relay/internal/source"
 )
 
 // postgresSetup is one run of setup on PostgreSQL.
 type postgresSetup struct {
 	SetupOptions
-	*source.Postgres
+	*app.Postgres
 }
 
-func (s *postgresSetup) Apply(ctx context.Context, owner source.ConnString) error {
+func (s *postgresSetup) Apply(ctx context.Context, owner app.ConnString) error {
 	db, err := s.Open(ctx, owner)
 	if err != nil {
 		return err
@@ -40,7 +40,7 @@ func (s *postgresSetup) Apply(ctx context.Context, owner source.ConnString) erro
 }
 
 // steps returns the SQL, with grants for role unless it is "".
-func (s *postgresSetup) steps(version int, role string, missing func(source.Table) bool) (outbox.Steps, error) {
+func (s *postgresSetup) steps(version int, role string, missing func(app.Table) bool) (outbox.Steps, error) {
 	o := outbox.SetupOptions{Publication: s.WAL.Publication, Slot: s.WAL.Slot, Role: role, Failover: s.failover(version)}
 	for _, t := range s.Tables() {
 		o.Publish = append(o.Publish, t.Name)
@@ -89,7 +89,7 @@ func (s *postgresSetup) Print(ctx context.Context) error {
 		version = db.Server.Version
 		db.Close(ctx)
 	}
-	steps, err := s.steps(version, s.Config.Role(), func(source.Table) bool { return true })
+	steps, err := s.steps(version, s.Config.Role(), func(app.Table) bool { return true })
 	if err != nil {
 		return err
 	}
@@ -102,7 +102,7 @@ func (s *postgresSetup) Print(ctx context.Context) error {
 }
 
 // Run creates what is missing, in the order of dependencies.
-func (s *postgresSetup) Run(ctx context.Context, ownerDSN source.ConnString) error {
+func (s *postgresSetup) Run(ctx context.Context, ownerDSN app.ConnString) error {
 	db, err := postgres.OpenDatabase(ctx, s.WAL.Options)
 	if err != nil {
 		return err
@@ -131,7 +131,7 @@ func (s *postgresSetup) Run(ctx context.Context, ownerDSN source.ConnString) err
 }
 
 // makeObjects creates tables and publication, as their owner and in one transaction.
-func (s *postgresSetup) makeObjects(ctx context.Context, db *postgres.Database, ownerDSN source.ConnString, before postgres.Survey) error {
+func (s *postgresSetup) makeObjects(ctx context.Context, db *postgres.Database, ownerDSN app.ConnString, before postgres.Survey) error {
 	if err := s.feasible(before); err != nil {
 		return err
 	}
@@ -159,11 +159,11 @@ func (s *postgresSetup) makeObjects(ctx context.Context, db *postgres.Database, 
 
 // added returns an error if a table has rows that is yet to come to the publication that the slot reads: the WAL has them as those of a table
 // that is not published.
-func (s *postgresSetup) added(ctx context.Context, db *postgres.Database, ownerDSN source.ConnString, before postgres.Survey) error {
+func (s *postgresSetup) added(ctx context.Context, db *postgres.Database, ownerDSN app.ConnString, before postgres.Survey) error {
 	if before.Slot == nil || !before.Publication || s.Backfill || s.SkipExisting {
 		return nil
 	}
-	var added []source.Table
+	var added []app.Table
 	for _, t := range s.Tables() {
 		if before.Tables[t.Name.String()] == nil {
 			continue
@@ -242,7 +242,7 @@ func (s *postgresSetup) execOwner(ctx context.Context, owner *postgres.Database,
 	if relayRole == owner.Server.Role {
 		relayRole = ""
 	}
-	steps, err := s.steps(owner.Server.Version, relayRole, func(t source.Table) bool { return before.Tables[t.Name.String()] == nil })
+	steps, err := s.steps(owner.Server.Version, relayRole, func(t app.Table) bool { return before.Tables[t.Name.String()] == nil })
 	if err != nil {
 		return err
 	}
@@ -288,7 +288,7 @@ func (s *postgresSetup) noneUnfinished(ctx context.Context, db *postgres.Databas
 }
 
 // makeSlot creates the slot, after the publication is committed.
-func (s *postgresSetup) makeSlot(ctx context.Context, db *postgres.Database, ownerDSN source.ConnString, before postgres.Survey) error {
+func (s *postgresSetup) makeSlot(ctx context.Context, db *postgres.Database, ownerDSN app.ConnString, before postgres.Survey) error {
 	slot := before.Slot
 	if slot != nil && slot.Confirmed != "" {
 		s.Printf("slot %s: exists, position %s\n", s.WAL.Slot, slot.Confirmed)
@@ -316,7 +316,7 @@ func (s *postgresSetup) makeSlot(ctx context.Context, db *postgres.Database, own
 	return nil
 }
 
-func (s *postgresSetup) createSlot(ctx context.Context, db *postgres.Database, ownerDSN source.ConnString, used bool) error {
+func (s *postgresSetup) createSlot(ctx context.Context, db *postgres.Database, ownerDSN app.ConnString, used bool) error {
 	if err := s.noneUnfinished(ctx, db); err != nil {
 		return err
 	}
@@ -362,7 +362,7 @@ func (s *postgresSetup) awaitSlot(ctx context.Context, db *postgres.Database, ma
 
 // unpublished is [SetupOptions.skips]. used is whether a relay may have read the publication: rows that were deleted count then, too, as far
 // as the server's statistics know of them. They cannot be published any more, but that some are missing is not kept quiet.
-func (s *postgresSetup) unpublished(ctx context.Context, ownerDSN source.ConnString, used bool) error {
+func (s *postgresSetup) unpublished(ctx context.Context, ownerDSN app.ConnString, used bool) error {
 	if s.Backfill || s.SkipExisting {
 		return nil
 	}

@@ -10,9 +10,9 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/cdc-relay/cdc-relay/internal/app"
 	"github.com/cdc-relay/cdc-relay/internal/config"
 	"github.com/cdc-relay/cdc-relay/internal/kafka"
-	"github.com/cdc-relay/cdc-relay/internal/stages"
 )
 
 // The topic of dead letters takes records as large as the brokers allow, and setup says if that is less than it asks for. What they refuse for
@@ -64,7 +64,7 @@ func TestSetupTakesTheLargestLimitOfLetters(t *testing.T) {
 			if err != nil {
 				return
 			}
-			client, err := stages.KafkaClient(conf)
+			client, err := app.KafkaClient(conf)
 			if err != nil {
 				t.Fatal(err)
 			}

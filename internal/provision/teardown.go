@@ -7,18 +7,17 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/cdc-relay/cdc-relay/internal/app"
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/checkpoint"
 	"github.com/cdc-relay/cdc-relay/internal/config"
 	"github.com/cdc-relay/cdc-relay/internal/outbox"
-	"github.com/cdc-relay/cdc-relay/internal/position"
-	"github.com/cdc-relay/cdc-relay/internal/source"
-	"github.com/cdc-relay/cdc-relay/internal/stages"
 )
 
 // Teardown drops what [Setup] created.
 type Teardown interface {
 	// Run drops what is there. owner is the connection string of the tables' owner.
-	Run(ctx context.Context, owner source.ConnString) error
+	Run(ctx context.Context, owner app.ConnString) error
 	// Print prints the SQL that Run would execute.
 	Print()
 }
@@ -30,12 +29,12 @@ type TeardownOptions struct {
 	// Confirm is asked before anything is dropped. It gets what is dropped, the names of tables to drop, and what was taken out of each.
 	Confirm func(what string, tables []outbox.Name, taken map[string][]string) error
 	// Printf prints what is done.
-	Printf source.Printf
+	Printf app.Printf
 }
 
 // NewTeardown returns the teardown of a database.
-func NewTeardown(db source.Database, o TeardownOptions) (t Teardown) {
-	db.Visit(func(p *source.Postgres) { t = &postgresTeardown{o, p} }, func(m *source.MySQL) { t = &mysqlTeardown{o, m} })
+func NewTeardown(db app.Database, o TeardownOptions) (t Teardown) {
+	db.Visit(func(p *app.Postgres) { t = &postgresTeardown{o, p} }, func(m *app.MySQL) { t = &mysqlTeardown{o, m} })
 	return t
 }
 
@@ -60,7 +59,7 @@ func droppedOrMissing(there bool) string {
 }
 
 // drop returns the tables to drop.
-func (t *TeardownOptions) drop(tables []source.Table) []outbox.Name {
+func (t *TeardownOptions) drop(tables []app.Table) []outbox.Name {
 	var drop []outbox.Name
 	for _, table := range tables {
 		if t.WithTable && !table.Foreign() {
@@ -71,7 +70,7 @@ func (t *TeardownOptions) drop(tables []source.Table) []outbox.Name {
 }
 
 // reportTables prints what was done with the tables.
-func (t *TeardownOptions) reportTables(tables []source.Table, before map[string]*cdc.Table) {
+func (t *TeardownOptions) reportTables(tables []app.Table, before map[string]*cdc.Table) {
 	for _, table := range tables {
 		there := before[table.Name.String()] != nil
 		said := droppedOrMissing(there)
@@ -87,8 +86,8 @@ func (t *TeardownOptions) reportTables(tables []source.Table, before map[string]
 
 // checkpoint opens where the position is kept. It is read before anything is dropped, so that a teardown does not end half done
 // where Kafka or Redis is away. A position that a run would refuse is dropped, but not another relay's.
-func (t *TeardownOptions) checkpoint(ctx context.Context, c *config.Config, id cdc.Source) (store *position.Places, foreign bool, err error) {
-	if store, err = stages.Places(ctx, c); err != nil {
+func (t *TeardownOptions) checkpoint(ctx context.Context, c *config.Config, id cdc.Source) (store *checkpoint.Places, foreign bool, err error) {
+	if store, err = app.Places(ctx, c); err != nil {
 		return nil, false, err
 	}
 	_, _, refused := store.Resume(ctx, id)
@@ -96,11 +95,11 @@ func (t *TeardownOptions) checkpoint(ctx context.Context, c *config.Config, id c
 		_ = store.Close()
 		return nil, false, fmt.Errorf("nothing was dropped: %w", refused)
 	}
-	return store, position.Foreign(refused) != nil, nil
+	return store, checkpoint.Foreign(refused) != nil, nil
 }
 
 // dropCheckpoint drops the checkpoint, which would not fit the next slot or setup.
-func (t *TeardownOptions) dropCheckpoint(ctx context.Context, c *config.Config, store *position.Places, foreign bool) error {
+func (t *TeardownOptions) dropCheckpoint(ctx context.Context, c *config.Config, store *checkpoint.Places, foreign bool) error {
 	if l := &c.DeadLetter; l.On() {
 		t.Printf("topics %s and %s: kept, with the dead letters that are left\n", l.Topic, l.Index())
 	}
@@ -119,7 +118,7 @@ func (t *TeardownOptions) dropCheckpoint(ctx context.Context, c *config.Config, 
 }
 
 // takenOut returns what was taken out of each table, as far as the user may see it.
-func takenOut(ctx context.Context, db namer, tables []source.Table, query func(outbox.Name) string) (map[string][]string, error) {
+func takenOut(ctx context.Context, db namer, tables []app.Table, query func(outbox.Name) string) (map[string][]string, error) {
 	taken := map[string][]string{}
 	for _, t := range tables {
 		if t.Foreign() {

@@ -3,19 +3,19 @@ package provision
 import (
 	"context"
 
+	"github.com/cdc-relay/cdc-relay/internal/app"
 	"github.com/cdc-relay/cdc-relay/internal/mysql"
 	"github.com/cdc-relay/cdc-relay/internal/outbox"
-	"github.com/cdc-relay/cdc-relay/internal/source"
 )
 
 // mysqlTeardown is one run of teardown on MySQL or MariaDB.
 type mysqlTeardown struct {
 	TeardownOptions
-	*source.MySQL
+	*app.MySQL
 }
 
 // Run drops the checkpoint and, with --table, the tables. The relay has nothing else in the server.
-func (t *mysqlTeardown) Run(ctx context.Context, owner source.ConnString) error {
+func (t *mysqlTeardown) Run(ctx context.Context, owner app.ConnString) error {
 	db, err := mysql.OpenDatabase(ctx, t.Binlog.Options)
 	if err != nil {
 		return err

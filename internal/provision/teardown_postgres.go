@@ -4,17 +4,17 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/cdc-relay/cdc-relay/internal/app"
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/display"
 	"github.com/cdc-relay/cdc-relay/internal/outbox"
 	"github.com/cdc-relay/cdc-relay/internal/postgres"
-	"github.com/cdc-relay/cdc-relay/internal/source"
 )
 
 // postgresTeardown is one run of teardown on PostgreSQL.
 type postgresTeardown struct {
 	TeardownOptions
-	*source.Postgres
+	*app.Postgres
 }
 
 func (t *postgresTeardown) Print() {
@@ -25,7 +25,7 @@ func (t *postgresTeardown) options() outbox.TeardownOptions {
 	return outbox.TeardownOptions{Publication: t.WAL.Publication, Slot: t.WAL.Slot, Drop: t.drop(t.Tables())}
 }
 
-func (t *postgresTeardown) Run(ctx context.Context, ownerDSN source.ConnString) error {
+func (t *postgresTeardown) Run(ctx context.Context, ownerDSN app.ConnString) error {
 	db, err := postgres.OpenDatabase(ctx, t.WAL.Options)
 	if err != nil {
 		return err
@@ -88,7 +88,7 @@ func (t *postgresTeardown) reportSlot(slot *postgres.SlotInfo) {
 	t.Printf("slot %s: dropped at %s; PostgreSQL keeps no more WAL for it (it kept %s)\n", t.WAL.Slot, slot.Confirmed, display.Bytes(slot.RetainedBytes))
 }
 
-func (t *postgresTeardown) dropObjects(ctx context.Context, ownerDSN source.ConnString, before postgres.Survey, statements []outbox.Statement) error {
+func (t *postgresTeardown) dropObjects(ctx context.Context, ownerDSN app.ConnString, before postgres.Survey, statements []outbox.Statement) error {
 	if before.Publication || len(t.options().Drop) > 0 {
 		owner, err := t.Open(ctx, ownerDSN)
 		if err != nil {

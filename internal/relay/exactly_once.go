@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
-	"github.com/cdc-relay/cdc-relay/internal/position"
+	"github.com/cdc-relay/cdc-relay/internal/checkpoint"
 )
 
 // exactlyOnce keeps positions in Kafka (K), and a copy in the checkpoint (C).
@@ -40,7 +40,7 @@ func (k *exactlyOnce) resume(ctx context.Context, id cdc.Source, loaded cdc.Chec
 	if away != nil && !copyAway(away) {
 		return loaded, found, away
 	}
-	c, found, err := k.fenceAndRead(ctx, id, position.Known{Topic: k.opts.PositionTopic, ExactlyOnce: true, Stored: loaded, Found: found, Away: away})
+	c, found, err := k.fenceAndRead(ctx, id, checkpoint.Known{Topic: k.opts.PositionTopic, ExactlyOnce: true, Stored: loaded, Found: found, Away: away})
 	if err == nil && away != nil {
 		k.log.Warn("checkpoint not loaded; the position in Kafka counts", "error", away)
 	}
@@ -61,13 +61,13 @@ func copyAway(err error) bool {
 //
 // An earlier relay may have had another transactional ID, which its last position has. A transaction that it has left open
 // would hide the barrier until Kafka aborts it, so that position is read first, without a barrier.
-func (k *exactlyOnce) fenceAndRead(ctx context.Context, id cdc.Source, p position.Known) (cdc.Checkpoint, bool, error) {
+func (k *exactlyOnce) fenceAndRead(ctx context.Context, id cdc.Source, p checkpoint.Known) (cdc.Checkpoint, bool, error) {
 	fence := k.fence(id, "")
 	readable, _, _ := k.Committer.Newest(ctx) // an error comes again
 	if !readable.Source.Same(id) {            // it is refused below, and its relay may be a healthy one
 		readable = cdc.Checkpoint{}
 	}
-	earlier := position.EarlierFences(fence, id, p.Stored, readable)
+	earlier := checkpoint.EarlierFences(fence, id, p.Stored, readable)
 	for {
 		k.Sink.Kill()
 		k.Sink.Reset()

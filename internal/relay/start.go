@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
-	"github.com/cdc-relay/cdc-relay/internal/position"
+	"github.com/cdc-relay/cdc-relay/internal/checkpoint"
 )
 
 // start waits until this relay leads and its sink is open.
@@ -174,10 +174,10 @@ func (r *Relay) fence(id cdc.Source, stored string) string {
 	case r.opts.TransactionalID != "":
 		return r.opts.TransactionalID
 	case id.Slot != "", r.opts.UniqueSource:
-		return position.Fence(id)
+		return checkpoint.Fence(id)
 	case stored != "":
 		return stored
 	default:
-		return position.Fence(id) + "." + strings.ToLower(rand.Text())
+		return checkpoint.Fence(id) + "." + strings.ToLower(rand.Text())
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
-	"github.com/cdc-relay/cdc-relay/internal/finding"
 	"github.com/cdc-relay/cdc-relay/internal/postgres"
 )
 
@@ -77,7 +76,7 @@ func (in *Inspection) resume(ctx context.Context, db *postgres.Database, sv *ser
 // Check verifies what a run needs from the database and changes nothing; load is asked for the checkpoint
 // to compare with the slot. It also returns the configured tables that exist, so that their columns can be
 // checked.
-func Check(ctx context.Context, o Options, load cdc.Resumer) ([]finding.Finding, map[string]*cdc.Table) {
+func Check(ctx context.Context, o Options, load cdc.Resumer) ([]cdc.Finding, map[string]*cdc.Table) {
 	return postgres.Check(ctx, o.Options, func(ctx context.Context, db *postgres.Database, repl *pgconn.PgConn) (postgres.Resume, error) {
 		in, err := inspect(ctx, db, repl, o, load)
 		return postgres.Resume{Source: in.Source, Known: in.LoadErr == nil || in.Found, Found: in.Found, From: in.From, Refused: in.Refused}, err

@@ -12,7 +12,6 @@ import (
 
 	"github.com/cdc-relay/cdc-relay/internal/binlog"
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
-	"github.com/cdc-relay/cdc-relay/internal/finding"
 	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
 
@@ -172,7 +171,7 @@ func TestRights(t *testing.T) {
 			_, grant, _ := strings.Cut(cdc.Explain(err), "GRANT ")
 			grant, _, _ = strings.Cut(grant, "`@`%`")
 			grant = "GRANT " + grant + "`@`%`"
-			if !slices.ContainsFunc(found, func(f finding.Finding) bool { return strings.Contains(f.Text+f.Fix, grant) }) {
+			if !slices.ContainsFunc(found, func(f cdc.Finding) bool { return strings.Contains(f.Text+f.Fix, grant) }) {
 				t.Errorf("check does not say %s: %+v", grant, found)
 			}
 			d.exec(grant)
@@ -221,7 +220,7 @@ func TestReplicationFilter(t *testing.T) {
 			defer d.exec("SET GLOBAL read_only = OFF")
 			stops(t, d.source(current()), "replication_filter", "replicate-ignore-db="+d.name)
 			found, _ := binlog.Check(t.Context(), d.options(current()), none)
-			if !slices.ContainsFunc(found, func(f finding.Finding) bool { return strings.Contains(f.Text, "replicate-ignore-db="+d.name) }) {
+			if !slices.ContainsFunc(found, func(f cdc.Finding) bool { return strings.Contains(f.Text, "replicate-ignore-db="+d.name) }) {
 				t.Errorf("check does not name the filter: %+v", found)
 			}
 			d.exec(fmt.Sprintf(c.ignore, ""))
@@ -240,8 +239,8 @@ func TestCheckOfStrictMode(t *testing.T) {
 	for _, mode := range []string{"OFF", "ON"} {
 		d.exec("SET GLOBAL gtid_strict_mode = " + mode)
 		found, _ := binlog.Check(t.Context(), d.options(current()), none)
-		warned := slices.ContainsFunc(found, func(f finding.Finding) bool {
-			return f.Severity == finding.Warn && strings.Contains(f.Fix, "SET GLOBAL gtid_strict_mode = ON")
+		warned := slices.ContainsFunc(found, func(f cdc.Finding) bool {
+			return f.Severity == cdc.SeverityWarn && strings.Contains(f.Fix, "SET GLOBAL gtid_strict_mode = ON")
 		})
 		if warned != (mode == "OFF") {
 			t.Errorf("%s: %+v", mode, found)

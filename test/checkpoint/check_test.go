@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/checkpoint"
-	"github.com/cdc-relay/cdc-relay/internal/finding"
 	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
 
@@ -48,7 +48,7 @@ func TestCheck(t *testing.T) {
 			for _, f := range findings {
 				got = append(got, string(f.Severity))
 				text.WriteString(f.Text + ": " + f.Fix + "; ")
-				if f.Severity != finding.OK && f.Fix == "" {
+				if f.Severity != cdc.SeverityOK && f.Fix == "" {
 					t.Errorf("%q has no fix", f.Text)
 				}
 			}

@@ -15,7 +15,6 @@ const (
 	checkpoint = "./internal/checkpoint"
 	publisher  = "./internal/publisher"
 	relay      = "./internal/relay"
-	position   = "./internal/position"
 	kafka      = "./internal/kafka"
 	walUnits   = "./internal/wal"
 	setUnits   = "./internal/binlog"
@@ -144,7 +143,7 @@ func leaderMutants() []mutant {
 			caughtBy{wal, "^TestSlotLostBeforeReading$", ""},
 		},
 		{
-			"take another relay's checkpoint for a copy of the position in Kafka", "internal/position/known.go",
+			"take another relay's checkpoint for a copy of the position in Kafka", "internal/checkpoint/known.go",
 			[]edit{{" && (!p.Committed || ours(&stored, id))", ""}},
 			caughtBy{faults, "^TestFixesOfPositions$/^another_relay", postgres},
 		},

@@ -139,19 +139,19 @@ func commitMutants() []mutant {
 func placesMutants() []mutant {
 	return []mutant{
 		{
-			"take the position in Kafka whatever its generation", "internal/position/known.go",
+			"take the position in Kafka whatever its generation", "internal/checkpoint/known.go",
 			[]edit{{"case !p.Committed, foreign, p.Found && stored.Generation > last.Generation:", "case !p.Committed, foreign:"}},
-			caughtBy{position, "^TestEveryCombinationOfPositions$", ""},
+			caughtBy{checkpoint, "^TestEveryCombinationOfPositions$", ""},
 		},
 		{
-			"go on from a copy of a position that is not superseded", "internal/position/known.go",
+			"go on from a copy of a position that is not superseded", "internal/checkpoint/known.go",
 			[]edit{{"	case orphan && !p.ExactlyOnce && stored.Source.Same(id):", "	case orphan && !p.ExactlyOnce && stored.Source.Same(id) && foreign:"}},
-			caughtBy{position, "^TestEveryCombinationOfPositions$", ""},
+			caughtBy{checkpoint, "^TestEveryCombinationOfPositions$", ""},
 		},
 		{
-			"take an older checkpoint over the position in Kafka", "internal/position/known.go",
+			"take an older checkpoint over the position in Kafka", "internal/checkpoint/known.go",
 			[]edit{{"	case last.ExactlyOnce:\n", "	case !p.ExactlyOnce && p.Found && !stored.ExactlyOnce:\n		return stored, true, nil\n	case last.ExactlyOnce:\n"}},
-			caughtBy{position, "^TestEveryCombinationOfPositions$", ""},
+			caughtBy{checkpoint, "^TestEveryCombinationOfPositions$", ""},
 		},
 		{
 			"publish before the other kind's checkpoint is replaced", "internal/relay/exactly_once.go",
@@ -164,14 +164,14 @@ func placesMutants() []mutant {
 			caughtBy{relay, "^TestEarlierTransactionalIDIsFenced$", ""},
 		},
 		{
-			"set a position over one that was committed since", "internal/position/places.go",
+			"set a position over one that was committed since", "internal/checkpoint/places.go",
 			[]edit{{"if found != p.Committed || last != p.Last {", "if found != p.Committed && last != p.Last {"}},
 			caughtBy{faults, "^TestPositionSetBesideAStart$", testenv.MySQLFlavor},
 		},
 		{
-			"leave the note that the claim is stored out when a start is tried again", "internal/position/handover.go",
+			"leave the note that the claim is stored out when a start is tried again", "internal/checkpoint/handover.go",
 			[]edit{{" || found && c == h.places.Last)", ")"}},
-			caughtBy{position, "^TestHandoverIsTriedAgain$", ""},
+			caughtBy{checkpoint, "^TestHandoverIsTriedAgain$", ""},
 		},
 		{
 			"adopt the checkpoint of another server", "internal/binlog/start.go",

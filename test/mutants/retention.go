@@ -57,9 +57,9 @@ func writeBackMutants() []mutant {
 			caughtBy{marking, "^TestRowsAreMarked$", ""},
 		},
 		{
-			"keep what is settled in a position that was set", "internal/position/places.go",
+			"keep what is settled in a position that was set", "internal/checkpoint/places.go",
 			[]edit{{"c.Settled = \"\"", "_ = c.Settled"}},
-			caughtBy{"./internal/source", "^TestSetPositionSettlesNothing$", ""},
+			caughtBy{"./internal/app", "^TestSetPositionSettlesNothing$", ""},
 		},
 	}
 }

@@ -12,7 +12,6 @@ import (
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/checkpoint"
-	"github.com/cdc-relay/cdc-relay/internal/finding"
 	"github.com/cdc-relay/cdc-relay/internal/postgres"
 	"github.com/cdc-relay/cdc-relay/internal/testenv"
 	"github.com/cdc-relay/cdc-relay/internal/wal"
@@ -56,7 +55,7 @@ func TestLeafPartitionIsRefused(t *testing.T) {
 			found, _ := wal.Check(t.Context(), wal.Options{Options: o}, none)
 			var checked string
 			for _, f := range found {
-				if f.Subject == "publication" && f.Severity == finding.Fail {
+				if f.Subject == "publication" && f.Severity == cdc.SeverityFail {
 					checked = f.Fix
 				}
 			}
@@ -109,7 +108,7 @@ func TestPartitionKeyThatChanges(t *testing.T) {
 					Slot: d.name, Tables: []string{table}, DSN: func(context.Context) (string, error) { return server.DSN(d.name, ""), nil }, Publication: d.name, Needs: d.needs,
 				}}
 				found, _ := wal.Check(t.Context(), o, none)
-				failed := slices.ContainsFunc(found, func(f finding.Finding) bool { return f.Severity == finding.Fail && f.Subject == "publication" })
+				failed := slices.ContainsFunc(found, func(f cdc.Finding) bool { return f.Severity == cdc.SeverityFail && f.Subject == "publication" })
 				s := wal.New(o, slog.New(slog.NewTextHandler(&log, nil)), prometheus.NewRegistry())
 				_, _, err := s.Acquire(t.Context(), none)
 				s.Release(t.Context())
@@ -131,7 +130,7 @@ func TestLargeObjects(t *testing.T) {
 			Slot: d.name, Tables: []string{"public.large"}, DSN: func(context.Context) (string, error) { return server.DSN(d.name, ""), nil }, Publication: d.name,
 			Needs: func(_, column string) bool { return needed || column == "id" },
 		}}, none)
-		if warned := slices.ContainsFunc(found, func(f finding.Finding) bool { return f.Severity == finding.Warn && f.Subject == "publication" }); warned != needed {
+		if warned := slices.ContainsFunc(found, func(f cdc.Finding) bool { return f.Severity == cdc.SeverityWarn && f.Subject == "publication" }); warned != needed {
 			t.Errorf("needed: %t, %v", needed, found)
 		}
 	}
@@ -145,7 +144,7 @@ func TestEncodingsThatCannotBeSent(t *testing.T) {
 			t.Fatal(err)
 		}
 		found, _ := wal.Check(t.Context(), wal.Options{Options: postgres.Options{DSN: func(context.Context) (string, error) { return server.DSN(name, ""), nil }}}, none)
-		if warned := slices.ContainsFunc(found, func(f finding.Finding) bool { return f.Severity == finding.Warn && f.Subject == "server" }); warned != warns {
+		if warned := slices.ContainsFunc(found, func(f cdc.Finding) bool { return f.Severity == cdc.SeverityWarn && f.Subject == "server" }); warned != warns {
 			t.Errorf("%s: %v", encoding, found)
 		}
 	}

@@ -1,6 +1,7 @@
-// Package source is what differs between PostgreSQL on the one side and MySQL and MariaDB on the other: how the configured database is
-// read, its tables maintained, and its positions shown and moved. [Database] is the contract; [Postgres] and [MySQL] keep it.
-package source
+// Package app makes what the configuration names. stages.go makes the stages of the relay, and what connects to Kafka and Redis;
+// [NewDatabase] makes the database. [Database] is what differs between PostgreSQL on the one side and MySQL and MariaDB on the other: how
+// it is read, its tables maintained, and its positions shown and moved; [Postgres] and [MySQL] keep that contract.
+package app
 
 import (
 	"cmp"
@@ -16,10 +17,9 @@ import (
 
 	"github.com/cdc-relay/cdc-relay/internal/binlog"
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/checkpoint"
 	"github.com/cdc-relay/cdc-relay/internal/config"
-	"github.com/cdc-relay/cdc-relay/internal/finding"
 	"github.com/cdc-relay/cdc-relay/internal/outbox"
-	"github.com/cdc-relay/cdc-relay/internal/position"
 	"github.com/cdc-relay/cdc-relay/internal/postgres"
 	"github.com/cdc-relay/cdc-relay/internal/record"
 	"github.com/cdc-relay/cdc-relay/internal/relay"
@@ -33,7 +33,7 @@ import (
 // Database is what the relay and its commands need of a database.
 type Database interface {
 	// NewSource makes the source that run reads.
-	NewSource(o Options, log *slog.Logger, reg prometheus.Registerer) (Source, error)
+	NewSource(o SourceOptions, log *slog.Logger, reg prometheus.Registerer) (Source, error)
 	// NewRepair takes the relay's place. verify checks each table's schema, read is the connection that reads it. A condition picks
 	// rows, together with a position that is behind all of them and before all others.
 	NewRepair(verify func(*cdc.Table) error, read ConnString, where string, log *slog.Logger) repair.Database
@@ -52,7 +52,7 @@ type Database interface {
 	// ConnString returns the owner's connection string if it is given, or the relay's own if given is "".
 	ConnString(given string) (ConnString, error)
 	// Check verifies what a run needs, and returns the tables that exist by name.
-	Check(ctx context.Context, load cdc.Resumer) ([]finding.Finding, map[string]*cdc.Table)
+	Check(ctx context.Context, load cdc.Resumer) ([]cdc.Finding, map[string]*cdc.Table)
 	// Partitions returns the tables that have daily partitions. With owner the routine of setup is not needed. load finds the
 	// position that decides what is relayed.
 	Partitions(dsn ConnString, owner bool, load cdc.Loader) retention.Tables
@@ -65,13 +65,13 @@ type Database interface {
 	Marks(dsn ConnString, published string) writeback.Tables
 	// Settle stores with the position that no row is pending from before it, of the tables of which that is so: but for rows that meet the
 	// condition published, which were. Where a relay runs it does nothing.
-	Settle(ctx context.Context, at *position.Places, published string, printf Printf) error
+	Settle(ctx context.Context, at *checkpoint.Places, published string, printf Printf) error
 	// ShowPositions returns the stored positions and where a run would continue, as JSON and as lines.
-	ShowPositions(ctx context.Context, at *position.Places) (answer any, lines [][2]string, err error)
+	ShowPositions(ctx context.Context, at *checkpoint.Places) (answer any, lines [][2]string, err error)
 	// SetPosition moves the position, and ResetPosition drops what is stored beside the slot. Both print what they did, and return an
 	// error if events would be skipped or another relay's position dropped, unless yes is given.
-	SetPosition(ctx context.Context, at *position.Places, to string, yes bool, printf Printf) error
-	ResetPosition(ctx context.Context, at *position.Places, yes bool, printf Printf) error
+	SetPosition(ctx context.Context, at *checkpoint.Places, to string, yes bool, printf Printf) error
+	ResetPosition(ctx context.Context, at *checkpoint.Places, yes bool, printf Printf) error
 }
 
 // Printf prints to a person.
@@ -104,8 +104,8 @@ func connString(given string, own ConnString, parse func(string) (string, error)
 	return func(context.Context) (string, error) { return dsn, nil }, nil
 }
 
-// Options are what a run adds to the configuration of its source.
-type Options struct {
+// SourceOptions are what a run adds to the configuration of its source.
+type SourceOptions struct {
 	// Verify checks each table's schema.
 	Verify func(*cdc.Table) error
 	// StartFrom is where to start without a checkpoint.
@@ -134,8 +134,8 @@ type State struct {
 	Slot postgres.SlotStatus
 }
 
-// New returns the database of a configuration.
-func New(c *config.Config) (Database, error) {
+// NewDatabase returns the database of a configuration.
+func NewDatabase(c *config.Config) (Database, error) {
 	if c.Source.MySQL != nil {
 		return newMySQL(c)
 	}

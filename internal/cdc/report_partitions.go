@@ -1,4 +1,4 @@
-package finding
+package cdc
 
 import (
 	"fmt"

@@ -1,4 +1,4 @@
-package source
+package app
 
 import (
 	"context"
@@ -7,13 +7,13 @@ import (
 
 	"github.com/cdc-relay/cdc-relay/internal/binlog"
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/checkpoint"
 	"github.com/cdc-relay/cdc-relay/internal/mysql"
-	"github.com/cdc-relay/cdc-relay/internal/position"
 	"github.com/cdc-relay/cdc-relay/internal/writeback"
 )
 
 // Settle implements [Database].
-func (p *Postgres) Settle(ctx context.Context, at *position.Places, published string, printf Printf) error {
+func (p *Postgres) Settle(ctx context.Context, at *checkpoint.Places, published string, printf Printf) error {
 	if len(p.Conditions()) == 0 {
 		return nil
 	}
@@ -24,14 +24,14 @@ func (p *Postgres) Settle(ctx context.Context, at *position.Places, published st
 		}
 		c := in.Checkpoint
 		if !in.Found {
-			c = position.Moved(c, in.Source, in.From, false)
+			c = checkpoint.Moved(c, in.Source, in.From, false)
 		}
 		return p.settle(ctx, c, p.Conditions(), p.Marks(p.WAL.DSN, published))
 	})
 }
 
 // Settle implements [Database].
-func (m *MySQL) Settle(ctx context.Context, at *position.Places, published string, printf Printf) error {
+func (m *MySQL) Settle(ctx context.Context, at *checkpoint.Places, published string, printf Printf) error {
 	if len(m.Conditions()) == 0 {
 		return nil
 	}

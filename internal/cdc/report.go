@@ -1,4 +1,4 @@
-package finding
+package cdc
 
 import "fmt"
 
@@ -14,19 +14,21 @@ func (r *Report) add(severity Severity, subject, fix, format string, args ...any
 }
 
 // OK adds what was verified.
-func (r *Report) OK(subject, format string, args ...any) { r.add(OK, subject, "", format, args...) }
+func (r *Report) OK(subject, format string, args ...any) {
+	r.add(SeverityOK, subject, "", format, args...)
+}
 
 // Info adds what is worth knowing.
 func (r *Report) Info(subject, fix, format string, args ...any) {
-	r.add(Info, subject, fix, format, args...)
+	r.add(SeverityInfo, subject, fix, format, args...)
 }
 
 // Warn adds what may cost something one day.
 func (r *Report) Warn(subject, fix, format string, args ...any) {
-	r.add(Warn, subject, fix, format, args...)
+	r.add(SeverityWarn, subject, fix, format, args...)
 }
 
 // Fail adds an error that keeps the relay from running.
 func (r *Report) Fail(subject string, err error) {
-	r.Findings = append(r.Findings, Failed(subject, err))
+	r.Findings = append(r.Findings, FailedFinding(subject, err))
 }

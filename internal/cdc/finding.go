@@ -1,12 +1,9 @@
-// Package finding holds what the check command says, one line at a time. It imports only cdc: every stage reports in it.
-package finding
+package cdc
 
 import (
 	"fmt"
 	"strings"
 	"time"
-
-	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
 
 // Severity grades a [Finding].
@@ -14,14 +11,14 @@ type Severity string
 
 // The severities.
 const (
-	// OK is something that was verified.
-	OK Severity = "ok"
-	// Info is worth knowing and needs nothing.
-	Info Severity = "info"
-	// Warn works today and may cost something one day.
-	Warn Severity = "warn"
-	// Fail keeps the relay from running.
-	Fail Severity = "fail"
+	// SeverityOK is something that was verified.
+	SeverityOK Severity = "ok"
+	// SeverityInfo is worth knowing and needs nothing.
+	SeverityInfo Severity = "info"
+	// SeverityWarn works today and may cost something one day.
+	SeverityWarn Severity = "warn"
+	// SeverityFail keeps the relay from running.
+	SeverityFail Severity = "fail"
 )
 
 // Finding is one line of a check.
@@ -35,14 +32,14 @@ type Finding struct {
 	Fix string `json:"fix,omitempty"`
 }
 
-// Failed turns an error into a finding, with joined errors in one line.
-func Failed(subject string, err error) Finding {
-	return Finding{Severity: Fail, Subject: subject, Text: strings.ReplaceAll(err.Error(), "\n", "; "), Fix: cdc.Fix(err)}
+// FailedFinding turns an error into a finding, with joined errors in one line.
+func FailedFinding(subject string, err error) Finding {
+	return Finding{Severity: SeverityFail, Subject: subject, Text: strings.ReplaceAll(err.Error(), "\n", "; "), Fix: Fix(err)}
 }
 
 // String renders the finding as a line for people, without its end.
 func (f Finding) String() string {
-	line := fmt.Sprintf("%-4s  %s: %s", f.Severity, f.Subject, cdc.Sentence(f.Text, f.Fix))
+	line := fmt.Sprintf("%-4s  %s: %s", f.Severity, f.Subject, Sentence(f.Text, f.Fix))
 	if f.Fix == "" {
 		line = strings.TrimSuffix(line, ".") + "."
 	}

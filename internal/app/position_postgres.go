@@ -1,4 +1,4 @@
-package source
+package app
 
 import (
 	"context"
@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/checkpoint"
 	"github.com/cdc-relay/cdc-relay/internal/display"
-	"github.com/cdc-relay/cdc-relay/internal/position"
 	"github.com/cdc-relay/cdc-relay/internal/postgres"
 	"github.com/cdc-relay/cdc-relay/internal/wal"
 )
@@ -32,7 +32,7 @@ func (p *Postgres) at(ctx context.Context, at positions, fn func(*postgresPositi
 }
 
 // ShowPositions implements [Database].
-func (p *Postgres) ShowPositions(ctx context.Context, at *position.Places) (answer any, lines [][2]string, err error) {
+func (p *Postgres) ShowPositions(ctx context.Context, at *checkpoint.Places) (answer any, lines [][2]string, err error) {
 	err = p.at(ctx, positions{Places: at}, func(p *postgresPositions) error {
 		answer, lines, err = p.show(ctx)
 		return err
@@ -41,7 +41,7 @@ func (p *Postgres) ShowPositions(ctx context.Context, at *position.Places) (answ
 }
 
 // SetPosition implements [Database].
-func (p *Postgres) SetPosition(ctx context.Context, at *position.Places, text string, yes bool, printf Printf) error {
+func (p *Postgres) SetPosition(ctx context.Context, at *checkpoint.Places, text string, yes bool, printf Printf) error {
 	to, err := postgres.ParsePosition(cdc.Position(text))
 	if err != nil || to == "" {
 		return cdc.Usage("write it as PostgreSQL prints it (16/B374D848) or as 16 hex digits", "%q is not an LSN", text)
@@ -50,7 +50,7 @@ func (p *Postgres) SetPosition(ctx context.Context, at *position.Places, text st
 }
 
 // ResetPosition implements [Database].
-func (p *Postgres) ResetPosition(ctx context.Context, at *position.Places, yes bool, printf Printf) error {
+func (p *Postgres) ResetPosition(ctx context.Context, at *checkpoint.Places, yes bool, printf Printf) error {
 	return p.at(ctx, positions{at, printf}, func(p *postgresPositions) error { return p.reset(ctx, yes) })
 }
 
@@ -183,7 +183,7 @@ func (p *postgresPositions) set(ctx context.Context, to cdc.Position, yes bool) 
 	if err != nil {
 		return err
 	}
-	if err := position.Settable(in.LoadErr, in.Refused, in.Found); err != nil {
+	if err := checkpoint.Settable(in.LoadErr, in.Refused, in.Found); err != nil {
 		return err
 	}
 	move, err := in.Preview(to)
@@ -193,7 +193,7 @@ func (p *postgresPositions) set(ctx context.Context, to cdc.Position, yes bool) 
 	if move.Skips > 0 && !yes {
 		return cdc.Usage("give --yes if that is meant", "%s is a move forward over %s of WAL, whose unpublished events would never be published", postgres.DisplayPosition(to), display.Bytes(move.Skips))
 	}
-	if err := p.Set(ctx, position.Moved(in.Checkpoint, in.Source, move.To, in.Checkpoint.Progress.Commit <= move.To)); err != nil {
+	if err := p.Set(ctx, checkpoint.Moved(in.Checkpoint, in.Source, move.To, in.Checkpoint.Progress.Commit <= move.To)); err != nil {
 		return err
 	}
 	if move.Slot && move.Skips > 0 {
@@ -221,10 +221,10 @@ func (p *postgresPositions) reset(ctx context.Context, yes bool) error {
 	if err != nil {
 		return err
 	}
-	if err := position.Resettable(in.LoadErr); err != nil {
+	if err := checkpoint.Resettable(in.LoadErr); err != nil {
 		return err
 	}
-	if err := position.Foreign(in.LoadErr); err != nil && !yes {
+	if err := checkpoint.Foreign(in.LoadErr); err != nil && !yes {
 		return err
 	}
 	if err := in.Idle(); err != nil && in.Slot != nil {

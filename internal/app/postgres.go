@@ -1,4 +1,4 @@
-package source
+package app
 
 import (
 	"context"
@@ -8,7 +8,6 @@ import (
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/config"
-	"github.com/cdc-relay/cdc-relay/internal/finding"
 	"github.com/cdc-relay/cdc-relay/internal/outbox"
 	"github.com/cdc-relay/cdc-relay/internal/postgres"
 	"github.com/cdc-relay/cdc-relay/internal/repair"
@@ -90,12 +89,12 @@ func (p *Postgres) Open(ctx context.Context, dsn ConnString) (*postgres.Database
 }
 
 // Check implements [Database].
-func (p *Postgres) Check(ctx context.Context, load cdc.Resumer) ([]finding.Finding, map[string]*cdc.Table) {
+func (p *Postgres) Check(ctx context.Context, load cdc.Resumer) ([]cdc.Finding, map[string]*cdc.Table) {
 	return wal.Check(ctx, p.WAL, load)
 }
 
 // NewSource returns a reader of the slot, for a dry run of a temporary one, which the server drops with the connection.
-func (p *Postgres) NewSource(o Options, log *slog.Logger, reg prometheus.Registerer) (Source, error) {
+func (p *Postgres) NewSource(o SourceOptions, log *slog.Logger, reg prometheus.Registerer) (Source, error) {
 	if o.StartFrom != "" {
 		return nil, cdc.Usage("leave it out: on PostgreSQL the replication slot holds the position", "--start-from is for MySQL and MariaDB")
 	}

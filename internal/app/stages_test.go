@@ -1,4 +1,4 @@
-package stages
+package app
 
 import (
 	"testing"
@@ -8,13 +8,12 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/config"
 	"github.com/cdc-relay/cdc-relay/internal/outbox"
 	"github.com/cdc-relay/cdc-relay/internal/router"
-	"github.com/cdc-relay/cdc-relay/internal/source"
 )
 
 func TestRetryReachesEveryStage(t *testing.T) {
 	c := &config.Config{Retry: config.Retry{Initial: 3 * time.Second, Max: 7 * time.Second}}
 	p := publisherOptions(c)
-	r := RelayOptions(c, &source.Postgres{}, nil)
+	r := RelayOptions(c, &Postgres{}, nil)
 	for stage, have := range map[string]config.Retry{
 		"publisher": {Initial: p.RetryInitial, Max: p.RetryMax}, "relay": {Initial: r.RetryInitial, Max: r.RetryMax},
 	} {
@@ -26,13 +25,13 @@ func TestRetryReachesEveryStage(t *testing.T) {
 
 func TestPositionsAreLoggedAsTheDatabasePrintsThem(t *testing.T) {
 	for _, tt := range []struct {
-		db         source.Database
+		db         Database
 		have, want string
 	}{
-		{&source.Postgres{}, "00000016B374D848", "16/B374D848"},
-		{&source.Postgres{}, "", ""},
-		{&source.MySQL{}, "0-1-7", "0-1-7"},
-		{&source.MySQL{}, "00000016B374D848", "00000016B374D848"}, // no GTID set, but an LSN of PostgreSQL
+		{&Postgres{}, "00000016B374D848", "16/B374D848"},
+		{&Postgres{}, "", ""},
+		{&MySQL{}, "0-1-7", "0-1-7"},
+		{&MySQL{}, "00000016B374D848", "00000016B374D848"}, // no GTID set, but an LSN of PostgreSQL
 	} {
 		if got := RelayOptions(&config.Config{}, tt.db, nil).Display(cdc.Position(tt.have)); got != tt.want {
 			t.Errorf("%T shows %q as %q, want %q", tt.db, tt.have, got, tt.want)
@@ -47,14 +46,14 @@ func TestOnlyHoldsForTheStream(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tables := []source.Table{{Name: outbox.Name{Schema: "public", Table: "jobs"}, URI: "/jobs", Layout: layout, Only: map[string]string{"status": "NEW"}}}
+	tables := []Table{{Name: outbox.Name{Schema: "public", Table: "jobs"}, URI: "/jobs", Layout: layout, Only: map[string]string{"status": "NEW"}}}
 	b := &cdc.Batch{
 		Table: &cdc.Table{Schema: "public", Name: "jobs", Columns: []cdc.Column{{Name: "id"}, {Name: "type"}, {Name: "payload"}, {Name: "status"}}},
 		Arena: []byte("1SENT"), Spans: []cdc.Span{{Len: 1}, {Len: 1}, {Len: 1}, {Off: 1, Len: 4}}, Txs: []cdc.Tx{{}},
 	}
-	replay := func(c *config.Config, tables []source.Table) (*router.Router, error) { return ReplayRouter(c, tables) }
+	replay := func(c *config.Config, tables []Table) (*router.Router, error) { return ReplayRouter(c, tables) }
 	for name, stage := range map[string]struct {
-		router func(*config.Config, []source.Table) (*router.Router, error)
+		router func(*config.Config, []Table) (*router.Router, error)
 		out    int
 	}{"stream": {RelayRouter, 1}, "commands": {Router, 1}, "letters": {LetterRouter, 0}, "replay": {replay, 0}} {
 		r, err := stage.router(c, tables)

@@ -1,4 +1,4 @@
-package source
+package app
 
 import (
 	"context"
@@ -9,7 +9,6 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/binlog"
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/config"
-	"github.com/cdc-relay/cdc-relay/internal/finding"
 	"github.com/cdc-relay/cdc-relay/internal/mysql"
 	"github.com/cdc-relay/cdc-relay/internal/outbox"
 	"github.com/cdc-relay/cdc-relay/internal/relay"
@@ -86,13 +85,13 @@ func (m *MySQL) Open(ctx context.Context, dsn ConnString) (*mysql.Database, erro
 }
 
 // Check implements [Database].
-func (m *MySQL) Check(ctx context.Context, load cdc.Resumer) ([]finding.Finding, map[string]*cdc.Table) {
+func (m *MySQL) Check(ctx context.Context, load cdc.Resumer) ([]cdc.Finding, map[string]*cdc.Table) {
 	return binlog.Check(ctx, m.Binlog, load)
 }
 
 // NewSource returns a reader of the binlog. Reading leaves nothing in the server, so a dry run differs only in where it
 // starts.
-func (m *MySQL) NewSource(o Options, log *slog.Logger, reg prometheus.Registerer) (Source, error) {
+func (m *MySQL) NewSource(o SourceOptions, log *slog.Logger, reg prometheus.Registerer) (Source, error) {
 	options := m.Binlog
 	options.Verify, options.StartFrom, options.Problems = o.Verify, o.StartFrom, o.Problems
 	if o.Dry {

@@ -1,4 +1,4 @@
-package position
+package checkpoint
 
 import (
 	"context"
@@ -7,8 +7,6 @@ import (
 	"time"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
-	"github.com/cdc-relay/cdc-relay/internal/checkpoint"
-	"github.com/cdc-relay/cdc-relay/internal/finding"
 	"github.com/cdc-relay/cdc-relay/internal/kafka"
 )
 
@@ -18,19 +16,19 @@ type Store interface {
 	Claim(ctx context.Context, next, loaded cdc.Checkpoint) error
 	Save(ctx context.Context, c cdc.Checkpoint) error
 	Reset(ctx context.Context) error
-	Check(ctx context.Context) []finding.Finding
+	Check(ctx context.Context) []cdc.Finding
 	Close() error
 }
 
 // Publisher commits positions to Kafka. Open fences every other one that was opened with fence, or with one that it replaces.
 type Publisher interface {
-	checkpoint.Log
+	Log
 	Open(ctx context.Context, fence string, replaced ...string) error
 	Kill()
 }
 
-// Options are of one relay, as it is configured.
-type Options struct {
+// PlacesOptions are of one relay, as it is configured.
+type PlacesOptions struct {
 	ExactlyOnce bool   // the kind of delivery
 	Topic       string // of positions; "" if none is configured
 	// TransactionalID is the configured one: a name, "" or [kafka.TransactionalNone].
@@ -43,7 +41,7 @@ type Options struct {
 }
 
 // Location says where the relay keeps its position, for display; "" if in the slot alone.
-func (o Options) Location() string {
+func (o PlacesOptions) Location() string {
 	if o.ExactlyOnce {
 		return "Kafka topic " + o.Topic
 	}
@@ -51,7 +49,7 @@ func (o Options) Location() string {
 }
 
 // inKafka reports whether there may be a position in Kafka that a relay with these options can supersede.
-func (o Options) inKafka() bool {
+func (o PlacesOptions) inKafka() bool {
 	return o.ExactlyOnce || o.Topic != "" && o.TransactionalID != kafka.TransactionalNone
 }
 
@@ -64,12 +62,12 @@ type Places struct {
 	Known // as they were read last
 
 	store Store
-	opts  Options
+	opts  PlacesOptions
 	id    cdc.Source // of this relay; zero: not known
 }
 
 // New returns the places of a relay. Close closes the store.
-func New(store Store, o Options) *Places { return &Places{store: store, opts: o} }
+func NewPlaces(store Store, o PlacesOptions) *Places { return &Places{store: store, opts: o} }
 
 // Close closes the store.
 func (p *Places) Close() error { return p.store.Close() }
@@ -101,7 +99,7 @@ func (p *Places) Load(ctx context.Context) (cdc.Checkpoint, bool, error) {
 	if !p.opts.ExactlyOnce {
 		return p.store.Load(ctx)
 	}
-	p = New(p.store, p.opts)
+	p = NewPlaces(p.store, p.opts)
 	if err := p.read(ctx); err != nil {
 		return cdc.Checkpoint{}, false, err
 	}
@@ -153,7 +151,7 @@ func (p *Places) readKafka(ctx context.Context) (err error) {
 	if !stops || p.ExactlyOnce || p.Stored.ExactlyOnce {
 		return err
 	}
-	if stop.Class == cdc.ClassConfig || p.Found && stop.Reason == checkpoint.BadPosition {
+	if stop.Class == cdc.ClassConfig || p.Found && stop.Reason == BadPosition {
 		return nil
 	}
 	return err
@@ -165,7 +163,7 @@ func (p *Places) newest(ctx context.Context) (cdc.Checkpoint, bool, error) {
 	if err != nil {
 		return cdc.Checkpoint{}, false, err
 	}
-	last, found, err := checkpoint.NewTopic(k).Newest(ctx)
+	last, found, err := NewTopic(k).Newest(ctx)
 	if errors.Is(err, kafka.ErrTopicMissing) { // setup has yet to create it
 		return last, false, nil
 	}
@@ -257,7 +255,7 @@ func (p *Places) Set(ctx context.Context, c cdc.Checkpoint) error {
 		return p.replaceStored(ctx, c)
 	}
 	c.Fence, c.PositionTopic = p.fence(c.Source), p.Topic
-	err := p.commit(ctx, c.Source, func(t *checkpoint.Topic) error {
+	err := p.commit(ctx, c.Source, func(t *Topic) error {
 		err := p.sameInKafka(ctx, t)
 		if err == nil {
 			err = p.sameStored(ctx)
@@ -287,7 +285,7 @@ func (p *Places) replaceStored(ctx context.Context, c cdc.Checkpoint) error {
 
 // sameInKafka returns an error if the position in Kafka is another than the one that was read. The caller has fenced every relay
 // with exactly-once delivery: none commits another one from now on.
-func (p *Places) sameInKafka(ctx context.Context, t *checkpoint.Topic) error {
+func (p *Places) sameInKafka(ctx context.Context, t *Topic) error {
 	last, found, err := t.Last(ctx)
 	if err != nil {
 		return fmt.Errorf("read the position in Kafka: %w", err)
@@ -319,14 +317,14 @@ func (p *Places) Reset(ctx context.Context) error {
 	p.readStored(ctx) // one that is unusable is what a reset is for
 	err := p.readKafka(ctx)
 	stop, stops := errors.AsType[*cdc.StopError](err)
-	bad := stops && stop.Reason == checkpoint.BadPosition
+	bad := stops && stop.Reason == BadPosition
 	if bad {
 		p.Last = cdc.Checkpoint{Generation: uint64(time.Now().UnixMilli())}
 	} else if err != nil {
 		return err
 	}
 	if bad || p.Counts() || p.Committed && p.ExactlyOnce {
-		err = p.commit(ctx, p.id, func(t *checkpoint.Topic) error {
+		err = p.commit(ctx, p.id, func(t *Topic) error {
 			if !bad {
 				if err := p.sameInKafka(ctx, t); err != nil {
 					return err
@@ -346,24 +344,24 @@ func (p *Places) fence(id cdc.Source) string {
 }
 
 // commit fences every relay that may still publish, with this configuration or with an earlier one, and calls fn.
-func (p *Places) commit(ctx context.Context, id cdc.Source, fn func(*checkpoint.Topic) error) error {
+func (p *Places) commit(ctx context.Context, id cdc.Source, fn func(*Topic) error) error {
 	k, err := p.opts.Publisher()
 	if err != nil {
 		return err
 	}
 	defer k.Kill()
 	fence := p.fence(id)
-	if err := Open(ctx, k, fence, EarlierFences(fence, id, p.Stored, p.Last)...); err != nil {
+	if err := OpenPublisher(ctx, k, fence, EarlierFences(fence, id, p.Stored, p.Last)...); err != nil {
 		return err
 	}
-	return fn(checkpoint.NewTopic(k))
+	return fn(NewTopic(k))
 }
 
 // startTimeout is how long a cluster that was just started may take until it can open a publisher.
 const startTimeout = 10 * time.Second
 
-// Open repeats Open while the coordinator loads its state, or Kafka creates its topic of transactions.
-func Open(ctx context.Context, p Publisher, fence string, replaced ...string) error {
+// OpenPublisher repeats Open while the coordinator loads its state, or Kafka creates its topic of transactions.
+func OpenPublisher(ctx context.Context, p Publisher, fence string, replaced ...string) error {
 	for since := time.Now(); ; {
 		err := p.Open(ctx, fence, replaced...)
 		var stop *cdc.StopError

@@ -1,4 +1,4 @@
-package token
+package kafka
 
 import (
 	"cmp"
@@ -18,8 +18,8 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
 
-// Endpoint is a token endpoint with the client's credentials.
-type Endpoint struct {
+// TokenEndpoint is a token endpoint with the client's credentials.
+type TokenEndpoint struct {
 	URL, ClientID string
 	// Secret is called for every token, so that a rotated one is used.
 	Secret func(context.Context) (string, error)
@@ -32,21 +32,21 @@ type Endpoint struct {
 	Timeout time.Duration
 }
 
-const requestTimeout = 10 * time.Second
+const tokenTimeout = 10 * time.Second
 
-const setting = "kafka.sasl.oauth."
+const oauthSetting = "kafka.sasl.oauth."
 
 // Fetch gets a token by the grant "client credentials".
-func (e *Endpoint) Fetch(ctx context.Context) (string, time.Time, error) {
+func (e *TokenEndpoint) Fetch(ctx context.Context) (string, time.Time, error) {
 	secret, err := e.Secret(ctx)
 	if err != nil {
-		return "", time.Time{}, fmt.Errorf("%sclient_secret: %w", setting, err)
+		return "", time.Time{}, fmt.Errorf("%sclient_secret: %w", oauthSetting, err)
 	}
 	client, err := e.client()
 	if err != nil {
-		return "", time.Time{}, cdc.Stop(cdc.ClassConfig, "kafka_oauth", fmt.Errorf("%stls: %w", setting, err), "correct the file, or its path")
+		return "", time.Time{}, cdc.Stop(cdc.ClassConfig, "kafka_oauth", fmt.Errorf("%stls: %w", oauthSetting, err), "correct the file, or its path")
 	}
-	asking, cancel := context.WithTimeout(ctx, cmp.Or(e.Timeout, requestTimeout))
+	asking, cancel := context.WithTimeout(ctx, cmp.Or(e.Timeout, tokenTimeout))
 	defer cancel()
 	params := url.Values{}
 	for name, value := range e.Params {
@@ -64,7 +64,7 @@ var errRedirect = errors.New("redirect")
 
 // client makes one request on a connection of its own, so that renewed CAs are used. It follows no redirect: the secret is for
 // this endpoint alone.
-func (e *Endpoint) client() (*http.Client, error) {
+func (e *TokenEndpoint) client() (*http.Client, error) {
 	transport := &http.Transport{Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true, ForceAttemptHTTP2: true}
 	if e.TLS != nil {
 		var err error
@@ -79,7 +79,7 @@ func (e *Endpoint) client() (*http.Client, error) {
 }
 
 // explain says what is wrong with the endpoint's answer, without its body, which may repeat the request.
-func (e *Endpoint) explain(ctx context.Context, err error, secret string) error {
+func (e *TokenEndpoint) explain(ctx context.Context, err error, secret string) error {
 	var answer *oauth2.RetrieveError
 	var failed *url.Error
 	stop := func(fix, format string, args ...any) error {
@@ -91,26 +91,26 @@ func (e *Endpoint) explain(ctx context.Context, err error, secret string) error 
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case errors.Is(err, context.DeadlineExceeded):
-		return e.away("did not answer within " + cmp.Or(e.Timeout, requestTimeout).String())
+		return e.away("did not answer within " + cmp.Or(e.Timeout, tokenTimeout).String())
 	case errors.Is(err, errRedirect):
 		errors.As(err, &failed)
-		return stop("set "+setting+"token_url to the address that answers with a token", "answers with a %w", failed.Err)
-	case errors.As(err, &failed) && cdc.TLSFix(err, setting+"tls") != "":
-		return stop(cdc.TLSFix(err, setting+"tls"), "cannot be trusted (%w)", failed.Err)
+		return stop("set "+oauthSetting+"token_url to the address that answers with a token", "answers with a %w", failed.Err)
+	case errors.As(err, &failed) && cdc.TLSFix(err, oauthSetting+"tls") != "":
+		return stop(cdc.TLSFix(err, oauthSetting+"tls"), "cannot be trusted (%w)", failed.Err)
 	case errors.As(err, &failed):
 		return e.away("cannot be reached (" + cdc.LastCause(failed) + ")")
 	default:
-		return cdc.Fixable("correct "+setting+"token_url, or wait until the endpoint answers with a token",
+		return cdc.Fixable("correct "+oauthSetting+"token_url, or wait until the endpoint answers with a token",
 			"token endpoint %s answers with something else than a token", e.URL)
 	}
 }
 
-func (e *Endpoint) away(what string) error {
-	return cdc.Fixable("start it, or correct "+setting+"token_url, DNS, proxy and firewall", "token endpoint %s %s", e.URL, what)
+func (e *TokenEndpoint) away(what string) error {
+	return cdc.Fixable("start it, or correct "+oauthSetting+"token_url, DNS, proxy and firewall", "token endpoint %s %s", e.URL, what)
 }
 
 // refused tells what the endpoint says: RFC 6749, section 5.2.
-func (e *Endpoint) refused(answer *oauth2.RetrieveError, secret string) error {
+func (e *TokenEndpoint) refused(answer *oauth2.RetrieveError, secret string) error {
 	said := http.StatusText(answer.Response.StatusCode)
 	if answer.ErrorCode != "" {
 		said = strings.Join(strings.Fields(answer.ErrorCode+" "+answer.ErrorDescription), " ")
@@ -124,8 +124,8 @@ func (e *Endpoint) refused(answer *oauth2.RetrieveError, secret string) error {
 	case status >= http.StatusInternalServerError, status == http.StatusTooManyRequests, status == http.StatusRequestTimeout:
 		return &cdc.FixableError{Cause: cause, Fix: "wait until it works again, or read its log"}
 	case status == http.StatusNotFound || status == http.StatusMethodNotAllowed:
-		return cdc.Stop(cdc.ClassConfig, "kafka_oauth", cause, "correct "+setting+"token_url")
+		return cdc.Stop(cdc.ClassConfig, "kafka_oauth", cause, "correct "+oauthSetting+"token_url")
 	default:
-		return cdc.Stop(cdc.ClassConfig, "kafka_oauth", cause, "correct "+setting+"client_id, client_secret, scopes and params")
+		return cdc.Stop(cdc.ClassConfig, "kafka_oauth", cause, "correct "+oauthSetting+"client_id, client_secret, scopes and params")
 	}
 }

@@ -1,4 +1,4 @@
-package token_test
+package kafka_test
 
 import (
 	"context"
@@ -20,13 +20,13 @@ import (
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/config"
-	"github.com/cdc-relay/cdc-relay/internal/token"
+	"github.com/cdc-relay/cdc-relay/internal/kafka"
 )
 
 const secret = `%s"'& hunter2é`
 
-func endpoint(address string) *token.Endpoint {
-	return &token.Endpoint{
+func endpoint(address string) *kafka.TokenEndpoint {
+	return &kafka.TokenEndpoint{
 		URL: address, ClientID: "relay", Secret: func(context.Context) (string, error) { return secret, nil },
 		Scopes: []string{"kafka", "orders"}, Params: map[string]string{"audience": "kafka"},
 	}
@@ -193,7 +193,7 @@ func TestCache(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		fetched, away := 0, error(nil)
-		get := token.Cached(func(context.Context) (string, time.Time, error) {
+		get := kafka.CachedToken(func(context.Context) (string, time.Time, error) {
 			if away != nil {
 				return "", time.Time{}, away
 			}
@@ -229,7 +229,7 @@ func TestMSKToken(t *testing.T) {
 	t.Setenv("AWS_ACCESS_KEY_ID", "AKIDEXAMPLE")
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "hunter2")
 	t.Setenv("AWS_SESSION_TOKEN", "session")
-	text, expires, err := (&token.MSK{Region: "eu-west-1"}).Fetch(t.Context())
+	text, expires, err := (&kafka.MSKToken{Region: "eu-west-1"}).Fetch(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -263,8 +263,8 @@ func TestMSKWithoutCredentials(t *testing.T) {
 	} {
 		t.Setenv(name, value)
 	}
-	_, _, err := (&token.MSK{Region: "eu-west-1"}).Fetch(t.Context())
+	_, _, err := (&kafka.MSKToken{Region: "eu-west-1"}).Fetch(t.Context())
 	check(t, err, false, "cannot sign a token for Amazon MSK", "AWS_ACCESS_KEY_ID")
-	_, _, err = (&token.MSK{Region: "eu-west-1", Profile: "nobody"}).Fetch(t.Context())
+	_, _, err = (&kafka.MSKToken{Region: "eu-west-1", Profile: "nobody"}).Fetch(t.Context())
 	check(t, err, false, "nobody")
 }

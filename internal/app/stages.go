@@ -1,5 +1,4 @@
-// Package stages makes each stage, and what connects to the servers, from the configuration.
-package stages
+package app
 
 import (
 	"cmp"
@@ -18,40 +17,37 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/config"
 	"github.com/cdc-relay/cdc-relay/internal/deadletter"
 	"github.com/cdc-relay/cdc-relay/internal/kafka"
-	"github.com/cdc-relay/cdc-relay/internal/position"
 	"github.com/cdc-relay/cdc-relay/internal/publisher"
 	"github.com/cdc-relay/cdc-relay/internal/relay"
 	"github.com/cdc-relay/cdc-relay/internal/router"
-	"github.com/cdc-relay/cdc-relay/internal/source"
-	"github.com/cdc-relay/cdc-relay/internal/token"
 )
 
 // Router returns a router for what has no dead letters: what would become one is an error.
-func Router(c *config.Config, tables []source.Table) (*router.Router, error) {
+func Router(c *config.Config, tables []Table) (*router.Router, error) {
 	return makeRouter(c, tables, router.Options{Unroutable: kept(c.Errors.Unroutable), Malformed: kept(c.Errors.Malformed)})
 }
 
 // ReplayRouter returns the router of a replay, which adds headers to every record. It leaves out no row: replay selects them.
-func ReplayRouter(c *config.Config, tables []source.Table, headers ...cdc.Header) (*router.Router, error) {
+func ReplayRouter(c *config.Config, tables []Table, headers ...cdc.Header) (*router.Router, error) {
 	return makeRouter(c, tables, router.Options{
 		Headers: headers, Unroutable: passed(c.Errors.Unroutable), Malformed: passed(c.Errors.Malformed), EveryRow: true,
 	})
 }
 
 // RelayRouter returns the router of a relay, whose publisher has the dead letters.
-func RelayRouter(c *config.Config, tables []source.Table) (*router.Router, error) {
+func RelayRouter(c *config.Config, tables []Table) (*router.Router, error) {
 	return makeRouter(c, tables, router.Options{Unroutable: c.Errors.Unroutable, Malformed: c.Errors.Malformed})
 }
 
 // LetterRouter returns the router of dead letters that are published once more. Whatever cannot be published stays a letter. It leaves out
 // no row: that was decided before it became a letter.
-func LetterRouter(c *config.Config, tables []source.Table) (*router.Router, error) {
+func LetterRouter(c *config.Config, tables []Table) (*router.Router, error) {
 	return makeRouter(c, tables, router.Options{Unroutable: cdc.PolicyDeadLetter, Malformed: cdc.PolicyDeadLetter, EveryRow: true})
 }
 
-func makeRouter(c *config.Config, tables []source.Table, o router.Options) (*router.Router, error) {
+func makeRouter(c *config.Config, tables []Table, o router.Options) (*router.Router, error) {
 	o.Source, o.Skip, o.Reserved = c.Record.Source, c.Errors.Skip, Reserved(c)
-	read := source.RouterOptions(c, tables)
+	read := RouterOptions(c, tables)
 	o.Tables, o.Routes, o.TopicPrefix = read.Tables, read.Routes, read.TopicPrefix
 	r, err := router.New(o)
 	if err != nil {
@@ -116,7 +112,7 @@ func unfenced(c *config.Config) publisher.Options {
 }
 
 // RelayOptions are those of a relay that reads db; dropped counts what is not published, and nothing what tables leave out.
-func RelayOptions(c *config.Config, db source.Database, dropped func(reason string)) relay.Options {
+func RelayOptions(c *config.Config, db Database, dropped func(reason string)) relay.Options {
 	return relay.Options{
 		MaxEvents: c.Window.Events, MaxBytes: int(c.Window.Bytes), Dropped: dropped, LeftOut: func(string, int) {}, Display: db.Display,
 		RetryInitial: c.Retry.Initial, RetryMax: c.Retry.Max,
@@ -183,15 +179,15 @@ func KafkaOptions(c *config.Config) kafka.Options {
 func kafkaSASL(s *config.SASL) *kafka.SASL {
 	switch {
 	case s.Mechanism == config.MechanismMSK:
-		signer := &token.MSK{Region: s.AWS.Region, RoleARN: s.AWS.RoleARN, Profile: s.AWS.Profile}
-		return &kafka.SASL{Mechanism: kafka.OAuthBearer, Token: token.Cached(signer.Fetch)}
+		signer := &kafka.MSKToken{Region: s.AWS.Region, RoleARN: s.AWS.RoleARN, Profile: s.AWS.Profile}
+		return &kafka.SASL{Mechanism: kafka.OAuthBearer, Token: kafka.CachedToken(signer.Fetch)}
 	case s.Mechanism == config.MechanismOAuth && s.OAuth.TokenURL != "":
 		o := s.OAuth
-		endpoint := &token.Endpoint{URL: o.TokenURL, ClientID: o.ClientID, Secret: o.ClientSecret.Reveal, Scopes: o.Scopes, Params: o.Params}
+		endpoint := &kafka.TokenEndpoint{URL: o.TokenURL, ClientID: o.ClientID, Secret: o.ClientSecret.Reveal, Scopes: o.Scopes, Params: o.Params}
 		if o.TLS != nil {
 			endpoint.TLS = o.TLS.ClientConfig
 		}
-		return &kafka.SASL{Mechanism: kafka.OAuthBearer, Token: token.Cached(endpoint.Fetch), Extensions: o.Extensions}
+		return &kafka.SASL{Mechanism: kafka.OAuthBearer, Token: kafka.CachedToken(endpoint.Fetch), Extensions: o.Extensions}
 	case s.Mechanism == config.MechanismOAuth:
 		return &kafka.SASL{Mechanism: kafka.OAuthBearer, Token: s.OAuth.RevealToken, Extensions: s.OAuth.Extensions}
 	default:
@@ -212,20 +208,20 @@ func checkpointLocation(c *config.Config) string {
 }
 
 // Places returns where the relay keeps its position. The caller closes it.
-func Places(ctx context.Context, c *config.Config) (*position.Places, error) {
+func Places(ctx context.Context, c *config.Config) (*checkpoint.Places, error) {
 	s, err := Store(ctx, c)
 	if err != nil {
 		return nil, err
 	}
-	return position.New(s, PositionOptions(c)), nil
+	return checkpoint.NewPlaces(s, PositionOptions(c)), nil
 }
 
 // PositionOptions say where the relay keeps its position. Nothing is connected before the first use.
-func PositionOptions(c *config.Config) position.Options {
-	return position.Options{
+func PositionOptions(c *config.Config) checkpoint.PlacesOptions {
+	return checkpoint.PlacesOptions{
 		ExactlyOnce: PositionTopic(c) != "", Topic: c.Kafka.PositionTopic, TransactionalID: c.Kafka.TransactionalID, Place: checkpointLocation(c),
 		Client: func() (*kafka.Client, error) { return KafkaClient(c) },
-		Publisher: func() (position.Publisher, error) {
+		Publisher: func() (checkpoint.Publisher, error) {
 			once := *c
 			once.Delivery = config.ExactlyOnce
 			return Publisher(&once, nil, func(string) {}, nil, false, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
@@ -234,7 +230,7 @@ func PositionOptions(c *config.Config) position.Options {
 }
 
 // Store returns where the checkpoint is kept. The caller closes it.
-func Store(ctx context.Context, c *config.Config) (position.Store, error) {
+func Store(ctx context.Context, c *config.Config) (checkpoint.Store, error) {
 	switch {
 	case c.Checkpoint.Redis != nil:
 		return checkpoint.NewRedis(ctx, redisOptions(c.Checkpoint.Redis))
@@ -285,7 +281,7 @@ func indexWriter(ctx context.Context, c *config.Config) (deadletter.Write, func(
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := position.Open(ctx, p, ""); err != nil {
+	if err := checkpoint.OpenPublisher(ctx, p, ""); err != nil {
 		return nil, nil, err
 	}
 	seq := uint64(0)

@@ -1,26 +1,24 @@
-package position
+package checkpoint
 
 import (
 	"context"
 	"fmt"
-
-	"github.com/cdc-relay/cdc-relay/internal/checkpoint"
-	"github.com/cdc-relay/cdc-relay/internal/finding"
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/kafka"
 )
 
 // Check reports whether the store is reachable and its settings keep the checkpoint, and what is at risk with the position in Kafka.
-func (p *Places) Check(ctx context.Context) []finding.Finding {
+func (p *Places) Check(ctx context.Context) []cdc.Finding {
 	if !p.opts.ExactlyOnce {
 		return p.store.Check(ctx)
 	}
-	var found []finding.Finding
-	if _, none := p.store.(checkpoint.None); !none {
+	var found []cdc.Finding
+	if _, none := p.store.(None); !none {
 		found = p.store.Check(ctx)
 	}
 	client, err := p.opts.Client()
 	if err != nil {
-		return append(found, finding.Failed("position topic", err))
+		return append(found, cdc.FailedFinding("position topic", err))
 	}
 	topics := []string{p.opts.Topic, transactionState}
 	d, err := client.Describe(ctx, topics, "")
@@ -31,7 +29,7 @@ func (p *Places) Check(ctx context.Context) []finding.Finding {
 		found = append(found, positionFindings(&d.Topics[i])...)
 	}
 	if _, _, err := p.newest(ctx); err != nil {
-		found = append(found, finding.Failed("position", err))
+		found = append(found, cdc.FailedFinding("position", err))
 	}
 	return found
 }
@@ -40,22 +38,22 @@ func (p *Places) Check(ctx context.Context) []finding.Finding {
 const transactionState = "__transaction_state"
 
 // positionFindings are about the topic of positions, or about Kafka's own topic of transactions.
-func positionFindings(t *kafka.TopicInfo) []finding.Finding {
+func positionFindings(t *kafka.TopicInfo) []cdc.Finding {
 	subject := "topic " + t.Name
-	var found []finding.Finding
+	var found []cdc.Finding
 	if t.Name != transactionState {
 		if err := t.PositionProblem(); err != nil {
-			return []finding.Finding{finding.Failed(subject, err)}
+			return []cdc.Finding{cdc.FailedFinding(subject, err)}
 		}
-		found = append(found, finding.Finding{Severity: finding.OK, Subject: subject, Text: "can hold the position"})
+		found = append(found, cdc.Finding{Severity: cdc.SeverityOK, Subject: subject, Text: "can hold the position"})
 	}
 	replicas := "1 replica"
 	if t.Replicas != 1 {
 		replicas = fmt.Sprintf("%d replicas", t.Replicas)
 	}
 	if t.Err == nil && t.Settings == nil && (t.Replicas < 2 || t.MinISR < 2) {
-		found = append(found, finding.Finding{
-			Severity: finding.Warn, Subject: subject,
+		found = append(found, cdc.Finding{
+			Severity: cdc.SeverityWarn, Subject: subject,
 			Text: fmt.Sprintf("the loss of one broker can lose what it holds, and events would be published twice: it has %s and min.insync.replicas is %d", replicas, t.MinISR),
 			Fix:  "give it 3 replicas and min.insync.replicas=2",
 		})

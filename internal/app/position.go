@@ -1,17 +1,17 @@
-package source
+package app
 
 import (
 	"fmt"
 	"time"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/checkpoint"
 	"github.com/cdc-relay/cdc-relay/internal/display"
-	"github.com/cdc-relay/cdc-relay/internal/position"
 )
 
 // positions is one command about positions.
 type positions struct {
-	*position.Places
+	*checkpoint.Places
 
 	printf Printf
 }

@@ -1,4 +1,4 @@
-package position
+package checkpoint
 
 import (
 	"context"
@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
-	"github.com/cdc-relay/cdc-relay/internal/checkpoint"
 	"github.com/cdc-relay/cdc-relay/internal/kafka"
 )
 
@@ -67,11 +66,11 @@ func TestHandoverIsTriedAgain(t *testing.T) {
 			t.Run(fmt.Sprintf("commit %d, answer lost %v", failing, lost), func(t *testing.T) {
 				k := &topic{open: true}
 				before := cdc.Checkpoint{Source: id, Progress: cdc.Progress{Position: "K"}, Generation: 1, ExactlyOnce: true, PositionTopic: "positions", Fence: Fence(id)}
-				if err := checkpoint.NewTopic(k).Commit(t.Context(), before); err != nil {
+				if err := NewTopic(k).Commit(t.Context(), before); err != nil {
 					t.Fatal(err)
 				}
 				k.open, k.commits, k.failing, k.lost = false, 0, failing, lost
-				store, err := checkpoint.NewFile(filepath.Join(t.TempDir(), "checkpoint"))
+				store, err := NewFile(filepath.Join(t.TempDir(), "checkpoint"))
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -79,7 +78,7 @@ func TestHandoverIsTriedAgain(t *testing.T) {
 				if err := store.Save(t.Context(), before); err != nil { // the copy
 					t.Fatal(err)
 				}
-				h := NewHandover(store, Options{Topic: "positions", Publisher: func() (Publisher, error) { return k, nil }})
+				h := NewHandover(store, PlacesOptions{Topic: "positions", Publisher: func() (Publisher, error) { return k, nil }})
 				if err := start(t, h, id, "K"); (err != nil) != (failing > 0) {
 					t.Fatalf("first start: %v", err)
 				}
@@ -89,7 +88,7 @@ func TestHandoverIsTriedAgain(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
-				last, found, err := checkpoint.NewTopic(k).Newest(t.Context())
+				last, found, err := NewTopic(k).Newest(t.Context())
 				if err != nil || !found || last.ExactlyOnce || last.Sequence != claimed {
 					t.Errorf("in Kafka at the end: %+v, %v, %v", last, found, err)
 				}

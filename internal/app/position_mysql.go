@@ -1,4 +1,4 @@
-package source
+package app
 
 import (
 	"context"
@@ -7,9 +7,9 @@ import (
 
 	"github.com/cdc-relay/cdc-relay/internal/binlog"
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/checkpoint"
 	"github.com/cdc-relay/cdc-relay/internal/display"
 	"github.com/cdc-relay/cdc-relay/internal/mysql"
-	"github.com/cdc-relay/cdc-relay/internal/position"
 )
 
 // mysqlPositions is one position command on MySQL or MariaDB.
@@ -31,7 +31,7 @@ func (m *MySQL) at(ctx context.Context, at positions, fn func(*mysqlPositions) e
 }
 
 // ShowPositions implements [Database].
-func (m *MySQL) ShowPositions(ctx context.Context, at *position.Places) (answer any, lines [][2]string, err error) {
+func (m *MySQL) ShowPositions(ctx context.Context, at *checkpoint.Places) (answer any, lines [][2]string, err error) {
 	err = m.at(ctx, positions{Places: at}, func(p *mysqlPositions) error {
 		answer, lines, err = p.show(ctx)
 		return err
@@ -40,12 +40,12 @@ func (m *MySQL) ShowPositions(ctx context.Context, at *position.Places) (answer 
 }
 
 // SetPosition implements [Database].
-func (m *MySQL) SetPosition(ctx context.Context, at *position.Places, text string, yes bool, printf Printf) error {
+func (m *MySQL) SetPosition(ctx context.Context, at *checkpoint.Places, text string, yes bool, printf Printf) error {
 	return m.at(ctx, positions{at, printf}, func(p *mysqlPositions) error { return p.set(ctx, text, yes) })
 }
 
 // ResetPosition implements [Database].
-func (m *MySQL) ResetPosition(ctx context.Context, at *position.Places, yes bool, printf Printf) error {
+func (m *MySQL) ResetPosition(ctx context.Context, at *checkpoint.Places, yes bool, printf Printf) error {
 	return m.at(ctx, positions{at, printf}, func(p *mysqlPositions) error { return p.reset(ctx, yes) })
 }
 
@@ -135,7 +135,7 @@ func (p *mysqlPositions) set(ctx context.Context, text string, yes bool) error {
 	if err != nil {
 		return err
 	}
-	if err := position.Settable(in.LoadErr, in.Refused, in.Found); err != nil {
+	if err := checkpoint.Settable(in.LoadErr, in.Refused, in.Found); err != nil {
 		return err
 	}
 	move, err := in.Preview(to)
@@ -145,7 +145,7 @@ func (p *mysqlPositions) set(ctx context.Context, text string, yes bool) error {
 	if move.Skips > 0 && !yes {
 		return cdc.Usage("give --yes if that is meant", "%s skips %s, whose unpublished events would never be published", move.To, transactions(move.Skips))
 	}
-	next := position.Moved(in.Checkpoint, in.Source, move.To, move.Repeats == 0)
+	next := checkpoint.Moved(in.Checkpoint, in.Source, move.To, move.Repeats == 0)
 	next.Progress.Commit = "" // the server may be a restored one, which this position fits
 	if err := p.Set(ctx, next); err != nil {
 		return err
@@ -178,10 +178,10 @@ func (p *mysqlPositions) reset(ctx context.Context, yes bool) error {
 		return err
 	}
 	_, _, refused := p.Resume(ctx, p.db.Source(p.Binlog.Options))
-	if err := position.Foreign(refused); err != nil && !yes {
+	if err := checkpoint.Foreign(refused); err != nil && !yes {
 		return err
 	}
-	if err := position.Resettable(refused); err != nil {
+	if err := checkpoint.Resettable(refused); err != nil {
 		return err
 	}
 	if !p.Committed && !p.Found && refused == nil {

@@ -1,11 +1,10 @@
-package position
+package checkpoint
 
 import (
 	"context"
 	"fmt"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
-	"github.com/cdc-relay/cdc-relay/internal/checkpoint"
 )
 
 // Handover is the store of at-least-once delivery where exactly-once delivery may have been before: its last position may
@@ -18,8 +17,8 @@ type Handover struct {
 }
 
 // NewHandover returns the store of a relay with at-least-once delivery.
-func NewHandover(store Store, o Options) *Handover {
-	return &Handover{Store: store, places: New(store, o)}
+func NewHandover(store Store, o PlacesOptions) *Handover {
+	return &Handover{Store: store, places: NewPlaces(store, o)}
 }
 
 // Resume returns the position that counts, given the checkpoint.
@@ -43,7 +42,7 @@ func (h *Handover) Claim(ctx context.Context, next, loaded cdc.Checkpoint) error
 	}
 	superseded := next
 	superseded.ExactlyOnce, superseded.Fence = false, h.places.fence(next.Source)
-	err := h.places.commit(ctx, next.Source, func(t *checkpoint.Topic) error {
+	err := h.places.commit(ctx, next.Source, func(t *Topic) error {
 		if err := h.places.sameInKafka(ctx, t); err != nil {
 			return err
 		}

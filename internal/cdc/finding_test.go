@@ -1,4 +1,4 @@
-package finding_test
+package cdc_test
 
 import (
 	"errors"
@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
-	"github.com/cdc-relay/cdc-relay/internal/finding"
 )
 
 func TestFailedTakesTextAndFixFromTheError(t *testing.T) {
@@ -19,18 +18,18 @@ func TestFailedTakesTextAndFixFromTheError(t *testing.T) {
 		"a wrapped error":        {fmt.Errorf("save: %w", full), "save: the file is full: 0 bytes left", "free space: soon"},
 		"joined errors":          {errors.Join(errors.New("one"), full), "one; the file is full: 0 bytes left", "free space: soon"},
 	} {
-		want := finding.Finding{Severity: finding.Fail, Subject: "x", Text: tt.text, Fix: tt.fix}
-		if f := finding.Failed("x", tt.err); f != want {
+		want := cdc.Finding{Severity: cdc.SeverityFail, Subject: "x", Text: tt.text, Fix: tt.fix}
+		if f := cdc.FailedFinding("x", tt.err); f != want {
 			t.Errorf("%s: %+v", name, f)
 		}
 	}
 }
 
 func TestStringEndsWithTheFix(t *testing.T) {
-	for want, f := range map[string]finding.Finding{
-		"ok    slot: stands.":                   {Severity: finding.OK, Subject: "slot", Text: "stands"},
-		"fail  slot: is gone. Fix: make it.":    {Severity: finding.Fail, Subject: "slot", Text: "is gone.", Fix: "make it"},
-		"warn  kafka: hung up. Fix: is it TLS?": {Severity: finding.Warn, Subject: "kafka", Text: "hung up", Fix: "is it TLS?"},
+	for want, f := range map[string]cdc.Finding{
+		"ok    slot: stands.":                   {Severity: cdc.SeverityOK, Subject: "slot", Text: "stands"},
+		"fail  slot: is gone. Fix: make it.":    {Severity: cdc.SeverityFail, Subject: "slot", Text: "is gone.", Fix: "make it"},
+		"warn  kafka: hung up. Fix: is it TLS?": {Severity: cdc.SeverityWarn, Subject: "kafka", Text: "hung up", Fix: "is it TLS?"},
 	} {
 		if have := f.String(); have != want {
 			t.Errorf("have %s, want %s", have, want)

@@ -1,4 +1,4 @@
-package source
+package app
 
 import (
 	"bytes"
@@ -8,14 +8,14 @@ import (
 
 	"github.com/cdc-relay/cdc-relay/internal/binlog"
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
-	"github.com/cdc-relay/cdc-relay/internal/position"
+	"github.com/cdc-relay/cdc-relay/internal/checkpoint"
 	"github.com/cdc-relay/cdc-relay/internal/wal"
 )
 
 // The position that is set is the stored one, within a transaction of which some rows are published: they are published again.
 func TestSetPositionWithinATransaction(t *testing.T) {
 	part := cdc.Part{TxID: "0-1-7", Rows: 3}
-	if c := position.Moved(cdc.Checkpoint{Progress: cdc.Progress{Part: part}}, cdc.Source{}, "p", true); c.Progress.Part != (cdc.Part{}) {
+	if c := checkpoint.Moved(cdc.Checkpoint{Progress: cdc.Progress{Part: part}}, cdc.Source{}, "p", true); c.Progress.Part != (cdc.Part{}) {
 		t.Errorf("the rows are skipped: %+v", c.Progress)
 	}
 	var out bytes.Buffer
@@ -31,7 +31,7 @@ func TestSetPositionWithinATransaction(t *testing.T) {
 
 // A position that is set by hand may be behind rows that nobody has published.
 func TestSetPositionSettlesNothing(t *testing.T) {
-	if c := position.Moved(cdc.Checkpoint{Settled: "condition"}, cdc.Source{}, "p", true); c.Settled != "" {
+	if c := checkpoint.Moved(cdc.Checkpoint{Settled: "condition"}, cdc.Source{}, "p", true); c.Settled != "" {
 		t.Errorf("settled: %q", c.Settled)
 	}
 }

@@ -1,4 +1,4 @@
-package token
+package kafka
 
 import (
 	"context"
@@ -11,8 +11,8 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
 
-// MSK says which AWS account signs tokens for Amazon MSK. The keys are those that the AWS SDK finds.
-type MSK struct {
+// MSKToken says which AWS account signs tokens for Amazon MSK. The keys are those that the AWS SDK finds.
+type MSKToken struct {
 	Region string
 	// RoleARN is a role to assume; "" is none.
 	RoleARN string
@@ -21,8 +21,8 @@ type MSK struct {
 }
 
 // Fetch signs a token.
-func (m *MSK) Fetch(ctx context.Context) (string, time.Time, error) {
-	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+func (m *MSKToken) Fetch(ctx context.Context) (string, time.Time, error) {
+	ctx, cancel := context.WithTimeout(ctx, tokenTimeout)
 	defer cancel()
 	token, expires, err := m.sign(ctx)
 	if err != nil {
@@ -32,7 +32,7 @@ func (m *MSK) Fetch(ctx context.Context) (string, time.Time, error) {
 	return token, time.UnixMilli(expires), nil
 }
 
-func (m *MSK) sign(ctx context.Context) (token string, expires int64, err error) {
+func (m *MSKToken) sign(ctx context.Context) (token string, expires int64, err error) {
 	switch {
 	case m.RoleARN != "":
 		token, expires, err = signer.GenerateAuthTokenFromRole(ctx, m.Region, m.RoleARN, "cdc-relay")
