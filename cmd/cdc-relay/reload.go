@@ -14,7 +14,6 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/admin"
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/config"
-	"github.com/cdc-relay/cdc-relay/internal/logging"
 )
 
 // hangups returns a channel of SIGHUPs, and what ends it.
@@ -75,7 +74,7 @@ type logs struct {
 	*slog.Logger
 
 	level   *slog.LevelVar
-	limiter *logging.Limiter
+	limiter *limiter
 }
 
 func newLogs(w io.Writer, c config.Log) *logs {
@@ -86,8 +85,8 @@ func newLogs(w io.Writer, c config.Log) *logs {
 	if c.Format == config.LogText {
 		handler = slog.NewTextHandler(w, opts)
 	}
-	limiter := logging.Limit(handler)
-	return &logs{slog.New(limiter), level, limiter}
+	limits := limitRepeats(handler)
+	return &logs{slog.New(limits), level, limits}
 }
 
 func levelOf(c config.Log) slog.Level {

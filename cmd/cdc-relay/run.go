@@ -57,7 +57,7 @@ On MySQL and MariaDB only the checkpoint holds the position. Without a checkpoin
 				return err
 			}
 			log := newLogs(a.stderr, c.Log)
-			defer log.limiter.Flush()
+			defer log.limiter.flush()
 			go a.reloadAt(cmd.Context(), hangups, c, log)
 			checkpoint.LogTo(log.Logger)
 			for _, w := range c.Warnings() {

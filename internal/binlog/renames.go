@@ -12,7 +12,7 @@ import (
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/mysql"
-	"github.com/cdc-relay/cdc-relay/internal/statement"
+	"github.com/cdc-relay/cdc-relay/internal/sqltext"
 )
 
 // shadow is what gh-ost and pt-online-schema-change call the table that they put in the place of another one. It should hold
@@ -22,7 +22,7 @@ var shadow = regexp.MustCompile(`^_+(.+)_(?:gho|new)$`)
 // renamed returns an error if a statement gives a configured table another name, or another table its name: the binlog knows rows by
 // the name that their table had when they were written.
 func (ss *session) renamed(q *replication.QueryEvent) error {
-	for _, list := range statement.Renamings(q.Query, string(q.Schema), q.StatusVars) {
+	for _, list := range sqltext.Renamings(q.Query, string(q.Schema), q.StatusVars) {
 		if err := ss.renames(list); err != nil {
 			return err
 		}
@@ -31,14 +31,14 @@ func (ss *session) renamed(q *replication.QueryEvent) error {
 }
 
 // renames is renamed for what one statement does, in this order.
-func (ss *session) renames(list []statement.Renaming) error {
+func (ss *session) renames(list []sqltext.Renaming) error {
 	halves := map[int]bool{} // of online schema changes: the second one, which gives the shadow the table's name
 	for i, r := range list {
 		ours := mysql.ConfiguredName(ss.src.opts.Tables, ss.src.caseless, r.From.String())
 		if ours == "" {
 			continue
 		}
-		half := slices.IndexFunc(list, func(o statement.Renaming) bool {
+		half := slices.IndexFunc(list, func(o sqltext.Renaming) bool {
 			of := shadow.FindStringSubmatch(o.From.Name)
 			return of != nil && o.From.Database == r.From.Database && o.To == r.From && strings.EqualFold(of[1], r.From.Name)
 		})

@@ -11,7 +11,7 @@ import (
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/mysql"
-	"github.com/cdc-relay/cdc-relay/internal/statement"
+	"github.com/cdc-relay/cdc-relay/internal/sqltext"
 )
 
 // A statement that gives the outbox another name ("from"), or its name to another table ("to"), stops the relay, unless it is the last one
@@ -59,7 +59,7 @@ func TestRenames(t *testing.T) {
 			}
 		}
 		if got != want {
-			t.Errorf("%s: %q, want %q; read as %s", text, got, want, fmt.Sprint(statement.Renamings(q.Query, "app", q.StatusVars)))
+			t.Errorf("%s: %q, want %q; read as %s", text, got, want, fmt.Sprint(sqltext.Renamings(q.Query, "app", q.StatusVars)))
 		}
 	}
 }

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/cdc-relay/cdc-relay/internal/mysql"
-	"github.com/cdc-relay/cdc-relay/internal/statement"
+	"github.com/cdc-relay/cdc-relay/internal/sqltext"
 )
 
 // A statement that changes data and is logged in place of rows comes from a session whose binlog_format is not ROW. The
@@ -14,7 +14,7 @@ import (
 // table. The rules:
 //
 //  1. With binlog_format = ROW only DDL and the marks of a transaction are logged as statements. Any other statement
-//     changes data, whatever its first word is; see statement.Changes.
+//     changes data, whatever its first word is; see sqltext.Changes.
 //  2. MySQL lists the databases of all tables that a statement used, also by triggers and functions. If none of ours is
 //     listed, it has written nothing to an outbox. MariaDB has no such list.
 //  3. A statement whose text names all tables that it touches, and that calls only functions of the server, passes if the one that it
@@ -25,8 +25,8 @@ import (
 
 // statement notes one that changes data and may have written to an outbox table. what is nil if it is known that nobody can
 // say which tables it touched.
-func (ss *session) statement(variables []byte, kind string, what *statement.Tables) error {
-	if databases, known := statement.Databases(variables); known && !ss.src.hasTableIn(databases) {
+func (ss *session) statement(variables []byte, kind string, what *sqltext.Tables) error {
+	if databases, known := sqltext.Databases(variables); known && !ss.src.hasTableIn(databases) {
 		return nil
 	}
 	fix := "have the session's binlog_format changed (SET SESSION binlog_format = ROW, or reconnect)"

@@ -8,7 +8,7 @@ import (
 	"github.com/go-mysql-org/go-mysql/replication"
 
 	"github.com/cdc-relay/cdc-relay/internal/mysql"
-	"github.com/cdc-relay/cdc-relay/internal/statement"
+	"github.com/cdc-relay/cdc-relay/internal/sqltext"
 )
 
 // query: what is not a row. BEGIN, COMMIT and ROLLBACK; savepoints; DDL, which is a transaction by itself; and
@@ -22,7 +22,7 @@ func (ss *session) query(ctx context.Context, e event) error {
 	if !ok {
 		return nil
 	}
-	text := statement.Uncommented(string(q.Query))
+	text := sqltext.Uncommented(string(q.Query))
 	word, rest, _ := strings.Cut(text, " ")
 	switch strings.ToUpper(strings.TrimRight(word, ";")) {
 	case "BEGIN":
@@ -31,7 +31,7 @@ func (ss *session) query(ctx context.Context, e event) error {
 	case "COMMIT":
 		return ss.commit(ctx)
 	case "ROLLBACK":
-		if to, partial := statement.Savepoint(text); partial {
+		if to, partial := sqltext.Savepoint(text); partial {
 			return ss.rewind(to)
 		}
 		return ss.rollback()
@@ -39,7 +39,7 @@ func (ss *session) query(ctx context.Context, e event) error {
 		if ss.tx.points == nil {
 			ss.tx.points = map[string]int64{}
 		}
-		ss.tx.points[statement.PointName(rest)] = ss.src.held.size()
+		ss.tx.points[sqltext.PointName(rest)] = ss.src.held.size()
 		return nil
 	case "XA":
 		return ss.xa(strings.ToUpper(rest))
@@ -55,11 +55,11 @@ func (ss *session) otherStatement(q *replication.QueryEvent) error {
 		return err
 	}
 	text, plain := string(q.Query), ss.plainMode(q.StatusVars)
-	var what *statement.Tables // nil: it is not known what the statement touches
-	if t, known := statement.TablesOf(text, string(q.Schema)); known && plain {
+	var what *sqltext.Tables // nil: it is not known what the statement touches
+	if t, known := sqltext.TablesOf(text, string(q.Schema)); known && plain {
 		what = &t
 	}
-	if kind := statement.Changes(text, ss.tx.begun, plain); kind != "" {
+	if kind := sqltext.Changes(text, ss.tx.begun, plain); kind != "" {
 		if err := ss.statement(q.StatusVars, kind, what); err != nil {
 			return err
 		}
@@ -126,6 +126,6 @@ func (ss *session) load(e event) error {
 // plainMode reports whether a statement was read with the usual sql_mode, in a character set none of whose letters holds
 // a quote or a backslash.
 func (ss *session) plainMode(variables []byte) bool {
-	usual, client := statement.Settings(variables)
+	usual, client := sqltext.Settings(variables)
 	return usual && ss.charsets[client] != mysql.CharsetUnknown
 }

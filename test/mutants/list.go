@@ -250,7 +250,7 @@ func statementMutants() []mutant {
 			caughtBy{binlog, "^TestChecksumsStop$", ""},
 		},
 		{
-			"pass a statement that calls functions of users", "internal/statement/tables.go",
+			"pass a statement that calls functions of users", "internal/sqltext/tables.go",
 			[]edit{{"len(m) < 4 || !callsBuiltIn(m[3])", "len(m) < 4"}},
 			caughtBy{binlog, "^TestChecksumsStop$", ""},
 		},

@@ -1,4 +1,4 @@
-package statement
+package sqltext
 
 import (
 	"bytes"

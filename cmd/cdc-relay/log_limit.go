@@ -1,5 +1,4 @@
-// Package logging limits log lines that repeat.
-package logging
+package main
 
 import (
 	"context"
@@ -10,26 +9,26 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
 
-// interval is the time in which the first of lines that repeat is written, and then how many others there were.
-const interval = 10 * time.Second
+// burstInterval is the time in which the first of lines that repeat is written, and then how many others there were.
+const burstInterval = 10 * time.Second
 
-// maxLines is how many lines there may be in an interval that differ by topic, which a row may choose; beyond it all topics share one.
-const maxLines = 1000
+// maxBursts is how many lines there may be in an interval that differ by topic, which a row may choose; beyond it all topics share one.
+const maxBursts = 1000
 
-// Limiter is a handler that writes lines with the mark [cdc.Repeats] once in an interval, and all others.
-type Limiter struct {
+// limiter is a handler that writes lines with the mark [cdc.Repeats] once in an interval, and all others.
+type limiter struct {
 	slog.Handler
 
 	bursts *bursts
 }
 
-// Limit returns a handler that writes to h.
-func Limit(h slog.Handler) *Limiter {
-	return &Limiter{h, &bursts{open: map[line]*burst{}}}
+// limitRepeats returns a handler that writes to h.
+func limitRepeats(h slog.Handler) *limiter {
+	return &limiter{h, &bursts{open: map[logLine]*burst{}}}
 }
 
 // Handle writes the record, or counts it.
-func (l *Limiter) Handle(ctx context.Context, r slog.Record) error {
+func (l *limiter) Handle(ctx context.Context, r slog.Record) error {
 	if which, repeats := identify(r); repeats && l.bursts.repeated(which, r, l.Handler) { //nolint:contextcheck // the interval ends after the call
 		return nil
 	}
@@ -37,27 +36,27 @@ func (l *Limiter) Handle(ctx context.Context, r slog.Record) error {
 }
 
 // WithAttrs returns a handler with the same limits.
-func (l *Limiter) WithAttrs(attrs []slog.Attr) slog.Handler {
-	return &Limiter{l.Handler.WithAttrs(attrs), l.bursts}
+func (l *limiter) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return &limiter{l.Handler.WithAttrs(attrs), l.bursts}
 }
 
 // WithGroup returns a handler with the same limits.
-func (l *Limiter) WithGroup(name string) slog.Handler {
-	return &Limiter{l.Handler.WithGroup(name), l.bursts}
+func (l *limiter) WithGroup(name string) slog.Handler {
+	return &limiter{l.Handler.WithGroup(name), l.bursts}
 }
 
-// Flush writes what was counted so far.
-func (l *Limiter) Flush() {
+// flush writes what was counted so far.
+func (l *limiter) flush() {
 	for _, which := range l.bursts.lines() {
 		l.bursts.end(which)
 	}
 }
 
-// line is what lines that repeat have in common.
-type line struct{ message, table, topic, reason string }
+// logLine is what lines that repeat have in common.
+type logLine struct{ message, table, topic, reason string }
 
 // identify returns the record's line, and whether it has the mark.
-func identify(r slog.Record) (which line, repeats bool) {
+func identify(r slog.Record) (which logLine, repeats bool) {
 	which.message = r.Message
 	var see func(a slog.Attr) bool
 	see = func(a slog.Attr) bool {
@@ -81,10 +80,10 @@ func identify(r slog.Record) (which line, repeats bool) {
 	return which, repeats
 }
 
-// bursts are the lines that were written within the last interval.
+// bursts are the lines that were written within the last burstInterval.
 type bursts struct {
 	mu   sync.Mutex
-	open map[line]*burst
+	open map[logLine]*burst
 }
 
 type burst struct {
@@ -94,11 +93,11 @@ type burst struct {
 	last    slog.Record // of those that were left out
 }
 
-// repeated reports whether a line is left out, and counts it.
-func (b *bursts) repeated(which line, r slog.Record, h slog.Handler) bool {
+// repeated reports whether a logLine is left out, and counts it.
+func (b *bursts) repeated(which logLine, r slog.Record, h slog.Handler) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.open[which] == nil && len(b.open) >= maxLines {
+	if b.open[which] == nil && len(b.open) >= maxBursts {
 		which.topic = ""
 	}
 	if same := b.open[which]; same != nil {
@@ -106,14 +105,14 @@ func (b *bursts) repeated(which line, r slog.Record, h slog.Handler) bool {
 		same.last = r.Clone()
 		return true
 	}
-	b.open[which] = &burst{handler: h, timer: time.AfterFunc(interval, func() { b.end(which) })}
+	b.open[which] = &burst{handler: h, timer: time.AfterFunc(burstInterval, func() { b.end(which) })}
 	return false
 }
 
-func (b *bursts) lines() []line {
+func (b *bursts) lines() []logLine {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	all := make([]line, 0, len(b.open))
+	all := make([]logLine, 0, len(b.open))
 	for which := range b.open {
 		all = append(all, which)
 	}
@@ -121,7 +120,7 @@ func (b *bursts) lines() []line {
 }
 
 // end writes how many lines were left out, with the attributes of the last one.
-func (b *bursts) end(which line) {
+func (b *bursts) end(which logLine) {
 	b.mu.Lock()
 	over := b.open[which]
 	delete(b.open, which)

@@ -1,4 +1,4 @@
-package logging_test
+package main
 
 import (
 	"bytes"
@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
-	"github.com/cdc-relay/cdc-relay/internal/logging"
 )
 
 // lines collects what is logged.
@@ -35,7 +34,7 @@ func (l *lines) take() string {
 	return strings.TrimSpace(l.text.String())
 }
 
-func newLogger() (*slog.Logger, *logging.Limiter, *lines) {
+func newLogger() (*slog.Logger, *limiter, *lines) {
 	out := new(lines)
 	withoutTime := func(_ []string, a slog.Attr) slog.Attr {
 		if a.Key == slog.TimeKey {
@@ -43,8 +42,8 @@ func newLogger() (*slog.Logger, *logging.Limiter, *lines) {
 		}
 		return a
 	}
-	limiter := logging.Limit(slog.NewTextHandler(out, &slog.HandlerOptions{ReplaceAttr: withoutTime}))
-	return slog.New(limiter), limiter, out
+	limits := limitRepeats(slog.NewTextHandler(out, &slog.HandlerOptions{ReplaceAttr: withoutTime}))
+	return slog.New(limits), limits, out
 }
 
 func want(t *testing.T, out *lines, text ...string) {
@@ -115,8 +114,8 @@ func TestFlush(t *testing.T) {
 		for _, id := range []string{"1", "2"} {
 			log.With("a", 1).Warn("dropped", cdc.Repeats(), cdc.EventAttr(id, []byte("k"), "orders"))
 		}
-		limiter.Flush()
-		limiter.Flush()
+		limiter.flush()
+		limiter.flush()
 		want(t, out, "level=WARN msg=dropped a=1 event_id=1 key=k topic=orders",
 			`level=WARN msg="repeated lines left out" a=1 line=dropped left_out=1 event_id=2 key=k topic=orders`)
 	})
