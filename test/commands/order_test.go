@@ -51,6 +51,26 @@ func TestOrderBy(t *testing.T) {
 	})
 }
 
+// The WAL and the table give a number with every digit that tells it from others, whatever the database's own setting is: a row's place in the
+// order is compared with it.
+func TestDigitsOfNumbers(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.sql("CREATE TABLE jobs (id int PRIMARY KEY, f double precision NOT NULL)", "INSERT INTO jobs VALUES (1, 0.1::float8 + 0.2)",
+		`ALTER DATABASE "`+s.name+`" SET extra_float_digits = 0`)
+	s.config = "tables: [{name: jobs, columns: {event_id: {template: \"job-${id}\"}, event_type: {const: Placed}, payload: f}, order_by: id}]\n" + s.config
+	s.says(0, "published 1 row", "setup", "--backfill")
+	relay := s.start()
+	relay.leading()
+	s.sql("INSERT INTO jobs VALUES (2, 0.1::float8 + 0.2)")
+	for _, r := range s.consume(s.name, 2) {
+		if string(r.Value) != "0.30000000000000004" {
+			t.Errorf("record %s has %s", r.Key, r.Value)
+		}
+	}
+	relay.stops()
+}
+
 // What gives no place to a row does not matter where another one is selected, or rows are chosen by their IDs; elsewhere it is said, by check
 // first, and nothing is left behind.
 func TestRowsWithoutAPlace(t *testing.T) {
