@@ -184,6 +184,16 @@ func leaderMutants() []mutant {
 func readerMutants() []mutant {
 	return []mutant{
 		{
+			"print numbers of the WAL as the database says", "internal/postgres/connect.go",
+			[]edit{{`NoTimeouts+"; SET extra_float_digits = 1"`, "NoTimeouts"}},
+			caughtBy{commands, "^TestDigitsOfNumbers$", ""},
+		},
+		{
+			"print numbers of the table as the database says", "internal/postgres/table_reader.go",
+			[]edit{{"SET extra_float_digits = 1; ", ""}},
+			caughtBy{commands, "^TestDigitsOfNumbers$", ""},
+		},
+		{
 			"save the start of a commit in place of its end", "internal/wal/stream.go",
 			[]edit{{"ss.next.resume = c.end", "ss.next.resume = c.at"}},
 			caughtBy{faults, "^TestKillBetweenCheckpointAndConfirm$", postgres},
