@@ -11,11 +11,11 @@ import (
 
 	"github.com/cdc-relay/cdc-relay/internal/app"
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/cleanup"
 	"github.com/cdc-relay/cdc-relay/internal/config"
 	"github.com/cdc-relay/cdc-relay/internal/deadletter"
 	"github.com/cdc-relay/cdc-relay/internal/display"
 	"github.com/cdc-relay/cdc-relay/internal/kafka"
-	"github.com/cdc-relay/cdc-relay/internal/retention"
 )
 
 func newPartitionsCommand(a *cli) *cobra.Command {
@@ -40,8 +40,8 @@ func newPartitionsListCommand(a *cli) *cobra.Command {
 				return err
 			}
 			return withTables(cmd.Context(), c, "", func(db passTables) error {
-				return eachTable(cmd.Context(), db.Partitions(db.dsn, false, db.load), func(t retention.Table, parts []cdc.Partition, now time.Time) {
-					a.printf("table %s: partitions for %d days ahead\n", t.Name(), retention.Ahead(parts, now))
+				return eachTable(cmd.Context(), db.Partitions(db.dsn, false, db.load), func(t cleanup.Partitions, parts []cdc.Partition, now time.Time) {
+					a.printf("table %s: partitions for %d days ahead\n", t.Name(), cleanup.Ahead(parts, now))
 					for _, p := range parts {
 						a.printf("  %s  %s\n", p.Name, describePartition(p))
 					}
@@ -95,7 +95,7 @@ func withTables(ctx context.Context, c *config.Config, owner string, fn func(pas
 }
 
 // eachTable connects and lists the partitions of each table.
-func eachTable(ctx context.Context, open retention.Tables, see func(retention.Table, []cdc.Partition, time.Time)) error {
+func eachTable(ctx context.Context, open cleanup.PartitionTables, see func(cleanup.Partitions, []cdc.Partition, time.Time)) error {
 	tables, closeAll, err := open(ctx)
 	if err != nil {
 		return err
@@ -200,15 +200,15 @@ func (r *partitionsRun) maintain(ctx context.Context, a *cli, c *config.Config, 
 			return err
 		}
 		if r.dry {
-			return eachTable(ctx, open, func(t retention.Table, parts []cdc.Partition, now time.Time) { a.printPlan(t, o.Plan(parts, now)) })
+			return eachTable(ctx, open, func(t cleanup.Partitions, parts []cdc.Partition, now time.Time) { a.printPlan(t, o.Plan(parts, now)) })
 		}
-		return retention.New(o, open, a.plainLog(), nil).Maintain(ctx)
+		return cleanup.NewMaintainer(o, open, a.plainLog(), nil).Maintain(ctx)
 	})
 }
 
-func (r *partitionsRun) options(c *config.Config) (retention.Options, error) {
+func (r *partitionsRun) options(c *config.Config) (cleanup.PartitionOptions, error) {
 	if c.Partitions == nil {
-		return retention.Options{}, cdc.Usage("add one", "the configuration has neither a section partitions nor a section retention")
+		return cleanup.PartitionOptions{}, cdc.Usage("add one", "the configuration has neither a section partitions nor a section retention")
 	}
 	o := retentionOptions(c.Partitions)
 	age, err := r.age("ttl", r.ttl, o.TTL)
@@ -231,7 +231,7 @@ func (r *partitionsRun) age(flag, given string, configured time.Duration) (time.
 	return age, nil
 }
 
-func (a *cli) printPlan(t retention.Table, p retention.Plan) {
+func (a *cli) printPlan(t cleanup.Partitions, p cleanup.Plan) {
 	for _, day := range p.Make {
 		a.printf("table %s: would make %s\n", t.Name(), day.Format(time.DateOnly))
 	}
@@ -260,8 +260,8 @@ func (a *cli) plainLog() *slog.Logger {
 	}}))
 }
 
-func purgeOptions(d config.Delete) retention.PurgeOptions {
-	return retention.PurgeOptions{OlderThan: d.Age(), Batch: d.Batch, Pause: d.Pause, Every: d.Every}
+func purgeOptions(d config.Delete) cleanup.PurgeOptions {
+	return cleanup.PurgeOptions{OlderThan: d.Age(), Batch: d.Batch, Pause: d.Pause, Every: d.Every}
 }
 
 // purgePatience is how long a command waits for the relay to have published and saved what is to be deleted.
@@ -278,13 +278,13 @@ func (r *partitionsRun) purge(ctx context.Context, a *cli, c *config.Config, own
 		if r.dry {
 			return countRows(ctx, a, open, o.OlderThan)
 		}
-		return retention.NewPurger(o, open, a.plainLog(), prometheus.NewRegistry()).Purge(ctx)
+		return cleanup.NewPurger(o, open, a.plainLog(), prometheus.NewRegistry()).Purge(ctx)
 	})
 }
 
 // needed returns tables whose rows are kept while it is not known whether letters need them.
-func (r *partitionsRun) needed(open retention.RowTables) retention.RowTables {
-	return func(ctx context.Context) (tables []retention.Rows, closeAll func(), err error) {
+func (r *partitionsRun) needed(open cleanup.RowTables) cleanup.RowTables {
+	return func(ctx context.Context) (tables []cleanup.Rows, closeAll func(), err error) {
 		tables, closeAll, err = open(ctx)
 		for i := range tables {
 			tables[i] = neededRows{tables[i], r.unknown}
@@ -294,7 +294,7 @@ func (r *partitionsRun) needed(open retention.RowTables) retention.RowTables {
 }
 
 type neededRows struct {
-	retention.Rows
+	cleanup.Rows
 
 	unknown error
 }
@@ -307,7 +307,7 @@ func (t neededRows) Passed(ctx context.Context, behind cdc.Position) (bool, erro
 	return passed, err
 }
 
-func (r *partitionsRun) purgeOptions(c *config.Config) (retention.PurgeOptions, error) {
+func (r *partitionsRun) purgeOptions(c *config.Config) (cleanup.PurgeOptions, error) {
 	o := purgeOptions(c.Retention.Delete)
 	o.Patience = purgePatience
 	age, err := r.age("older-than", r.olderThan, o.OlderThan)
@@ -318,8 +318,8 @@ func (r *partitionsRun) purgeOptions(c *config.Config) (retention.PurgeOptions, 
 // maxCounted limits the counting of a dry run.
 const maxCounted = 1_000_000
 
-func countRows(ctx context.Context, a *cli, open retention.RowTables, age time.Duration) error {
-	return open.Each(ctx, func(t retention.Rows) error {
+func countRows(ctx context.Context, a *cli, open cleanup.RowTables, age time.Duration) error {
+	return open.Each(ctx, func(t cleanup.Rows) error {
 		if err := t.Verify(ctx); err != nil {
 			return err
 		}

@@ -19,13 +19,12 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/binlog"
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/checkpoint"
+	"github.com/cdc-relay/cdc-relay/internal/cleanup"
 	"github.com/cdc-relay/cdc-relay/internal/config"
 	"github.com/cdc-relay/cdc-relay/internal/deadletter"
 	"github.com/cdc-relay/cdc-relay/internal/events"
 	"github.com/cdc-relay/cdc-relay/internal/publisher"
 	"github.com/cdc-relay/cdc-relay/internal/relay"
-	"github.com/cdc-relay/cdc-relay/internal/retention"
-	"github.com/cdc-relay/cdc-relay/internal/writeback"
 )
 
 func newRunCommand(a *cli) *cobra.Command {
@@ -252,29 +251,29 @@ func newMaintainer(c *config.Config, db app.Database, load cdc.Loader, letters *
 		return nil, err
 	}
 	if c.Partitions != nil {
-		m := retention.New(retentionOptions(c.Partitions), db.Partitions(dsn, false, load), log, retention.NewMetrics(reg))
+		m := cleanup.NewMaintainer(retentionOptions(c.Partitions), db.Partitions(dsn, false, load), log, cleanup.NewMetrics(reg))
 		all = append(all, func(ctx context.Context, _ cdc.Kept) { m.Run(ctx) })
 	}
 	if c.Retention != nil {
-		p := retention.NewPurger(purgeOptions(c.Retention.Delete), db.Rows(dsn, load), log, reg)
+		p := cleanup.NewPurger(purgeOptions(c.Retention.Delete), db.Rows(dsn, load), log, reg)
 		all = append(all, func(ctx context.Context, _ cdc.Kept) { p.Run(ctx) })
 	}
 	if conditions := db.Conditions(); len(conditions) > 0 {
-		o := writeback.Options{Conditions: conditions, OnDeadLetter: map[string]bool{}, Problems: problems, Letters: func(string) deadletter.Events { return nil }}
+		o := cleanup.MarkOptions{Conditions: conditions, OnDeadLetter: map[string]bool{}, Problems: problems, Letters: func(string) deadletter.Events { return nil }}
 		if letters != nil {
 			o.Letters = letters.Events
 		}
 		for _, t := range db.Tables() {
 			o.OnDeadLetter[t.Name.String()] = t.Config.WriteBack != nil && len(t.Config.WriteBack.OnDeadLetter) > 0
 		}
-		m := writeback.New(o, db.Marks(dsn, ""), log, reg)
+		m := cleanup.NewMarker(o, db.Marks(dsn, ""), log, reg)
 		all = append(all, func(ctx context.Context, kept cdc.Kept) { m.Run(ctx, kept) })
 	}
 	return all, nil
 }
 
-func retentionOptions(p *config.Partitions) retention.Options {
-	return retention.Options{Ahead: p.Ahead, TTL: p.Age(), Every: p.Every, Drop: p.Drop}
+func retentionOptions(p *config.Partitions) cleanup.PartitionOptions {
+	return cleanup.PartitionOptions{Ahead: p.Ahead, TTL: p.Age(), Every: p.Every, Drop: p.Drop}
 }
 
 // letterOptions is nil without dead letters.

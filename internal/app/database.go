@@ -18,16 +18,15 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/binlog"
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/checkpoint"
+	"github.com/cdc-relay/cdc-relay/internal/cleanup"
 	"github.com/cdc-relay/cdc-relay/internal/config"
 	"github.com/cdc-relay/cdc-relay/internal/outbox"
 	"github.com/cdc-relay/cdc-relay/internal/postgres"
 	"github.com/cdc-relay/cdc-relay/internal/record"
 	"github.com/cdc-relay/cdc-relay/internal/relay"
 	"github.com/cdc-relay/cdc-relay/internal/repair"
-	"github.com/cdc-relay/cdc-relay/internal/retention"
 	"github.com/cdc-relay/cdc-relay/internal/router"
 	"github.com/cdc-relay/cdc-relay/internal/scan"
-	"github.com/cdc-relay/cdc-relay/internal/writeback"
 )
 
 // Database is what the relay and its commands need of a database.
@@ -46,7 +45,7 @@ type Database interface {
 	// SlotPosition is that of the slot where only the slot has the position, and nil elsewhere.
 	SlotPosition() func(ctx context.Context) (cdc.Progress, error)
 	// Tables are the configured tables, in their order, and Conditions those of the ones whose rows are marked; see
-	// [writeback.Condition].
+	// [cleanup.Condition].
 	Tables() []Table
 	Conditions() map[string]string
 	// ConnString returns the owner's connection string if it is given, or the relay's own if given is "".
@@ -55,14 +54,14 @@ type Database interface {
 	Check(ctx context.Context, load cdc.Resumer) ([]cdc.Finding, map[string]*cdc.Table)
 	// Partitions returns the tables that have daily partitions. With owner the routine of setup is not needed. load finds the
 	// position that decides what is relayed.
-	Partitions(dsn ConnString, owner bool, load cdc.Loader) retention.Tables
+	Partitions(dsn ConnString, owner bool, load cdc.Loader) cleanup.PartitionTables
 	// Reader opens a table to read its rows by SQL. The caller closes it.
 	Reader(ctx context.Context, dsn ConnString, t *Table) (TableReader, error)
 	// Rows returns the tables whose old rows retention.delete removes.
-	Rows(dsn ConnString, load cdc.Loader) retention.RowTables
+	Rows(dsn ConnString, load cdc.Loader) cleanup.RowTables
 	// Marks returns the tables whose published rows write_back marks. Rows that meet the condition published are never pending; "": none
 	// does.
-	Marks(dsn ConnString, published string) writeback.Tables
+	Marks(dsn ConnString, published string) cleanup.MarkTables
 	// Settle stores with the position that no row is pending from before it, of the tables of which that is so: but for rows that meet the
 	// condition published, which were. Where a relay runs it does nothing.
 	Settle(ctx context.Context, at *checkpoint.Places, published string, printf Printf) error
@@ -190,7 +189,7 @@ func (c *configured) Marked() []Table {
 	return slices.DeleteFunc(slices.Clone(c.tables), func(t Table) bool { return t.Config.WriteBack == nil })
 }
 
-// Conditions names the conditions of these tables; see [writeback.Condition].
+// Conditions names the conditions of these tables; see [cleanup.Condition].
 func (c *configured) Conditions() map[string]string {
 	all := map[string]string{}
 	for _, t := range c.Marked() {
@@ -198,7 +197,7 @@ func (c *configured) Conditions() map[string]string {
 		if c.Config.DeadLetter.On() {
 			letters = c.Config.DeadLetter.Topic
 		}
-		all[t.Name.String()] = writeback.Condition(t.Name.String(), t.Config.WriteBack.Pending, letters)
+		all[t.Name.String()] = cleanup.Condition(t.Name.String(), t.Config.WriteBack.Pending, letters)
 	}
 	return all
 }

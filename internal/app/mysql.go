@@ -8,14 +8,13 @@ import (
 
 	"github.com/cdc-relay/cdc-relay/internal/binlog"
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/cleanup"
 	"github.com/cdc-relay/cdc-relay/internal/config"
 	"github.com/cdc-relay/cdc-relay/internal/mysql"
 	"github.com/cdc-relay/cdc-relay/internal/outbox"
 	"github.com/cdc-relay/cdc-relay/internal/relay"
 	"github.com/cdc-relay/cdc-relay/internal/repair"
-	"github.com/cdc-relay/cdc-relay/internal/retention"
 	"github.com/cdc-relay/cdc-relay/internal/router"
-	"github.com/cdc-relay/cdc-relay/internal/writeback"
 )
 
 // MySQL is the database of MySQL and MariaDB.
@@ -142,14 +141,14 @@ func (m *MySQL) NewRepair(verify func(*cdc.Table) error, read ConnString, where 
 }
 
 // Partitions implements [Database].
-func (m *MySQL) Partitions(dsn ConnString, owner bool, load cdc.Loader) retention.Tables {
-	return func(ctx context.Context) ([]retention.Table, func(), error) {
+func (m *MySQL) Partitions(dsn ConnString, owner bool, load cdc.Loader) cleanup.PartitionTables {
+	return func(ctx context.Context) ([]cleanup.Partitions, func(), error) {
 		return m.maintainable(ctx, dsn, owner, load)
 	}
 }
 
 // maintainable returns the tables that are ours. An owner gets procedures that are dropped again.
-func (m *MySQL) maintainable(ctx context.Context, dsn ConnString, owner bool, load cdc.Loader) ([]retention.Table, func(), error) {
+func (m *MySQL) maintainable(ctx context.Context, dsn ConnString, owner bool, load cdc.Loader) ([]cleanup.Partitions, func(), error) {
 	db, err := m.Open(ctx, dsn)
 	if err != nil {
 		return nil, nil, err
@@ -163,7 +162,7 @@ func (m *MySQL) maintainable(ctx context.Context, dsn ConnString, owner bool, lo
 	}
 	source := db.Source(m.Binlog.Options)
 	source.Database = m.Config.Database() // the owner's connection may have another
-	var tables []retention.Table
+	var tables []cleanup.Partitions
 	for _, t := range m.tables {
 		if t.Foreign() {
 			continue
@@ -199,13 +198,13 @@ func (m *MySQL) keyed(db *mysql.Database, t *Table, load cdc.Loader) (o mysql.Ke
 }
 
 // Rows implements [Database].
-func (m *MySQL) Rows(dsn ConnString, load cdc.Loader) retention.RowTables {
-	return func(ctx context.Context) ([]retention.Rows, func(), error) {
+func (m *MySQL) Rows(dsn ConnString, load cdc.Loader) cleanup.RowTables {
+	return func(ctx context.Context) ([]cleanup.Rows, func(), error) {
 		db, err := m.Open(ctx, dsn)
 		if err != nil {
 			return nil, nil, err
 		}
-		var list []retention.Rows
+		var list []cleanup.Rows
 		for _, t := range m.Purged() {
 			o, at := m.keyed(db, &t, load)
 			list = append(list, db.Rows(mysql.RowOptions{KeyedOptions: o, At: at, Zone: t.Layout.Zone()}))
@@ -215,13 +214,13 @@ func (m *MySQL) Rows(dsn ConnString, load cdc.Loader) retention.RowTables {
 }
 
 // Marks implements [Database].
-func (m *MySQL) Marks(dsn ConnString, published string) writeback.Tables {
-	return func(ctx context.Context, load cdc.Loader) ([]writeback.Table, func(), error) {
+func (m *MySQL) Marks(dsn ConnString, published string) cleanup.MarkTables {
+	return func(ctx context.Context, load cdc.Loader) ([]cleanup.Marks, func(), error) {
 		db, err := m.Open(ctx, dsn)
 		if err != nil {
 			return nil, nil, err
 		}
-		var list []writeback.Table
+		var list []cleanup.Marks
 		for _, t := range m.Marked() {
 			o, _ := m.keyed(db, &t, load)
 			list = append(list, db.Marks(mysql.MarkOptions{

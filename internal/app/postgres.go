@@ -7,14 +7,13 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/cleanup"
 	"github.com/cdc-relay/cdc-relay/internal/config"
 	"github.com/cdc-relay/cdc-relay/internal/outbox"
 	"github.com/cdc-relay/cdc-relay/internal/postgres"
 	"github.com/cdc-relay/cdc-relay/internal/repair"
-	"github.com/cdc-relay/cdc-relay/internal/retention"
 	"github.com/cdc-relay/cdc-relay/internal/router"
 	"github.com/cdc-relay/cdc-relay/internal/wal"
-	"github.com/cdc-relay/cdc-relay/internal/writeback"
 )
 
 // Postgres is the database of PostgreSQL.
@@ -172,8 +171,8 @@ func routineOf(table outbox.Name) postgres.Routine {
 }
 
 // Partitions implements [Database].
-func (p *Postgres) Partitions(dsn ConnString, owner bool, load cdc.Loader) retention.Tables {
-	return func(ctx context.Context) ([]retention.Table, func(), error) {
+func (p *Postgres) Partitions(dsn ConnString, owner bool, load cdc.Loader) cleanup.PartitionTables {
+	return func(ctx context.Context) ([]cleanup.Partitions, func(), error) {
 		db, err := p.Open(ctx, dsn)
 		if err != nil {
 			return nil, nil, err
@@ -188,8 +187,8 @@ func (p *Postgres) Partitions(dsn ConnString, owner bool, load cdc.Loader) reten
 }
 
 // maintainable returns the tables that are ours. An owner gets a routine that ends with the session.
-func (p *Postgres) maintainable(ctx context.Context, db *postgres.Database, owner bool, load cdc.Loader) ([]retention.Table, error) {
-	var tables []retention.Table
+func (p *Postgres) maintainable(ctx context.Context, db *postgres.Database, owner bool, load cdc.Loader) ([]cleanup.Partitions, error) {
+	var tables []cleanup.Partitions
 	for _, t := range p.tables {
 		if t.Foreign() {
 			continue
@@ -221,13 +220,13 @@ func (p *Postgres) keyed(t *Table, load cdc.Loader) (o postgres.KeyedOptions, at
 }
 
 // Rows implements [Database].
-func (p *Postgres) Rows(dsn ConnString, load cdc.Loader) retention.RowTables {
-	return func(ctx context.Context) ([]retention.Rows, func(), error) {
+func (p *Postgres) Rows(dsn ConnString, load cdc.Loader) cleanup.RowTables {
+	return func(ctx context.Context) ([]cleanup.Rows, func(), error) {
 		db, err := p.Open(ctx, dsn)
 		if err != nil {
 			return nil, nil, err
 		}
-		var list []retention.Rows
+		var list []cleanup.Rows
 		for _, t := range p.Purged() {
 			o, at := p.keyed(&t, load)
 			list = append(list, db.Rows(postgres.RowOptions{KeyedOptions: o, At: at, Zone: t.Layout.Zone()}))
@@ -237,13 +236,13 @@ func (p *Postgres) Rows(dsn ConnString, load cdc.Loader) retention.RowTables {
 }
 
 // Marks implements [Database].
-func (p *Postgres) Marks(dsn ConnString, published string) writeback.Tables {
-	return func(ctx context.Context, load cdc.Loader) ([]writeback.Table, func(), error) {
+func (p *Postgres) Marks(dsn ConnString, published string) cleanup.MarkTables {
+	return func(ctx context.Context, load cdc.Loader) ([]cleanup.Marks, func(), error) {
 		db, err := p.Open(ctx, dsn)
 		if err != nil {
 			return nil, nil, err
 		}
-		var list []writeback.Table
+		var list []cleanup.Marks
 		for _, t := range p.Marked() {
 			o, _ := p.keyed(&t, load)
 			list = append(list, db.Marks(postgres.MarkOptions{

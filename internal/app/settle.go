@@ -8,8 +8,8 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/binlog"
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/checkpoint"
+	"github.com/cdc-relay/cdc-relay/internal/cleanup"
 	"github.com/cdc-relay/cdc-relay/internal/mysql"
-	"github.com/cdc-relay/cdc-relay/internal/writeback"
 )
 
 // Settle implements [Database].
@@ -46,7 +46,7 @@ func (m *MySQL) Settle(ctx context.Context, at *checkpoint.Places, published str
 }
 
 // settle stores, with the position of c, which conditions are settled: no row that is pending now can be from before the first position.
-func (p *positions) settle(ctx context.Context, c cdc.Checkpoint, conditions map[string]string, open writeback.Tables) error {
+func (p *positions) settle(ctx context.Context, c cdc.Checkpoint, conditions map[string]string, open cleanup.MarkTables) error {
 	if c.Progress.Part.Rows > 0 { // to store it would repeat them; the relay settles
 		return nil
 	}

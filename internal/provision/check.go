@@ -8,8 +8,8 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/app"
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/checkpoint"
+	"github.com/cdc-relay/cdc-relay/internal/cleanup"
 	"github.com/cdc-relay/cdc-relay/internal/config"
-	"github.com/cdc-relay/cdc-relay/internal/retention"
 	"github.com/cdc-relay/cdc-relay/internal/scan"
 )
 
@@ -145,7 +145,7 @@ func (c *check) checkRows(ctx context.Context, r *cdc.Report) {
 	if err != nil {
 		return // reported
 	}
-	err = c.db.Rows(dsn, c.store.Load).Each(ctx, func(t retention.Rows) error {
+	err = c.db.Rows(dsn, c.store.Load).Each(ctx, func(t cleanup.Rows) error {
 		if err := t.Verify(ctx); err != nil {
 			r.Warn("retention", cdc.Fix(err), "%v", err)
 		} else {

@@ -9,10 +9,10 @@ import (
 
 	"github.com/cdc-relay/cdc-relay/internal/binlog"
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/cleanup"
 	"github.com/cdc-relay/cdc-relay/internal/mysql"
 	"github.com/cdc-relay/cdc-relay/internal/outbox"
 	"github.com/cdc-relay/cdc-relay/internal/relay"
-	"github.com/cdc-relay/cdc-relay/internal/retention"
 	"github.com/cdc-relay/cdc-relay/internal/scan"
 	"github.com/cdc-relay/cdc-relay/test/conformance"
 )
@@ -73,7 +73,7 @@ func (c *conforming) Ago(days int) string {
 
 func (c *conforming) TimeType() string { return "DATETIME(6)" }
 
-func (c *conforming) Rows(role string) (retention.Rows, error) {
+func (c *conforming) Rows(role string) (cleanup.Rows, error) {
 	if role == "" {
 		role = "root"
 	}
@@ -91,7 +91,7 @@ func (c *conforming) Insert(daysAgo, from, to int) {
 func (c *conforming) Numbers(table string) string { return c.held(table) }
 
 // Partitions are of one connection, which keeps the lock.
-func (c *conforming) Partitions() retention.Table {
+func (c *conforming) Partitions() cleanup.Partitions {
 	c.t.Helper()
 	if c.table == nil {
 		c.table = c.parts()

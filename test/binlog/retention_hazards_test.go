@@ -13,9 +13,9 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/binlog"
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/cdctest"
+	"github.com/cdc-relay/cdc-relay/internal/cleanup"
 	"github.com/cdc-relay/cdc-relay/internal/mysql"
 	"github.com/cdc-relay/cdc-relay/internal/outbox"
-	"github.com/cdc-relay/cdc-relay/internal/retention"
 	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
 
@@ -230,7 +230,7 @@ func TestRoutineOfAnotherVersion(t *testing.T) {
 		text := outbox.MySQLMaintenance(cdc.Flavor(d.flavor), d.outbox(), outbox.MySQLRoutine(d.outbox()))
 		d.session(text[0].SQL, text[1].SQL, "CREATE PROCEDURE "+outbox.MySQLRoutine(d.outbox()).MySQL()+"(a TEXT, b TEXT) SELECT 1, 2, 3, 4")
 		d.exec("GRANT EXECUTE ON PROCEDURE " + outbox.MySQLRoutine(d.outbox()).MySQL() + " TO " + k.user)
-		if err := k.maintain(retention.Options{}); err == nil || !strings.Contains(cdc.Explain(err), "setup") {
+		if err := k.maintain(cleanup.PartitionOptions{}); err == nil || !strings.Contains(cdc.Explain(err), "setup") {
 			d.t.Errorf("%v", cdc.Explain(err))
 		}
 	})

@@ -12,9 +12,9 @@ import (
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/cdctest"
+	"github.com/cdc-relay/cdc-relay/internal/cleanup"
 	"github.com/cdc-relay/cdc-relay/internal/mysql"
 	"github.com/cdc-relay/cdc-relay/internal/outbox"
-	"github.com/cdc-relay/cdc-relay/internal/retention"
 	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
 
@@ -85,15 +85,17 @@ func (k *keeper) relayed() {
 }
 
 // maintain returns what a Maintainer leaves undone in one pass as the user.
-func (k *keeper) maintain(o retention.Options) error {
+func (k *keeper) maintain(o cleanup.PartitionOptions) error {
 	k.t.Helper()
 	p, done := k.connect(k.server)
 	defer done()
 	if err := p.Maintainable(k.t.Context()); err != nil {
 		k.t.Fatal(err)
 	}
-	open := func(context.Context) ([]retention.Table, func(), error) { return []retention.Table{p}, func() {}, nil }
-	return retention.New(o, open, slog.New(slog.DiscardHandler), nil).Maintain(k.t.Context())
+	open := func(context.Context) ([]cleanup.Partitions, func(), error) {
+		return []cleanup.Partitions{p}, func() {}, nil
+	}
+	return cleanup.NewMaintainer(o, open, slog.New(slog.DiscardHandler), nil).Maintain(k.t.Context())
 }
 
 func (k *keeper) list() []cdc.Partition {
@@ -144,7 +146,9 @@ func wantOut(t *testing.T, parts []cdc.Partition, want ...string) {
 	}
 }
 
-func twoDays() retention.Options { return retention.Options{Ahead: 5, TTL: 36 * time.Hour, Drop: true} }
+func twoDays() cleanup.PartitionOptions {
+	return cleanup.PartitionOptions{Ahead: 5, TTL: 36 * time.Hour, Drop: true}
+}
 
 // Days that lack a partition although pmax has their rows are made all the same: the rows are taken out where they are.
 //
@@ -154,12 +158,12 @@ func TestRowsInPmaxAreNotMoved(t *testing.T) {
 		t := d.t
 		k := keeping(d, 1)
 		d.insertAt(-4, 1, 3)
-		if err := k.maintain(retention.Options{Ahead: 6, TTL: 240 * time.Hour, Drop: true}); err != nil {
+		if err := k.maintain(cleanup.PartitionOptions{Ahead: 6, TTL: 240 * time.Hour, Drop: true}); err != nil {
 			t.Fatal(err)
 		}
 		parts := k.list()
 		names := takenOut(parts)
-		if retention.Ahead(parts, time.Now()) != 6 || len(names) != 1 || !strings.HasPrefix(names[0], "outbox_max_") {
+		if cleanup.Ahead(parts, time.Now()) != 6 || len(names) != 1 || !strings.HasPrefix(names[0], "outbox_max_") {
 			t.Fatalf("partitions: %v", parts)
 		}
 		if got := d.held(names[0]); got != "1,2,3" {
@@ -174,12 +178,12 @@ func TestRowsInPmaxAreNotMoved(t *testing.T) {
 		// Its name and its age are in whole seconds.
 		at := "STR_TO_DATE('" + strings.TrimPrefix(names[0], "outbox_max_") + "', '%Y%m%d%H%i%s')"
 		d.eventually("SELECT UTC_TIMESTAMP() - INTERVAL 1 SECOND > " + at)
-		if err := k.maintain(retention.Options{Ahead: 6, TTL: time.Nanosecond, Drop: true}); err == nil || !strings.Contains(cdc.Explain(err), "wait until it is a day old") {
+		if err := k.maintain(cleanup.PartitionOptions{Ahead: 6, TTL: time.Nanosecond, Drop: true}); err == nil || !strings.Contains(cdc.Explain(err), "wait until it is a day old") {
 			t.Errorf("what was taken out just now: %v", err)
 		}
 		d.session("SET @said = (SELECT CONCAT('ALTER TABLE "+names[0]+" COMMENT = ', QUOTE(REPLACE(table_comment, CONCAT('until ', "+at+"), CONCAT('until ', "+at+" - INTERVAL 2 DAY)))) "+
 			"FROM information_schema.tables WHERE table_schema = DATABASE() AND table_name = '"+names[0]+"')", "PREPARE older FROM @said", "EXECUTE older")
-		if err := k.maintain(retention.Options{Ahead: 6, TTL: 25 * time.Hour, Drop: true}); err != nil {
+		if err := k.maintain(cleanup.PartitionOptions{Ahead: 6, TTL: 25 * time.Hour, Drop: true}); err != nil {
 			t.Fatal(err)
 		}
 		wantOut(t, k.list())

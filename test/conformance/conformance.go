@@ -14,8 +14,8 @@ import (
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/cdctest"
+	"github.com/cdc-relay/cdc-relay/internal/cleanup"
 	"github.com/cdc-relay/cdc-relay/internal/relay"
-	"github.com/cdc-relay/cdc-relay/internal/retention"
 	"github.com/cdc-relay/cdc-relay/internal/scan"
 )
 
@@ -31,7 +31,7 @@ type Database interface {
 	Ago(days int) string
 	TimeType() string
 	// Rows are those of table events, with the columns id and at, which role deletes; "": the owner. It returns what Verify says.
-	Rows(role string) (retention.Rows, error)
+	Rows(role string) (cleanup.Rows, error)
 }
 
 // Outbox is a database with an outbox table, which has daily partitions for the last four days.
@@ -43,7 +43,7 @@ type Outbox interface {
 	// Numbers are those of a table's events, in order, with commas.
 	Numbers(table string) string
 	// Partitions are those of the table, as the relay's role maintains them.
-	Partitions() retention.Table
+	Partitions() cleanup.Partitions
 	// Save sets the position that Partitions and Rows take for the relay's, Relayed to the end of the WAL or binlog.
 	Save(c cdc.Checkpoint)
 	Relayed()
@@ -202,12 +202,12 @@ func from(c cdc.Checkpoint) cdc.Resumer {
 }
 
 // maintain returns what a Maintainer leaves undone.
-func maintain(t *testing.T, d Outbox, o retention.Options) error {
+func maintain(t *testing.T, d Outbox, o cleanup.PartitionOptions) error {
 	t.Helper()
-	open := func(context.Context) ([]retention.Table, func(), error) {
-		return []retention.Table{d.Partitions()}, func() {}, nil
+	open := func(context.Context) ([]cleanup.Partitions, func(), error) {
+		return []cleanup.Partitions{d.Partitions()}, func() {}, nil
 	}
-	return retention.New(o, open, slog.New(slog.DiscardHandler), nil).Maintain(t.Context())
+	return cleanup.NewMaintainer(o, open, slog.New(slog.DiscardHandler), nil).Maintain(t.Context())
 }
 
 func list(t *testing.T, d Outbox) []cdc.Partition {

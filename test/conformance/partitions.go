@@ -9,19 +9,19 @@ import (
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/cdctest"
-	"github.com/cdc-relay/cdc-relay/internal/retention"
+	"github.com/cdc-relay/cdc-relay/internal/cleanup"
 )
 
 // PartitionIsDroppedOnceRelayed makes passes before the relay reads, and while it does.
 func PartitionIsDroppedOnceRelayed(t *testing.T, d Outbox) {
 	t.Helper()
 	d.Insert(3, 1, 5)
-	o := retention.Options{Ahead: 5, TTL: 36 * time.Hour, Drop: true}
+	o := cleanup.PartitionOptions{Ahead: 5, TTL: 36 * time.Hour, Drop: true}
 	if err := maintain(t, d, o); err == nil || !strings.Contains(cdc.Explain(err), "start the relay") {
 		t.Fatalf("while nothing is relayed: %v", err)
 	}
-	if parts, out := list(t, d), takenOut(t, d); len(out) == 0 || retention.Ahead(parts, time.Now()) != 5 {
-		t.Fatalf("%d taken out, %d days ahead: %v", len(out), retention.Ahead(parts, time.Now()), parts)
+	if parts, out := list(t, d), takenOut(t, d); len(out) == 0 || cleanup.Ahead(parts, time.Now()) != 5 {
+		t.Fatalf("%d taken out, %d days ahead: %v", len(out), cleanup.Ahead(parts, time.Now()), parts)
 	}
 	r := start(t, d.Source(), d.Begin())
 	r.expect(1, 5)
@@ -89,7 +89,7 @@ func RestoredPartitionIsKept(t *testing.T, d Outbox) {
 	} else if part.Kept == nil || !strings.Contains(cdc.Explain(part.Kept), "drop it") {
 		t.Errorf("restored: %+v", part)
 	}
-	err := maintain(t, d, retention.Options{TTL: time.Hour, Drop: true})
+	err := maintain(t, d, cleanup.PartitionOptions{TTL: time.Hour, Drop: true})
 	if err == nil || !strings.Contains(cdc.Explain(err), "restored") {
 		t.Errorf("a pass says %v", err)
 	}

@@ -15,7 +15,7 @@ import (
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/cdctest"
-	"github.com/cdc-relay/cdc-relay/internal/retention"
+	"github.com/cdc-relay/cdc-relay/internal/cleanup"
 )
 
 const month = 30 * 24 * time.Hour
@@ -79,7 +79,7 @@ type Kept struct {
 }
 
 // relayedRows are rows whose position is saved.
-type relayedRows struct{ retention.Rows }
+type relayedRows struct{ cleanup.Rows }
 
 func (relayedRows) Passed(context.Context, cdc.Position) (bool, error) { return true, nil }
 
@@ -96,11 +96,11 @@ func OldRowsThatTheDatabaseKeeps(t *testing.T, d Database, cases map[string]Kept
 		if err != nil {
 			t.Fatalf("%s: %v", title, err)
 		}
-		open := func(context.Context) ([]retention.Rows, func(), error) {
-			return []retention.Rows{relayedRows{r}}, func() {}, nil
+		open := func(context.Context) ([]cleanup.Rows, func(), error) {
+			return []cleanup.Rows{relayedRows{r}}, func() {}, nil
 		}
 		reg := prometheus.NewRegistry()
-		err = retention.NewPurger(retention.PurgeOptions{OlderThan: month, Batch: 5}, open, slog.New(slog.DiscardHandler), reg).Purge(t.Context())
+		err = cleanup.NewPurger(cleanup.PurgeOptions{OlderThan: month, Batch: 5}, open, slog.New(slog.DiscardHandler), reg).Purge(t.Context())
 		end(false)
 		said := "nothing"
 		if err != nil {

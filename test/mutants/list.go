@@ -20,8 +20,7 @@ const (
 	setUnits   = "./internal/binlog"
 	letters    = "./internal/deadletter"
 	routing    = "./internal/router"
-	retention  = "./internal/retention"
-	marking    = "./internal/writeback"
+	marking    = "./internal/cleanup"
 	visible    = "./internal/visibility"
 	appending  = "./test/writer"
 )

@@ -6,12 +6,12 @@ import "github.com/cdc-relay/cdc-relay/internal/testenv"
 func retentionMutants() []mutant {
 	return []mutant{
 		{
-			"drop a partition before the position has passed it", "internal/retention/plan.go",
+			"drop a partition before the position has passed it", "internal/cleanup/plan.go",
 			[]edit{{"case part.Relayed:", "case part.Relayed || part.Out:"}},
 			caughtBy{faults, "^TestPartitionIsKeptWhileTheRelayLags$", postgres},
 		},
 		{
-			"delete rows before the saved position has passed them", "internal/retention/purge.go",
+			"delete rows before the saved position has passed them", "internal/cleanup/purge.go",
 			[]edit{{"case err != nil || passed:", "case err != nil || passed || waited >= 0:"}},
 			caughtBy{faults, "^TestOldRowsAreDeletedOnceRelayed$", testenv.MySQLFlavor},
 		},
@@ -27,32 +27,32 @@ func retentionMutants() []mutant {
 func writeBackMutants() []mutant {
 	return []mutant{
 		{
-			"mark rows before the saved position has passed them", "internal/writeback/sweep.go",
+			"mark rows before the saved position has passed them", "internal/cleanup/sweep.go",
 			[]edit{{"		case passed:\n", "		case passed || g.behind != \"\":\n"}},
 			caughtBy{marking, "^TestRowsAreMarked$", ""},
 		},
 		{
-			"mark the rows of a table that took the place of the outbox", "internal/writeback/sweep.go",
+			"mark the rows of a table that took the place of the outbox", "internal/cleanup/sweep.go",
 			[]edit{{"	if all == p.replaced {\n", "	if all == p.replaced || all != \"\" {\n"}},
 			caughtBy{commands, "^TestWriteBackOfAReplacedTable$", ""},
 		},
 		{
-			"mark rows from before the first position", "internal/writeback/sweep.go",
+			"mark rows from before the first position", "internal/cleanup/sweep.go",
 			[]edit{{"return unproven || waits", "return unproven && false || waits"}},
 			caughtBy{marking, "^TestRowsAreMarked$", ""},
 		},
 		{
-			"settle a condition with unproven rows", "internal/writeback/sweep.go",
+			"settle a condition with unproven rows", "internal/cleanup/sweep.go",
 			[]edit{{"if len(still) == 0 {", "if len(still) >= 0 {"}},
 			caughtBy{marking, "^TestRowsAreMarked$", ""},
 		},
 		{
-			"settle a condition of which not all rows were read", "internal/writeback/sweep.go",
+			"settle a condition of which not all rows were read", "internal/cleanup/sweep.go",
 			[]edit{{"	if !all { // too many at first, or not read whole\n		return\n	}\n", ""}},
 			caughtBy{marking, "^TestTooManyUnproven$", ""},
 		},
 		{
-			"mark rows of dead letters", "internal/writeback/sweep.go",
+			"mark rows of dead letters", "internal/cleanup/sweep.go",
 			[]edit{{"if letters.Has(k.ID) {", "if letters.Has(\"\") {"}},
 			caughtBy{marking, "^TestRowsAreMarked$", ""},
 		},

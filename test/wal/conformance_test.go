@@ -8,10 +8,10 @@ import (
 	"time"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/cleanup"
 	"github.com/cdc-relay/cdc-relay/internal/outbox"
 	"github.com/cdc-relay/cdc-relay/internal/postgres"
 	"github.com/cdc-relay/cdc-relay/internal/relay"
-	"github.com/cdc-relay/cdc-relay/internal/retention"
 	"github.com/cdc-relay/cdc-relay/internal/scan"
 	"github.com/cdc-relay/cdc-relay/test/conformance"
 )
@@ -62,7 +62,7 @@ func (c *conforming) Ago(days int) string { return fmt.Sprintf("now() - interval
 
 func (c *conforming) TimeType() string { return "timestamptz" }
 
-func (c *conforming) Rows(role string) (retention.Rows, error) { return c.rows(role) }
+func (c *conforming) Rows(role string) (cleanup.Rows, error) { return c.rows(role) }
 
 func (c *conforming) Insert(daysAgo, from, to int) {
 	c.insertAt(daysAgo, from, to)
@@ -72,7 +72,7 @@ func (c *conforming) Numbers(table string) string {
 	return c.text("SELECT coalesce(string_agg(aggregate_id, ',' ORDER BY aggregate_id::int), '') FROM " + table)
 }
 
-func (c *conforming) Partitions() retention.Table { return c.parts(c.role) }
+func (c *conforming) Partitions() cleanup.Partitions { return c.parts(c.role) }
 
 func (c *conforming) Save(saved cdc.Checkpoint) { c.saved = &saved }
 

@@ -12,9 +12,9 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/cdctest"
 	"github.com/cdc-relay/cdc-relay/internal/checkpoint"
+	"github.com/cdc-relay/cdc-relay/internal/cleanup"
 	"github.com/cdc-relay/cdc-relay/internal/outbox"
 	"github.com/cdc-relay/cdc-relay/internal/postgres"
-	"github.com/cdc-relay/cdc-relay/internal/retention"
 )
 
 // oldest returns the oldest daily partition of the routine's.
@@ -86,9 +86,9 @@ func TestSlotAheadOfCheckpointDropsNothing(t *testing.T) {
 		case n != 1 && tt.relayed:
 			t.Errorf("checkpoint %s: %v", tt.title, parts)
 		}
-		o := retention.Options{Ahead: 20, TTL: 24 * time.Hour}
+		o := cleanup.PartitionOptions{Ahead: 20, TTL: 24 * time.Hour}
 		if tt.err != nil {
-			if err := d.maintain(d.parts(role), o); err != nil || retention.Ahead(d.list(d.parts(role)), time.Now()) != 20 {
+			if err := d.maintain(d.parts(role), o); err != nil || cleanup.Ahead(d.list(d.parts(role)), time.Now()) != 20 {
 				t.Errorf("checkpoint %s: no days were made: %v", tt.title, err)
 			}
 		}
@@ -162,7 +162,7 @@ func TestForeignKeysOfThePartitions(t *testing.T) {
 	d.insertAt(2, 2, 2)
 	d.exec("INSERT INTO receipts SELECT event_id, created_at FROM outbox ORDER BY created_at LIMIT 1")
 	held := oldest(d.list(p))
-	err = d.maintain(p, retention.Options{TTL: time.Hour})
+	err = d.maintain(p, cleanup.PartitionOptions{TTL: time.Hour})
 	if !errors.Is(err, cdc.ErrHeld) || !strings.Contains(cdc.Explain(err), "Fix: delete the rows of \"public\".\"receipts\" that refer to old events") {
 		t.Errorf("a day that is held: %s", cdc.Explain(err))
 	}
@@ -202,11 +202,11 @@ func TestOthersPartitionsAreLeftAlone(t *testing.T) {
 	d.exec("CREATE TABLE cdc_relay.public_outbox_first PARTITION OF outbox FOR VALUES FROM (MINVALUE) TO ('" + day(-20) + "')")
 	d.exec("CREATE TABLE cdc_relay.public_outbox_last PARTITION OF outbox FOR VALUES FROM ('" + day(9) + "') TO (MAXVALUE)")
 	p := d.parts(role)
-	if err := d.maintain(p, retention.Options{Ahead: 12, TTL: 48 * time.Hour}); err != nil {
+	if err := d.maintain(p, cleanup.PartitionOptions{Ahead: 12, TTL: 48 * time.Hour}); err != nil {
 		t.Fatal(err)
 	}
 	parts := d.list(p)
-	if n := count(parts, func(p cdc.Partition) bool { return p.Foreign && !p.Out }); n != 4 || retention.Ahead(parts, time.Now()) < 12 {
+	if n := count(parts, func(p cdc.Partition) bool { return p.Foreign && !p.Out }); n != 4 || cleanup.Ahead(parts, time.Now()) < 12 {
 		t.Errorf("%d are left alone: %v", n, parts)
 	}
 }
@@ -218,7 +218,7 @@ func TestNameInTheWay(t *testing.T) {
 	d, role := keeping(t, 3)
 	d.exec("CREATE TABLE " + outbox.PostgresPartition(outboxName(), time.Now().AddDate(0, 0, 4)).SQL() + " ()")
 	p := d.parts(role)
-	err := d.maintain(p, retention.Options{Ahead: 5, TTL: 36 * time.Hour})
+	err := d.maintain(p, cleanup.PartitionOptions{Ahead: 5, TTL: 36 * time.Hour})
 	if err == nil || !strings.Contains(cdc.Explain(err), "ALTER TABLE ... RENAME TO") {
 		t.Errorf("it says %v", err)
 	}
@@ -263,14 +263,14 @@ func TestPartitionsOfAnExoticTable(t *testing.T) {
 	tailing(t, s, q)
 	q.waitCount(t, 6)
 	p := d.parts(role)
-	if err := d.maintain(p, retention.Options{Ahead: 7, TTL: 36 * time.Hour, Drop: true}); err != nil {
+	if err := d.maintain(p, cleanup.PartitionOptions{Ahead: 7, TTL: 36 * time.Hour, Drop: true}); err != nil {
 		t.Fatal(err)
 	}
 	d.insertAt(-7, 7, 9)
 	q.waitCount(t, 9)
 	q.holds(t, 1, 9)
 	d.age(49 * time.Hour)
-	if err := d.maintain(p, retention.Options{Ahead: 7, TTL: 25 * time.Hour, Drop: true}); err != nil {
+	if err := d.maintain(p, cleanup.PartitionOptions{Ahead: 7, TTL: 25 * time.Hour, Drop: true}); err != nil {
 		t.Fatal(err)
 	}
 	if parts := d.list(p); count(parts, out) != 0 {
@@ -358,13 +358,13 @@ func TestTablesWhoseNamesJoinAlike(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, drop := range []bool{false, true} {
-			if err := d.maintain(p, retention.Options{Ahead: ahead, TTL: 36 * time.Hour, Drop: drop}); err != nil {
+			if err := d.maintain(p, cleanup.PartitionOptions{Ahead: ahead, TTL: 36 * time.Hour, Drop: drop}); err != nil {
 				t.Fatalf("%s: %v", n, err)
 			}
 			d.exec("CREATE TABLE written (); DROP TABLE written") // the changes before are written by now
 			d.exec("SELECT pg_replication_slot_advance($1, pg_current_wal_lsn())", d.name)
 		}
-		if parts = d.list(p); retention.Ahead(parts, time.Now()) != ahead || count(parts, func(p cdc.Partition) bool { return p.Foreign || p.Out && !p.Default }) != 0 {
+		if parts = d.list(p); cleanup.Ahead(parts, time.Now()) != ahead || count(parts, func(p cdc.Partition) bool { return p.Foreign || p.Out && !p.Default }) != 0 {
 			t.Errorf("%s: %v", n, parts)
 		}
 		return parts

@@ -13,9 +13,9 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/cdctest"
 	"github.com/cdc-relay/cdc-relay/internal/checkpoint"
+	"github.com/cdc-relay/cdc-relay/internal/cleanup"
 	"github.com/cdc-relay/cdc-relay/internal/outbox"
 	"github.com/cdc-relay/cdc-relay/internal/postgres"
-	"github.com/cdc-relay/cdc-relay/internal/retention"
 )
 
 func outboxName() outbox.Name { return outbox.Name{Schema: "public", Table: "outbox"} }
@@ -84,10 +84,12 @@ func (d *database) list(p *postgres.Partitions) []cdc.Partition {
 }
 
 // maintain returns what a Maintainer leaves undone.
-func (d *database) maintain(p *postgres.Partitions, o retention.Options) error {
+func (d *database) maintain(p *postgres.Partitions, o cleanup.PartitionOptions) error {
 	d.t.Helper()
-	open := func(context.Context) ([]retention.Table, func(), error) { return []retention.Table{p}, func() {}, nil }
-	return retention.New(o, open, slog.New(slog.DiscardHandler), nil).Maintain(d.t.Context())
+	open := func(context.Context) ([]cleanup.Partitions, func(), error) {
+		return []cleanup.Partitions{p}, func() {}, nil
+	}
+	return cleanup.NewMaintainer(o, open, slog.New(slog.DiscardHandler), nil).Maintain(d.t.Context())
 }
 
 // insertAt inserts the events from..to with a created_at some days ago.
@@ -141,11 +143,11 @@ func TestRowsInTheDefaultPartitionAreNotMoved(t *testing.T) {
 	p := d.parts(role)
 	d.insertAt(-4, 1, 3)
 	file := d.text("SELECT pg_relation_filepath('cdc_relay.public_outbox_default')")
-	if err := d.maintain(p, retention.Options{Ahead: 6, TTL: 240 * time.Hour, Drop: true}); err != nil {
+	if err := d.maintain(p, cleanup.PartitionOptions{Ahead: 6, TTL: 240 * time.Hour, Drop: true}); err != nil {
 		t.Fatal(err)
 	}
 	parts := d.list(p)
-	if retention.Ahead(parts, time.Now()) != 6 || count(parts, func(p cdc.Partition) bool { return p.Out && p.Default }) != 1 {
+	if cleanup.Ahead(parts, time.Now()) != 6 || count(parts, func(p cdc.Partition) bool { return p.Out && p.Default }) != 1 {
 		t.Fatalf("partitions: %v", parts)
 	}
 	for _, part := range parts {
@@ -162,12 +164,12 @@ func TestRowsInTheDefaultPartitionAreNotMoved(t *testing.T) {
 	q.confirm = s.Confirm
 	tailing(t, s, q)
 	q.waitCount(t, 5)
-	young := d.maintain(p, retention.Options{Ahead: 6, TTL: time.Nanosecond, Drop: true})
+	young := d.maintain(p, cleanup.PartitionOptions{Ahead: 6, TTL: time.Nanosecond, Drop: true})
 	if young == nil || !strings.Contains(cdc.Explain(young), "wait until it is a day old") {
 		t.Errorf("a part that was taken out just now: %v", young)
 	}
 	d.age(49 * time.Hour)
-	if err := d.maintain(p, retention.Options{Ahead: 6, TTL: 25 * time.Hour, Drop: true}); err != nil {
+	if err := d.maintain(p, cleanup.PartitionOptions{Ahead: 6, TTL: 25 * time.Hour, Drop: true}); err != nil {
 		t.Fatal(err)
 	}
 	if parts := d.list(p); count(parts, func(p cdc.Partition) bool { return p.Out && p.Default }) != 0 {

@@ -1,4 +1,4 @@
-package writeback
+package cleanup
 
 import (
 	"context"
@@ -15,8 +15,8 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/deadletter"
 )
 
-// Table is a table whose rows are marked.
-type Table interface {
+// Marks is a table whose rows are marked.
+type Marks interface {
 	Name() string
 	// Verify returns an error if rows cannot be marked by their key, or by this role. It precedes the others.
 	Verify(ctx context.Context) error
@@ -30,9 +30,9 @@ type Table interface {
 	Mark(ctx context.Context, keys []cdc.RowKey, dead bool) (int, error)
 }
 
-// Tables connects to the database and returns its tables. load returns the position that the relay has saved. The caller closes the
+// MarkTables connects to the database and returns its tables. load returns the position that the relay has saved. The caller closes the
 // connection.
-type Tables func(ctx context.Context, load cdc.Loader) (tables []Table, closeAll func(), err error)
+type MarkTables func(ctx context.Context, load cdc.Loader) (tables []Marks, closeAll func(), err error)
 
 // Condition names a table's condition in a checkpoint. letters is the topic of dead letters, "" for none: without it nothing tells which rows
 // have one.
@@ -42,8 +42,8 @@ func Condition(table, pending, letters string) string {
 	return fmt.Sprintf("%016x", h.Sum64())
 }
 
-// Options are those of a [Marker].
-type Options struct {
+// MarkOptions are those of a [Marker].
+type MarkOptions struct {
 	// Conditions are those of the tables, by name; see [Condition].
 	Conditions map[string]string
 	// OnDeadLetter are the tables that mark rows of dead letters, too.
@@ -55,21 +55,21 @@ type Options struct {
 
 // Marker marks rows while the relay leads.
 type Marker struct {
-	opts    Options
-	open    Tables
+	opts    MarkOptions
+	open    MarkTables
 	log     *slog.Logger
-	metrics metrics
+	metrics markMetrics
 }
 
-type metrics struct {
+type markMetrics struct {
 	marked             *prometheus.CounterVec
 	unproven, duration *prometheus.GaugeVec
 	errors             prometheus.Counter
 }
 
-// New returns a Marker and registers its metrics.
-func New(opts Options, open Tables, log *slog.Logger, reg prometheus.Registerer) *Marker {
-	m := &Marker{opts: opts, open: open, log: log, metrics: metrics{
+// NewMarker returns a Marker and registers its metrics.
+func NewMarker(opts MarkOptions, open MarkTables, log *slog.Logger, reg prometheus.Registerer) *Marker {
+	m := &Marker{opts: opts, open: open, log: log, metrics: markMetrics{
 		marked: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Namespace: "cdc_relay", Name: "rows_marked_total", Help: "Rows marked in outbox tables because of write_back.",
 		}, []string{"table"}),
@@ -122,7 +122,7 @@ func (m *Marker) Run(ctx context.Context, kept cdc.Kept) {
 
 // member is a table while a connection lasts.
 type member struct {
-	table Table
+	table Marks
 	sweep *sweep    // nil: it cannot be marked
 	why   error     // it cannot
 	next  time.Time // when that is looked at again
@@ -205,15 +205,4 @@ func (m *Marker) report(found []error) {
 		m.log.Warn("rows are not marked", cdc.Repeats(), slog.Any("error", err))
 	}
 	m.opts.Problems.Report(reporter, problems...)
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

@@ -1,4 +1,4 @@
-package retention
+package cleanup
 
 import (
 	"context"
@@ -11,9 +11,9 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
 
-// Table is an outbox table with its partitions. Each change is one transaction, and an error that wraps [cdc.ErrBusy] says
+// Partitions is an outbox table with its partitions. Each change is one transaction, and an error that wraps [cdc.ErrBusy] says
 // that it gave up so as not to hold writers up.
-type Table interface {
+type Partitions interface {
 	Name() string
 	// List also returns the time by the database's clock, by which created_at is set.
 	List(ctx context.Context) (parts []cdc.Partition, now time.Time, err error)
@@ -25,19 +25,19 @@ type Table interface {
 	Drop(ctx context.Context, p cdc.Partition) error
 }
 
-// Tables connects to the database and returns its tables. The caller closes the connection.
-type Tables func(ctx context.Context) (tables []Table, closeAll func(), err error)
+// PartitionTables connects to the database and returns its tables. The caller closes the connection.
+type PartitionTables func(ctx context.Context) (tables []Partitions, closeAll func(), err error)
 
 // Maintainer keeps the partitions of the tables as the options say.
 type Maintainer struct {
-	opts    Options
-	open    Tables
+	opts    PartitionOptions
+	open    PartitionTables
 	log     *slog.Logger
 	metrics *Metrics
 }
 
-// New returns a Maintainer. metrics may be nil.
-func New(opts Options, open Tables, log *slog.Logger, metrics *Metrics) *Maintainer {
+// NewMaintainer returns a Maintainer. metrics may be nil.
+func NewMaintainer(opts PartitionOptions, open PartitionTables, log *slog.Logger, metrics *Metrics) *Maintainer {
 	return &Maintainer{opts, open, log, metrics}
 }
 
@@ -82,7 +82,7 @@ func (m *Maintainer) pass(ctx context.Context) error {
 }
 
 // table does what is due for one table, and sets its metrics also if a change fails.
-func (m *Maintainer) table(ctx context.Context, t Table) error {
+func (m *Maintainer) table(ctx context.Context, t Partitions) error {
 	parts, now, err := t.List(ctx)
 	if err != nil {
 		return err
@@ -120,7 +120,7 @@ func keptError(parts []cdc.Partition) error {
 
 // apply changes the table. To drop takes no lock on the table, so one failure does not stop the others: a reader may hold what
 // was taken out. Making and taking out end at the first failure, since a writer waits for us once, unless the rows of a day are kept.
-func (m *Maintainer) apply(ctx context.Context, t Table, plan Plan, swap bool) error {
+func (m *Maintainer) apply(ctx context.Context, t Partitions, plan Plan, swap bool) error {
 	var errs []error
 	for _, p := range plan.Drop {
 		errs = append(errs, m.do(ctx, "dropped", p.Name, t.Drop(ctx, p)))
@@ -128,7 +128,7 @@ func (m *Maintainer) apply(ctx context.Context, t Table, plan Plan, swap bool) e
 	return errors.Join(append(errs, m.makeDays(ctx, t, plan.Make, swap), m.takeOut(ctx, t, plan.TakeOut))...)
 }
 
-func (m *Maintainer) makeDays(ctx context.Context, t Table, days []time.Time, swap bool) error {
+func (m *Maintainer) makeDays(ctx context.Context, t Partitions, days []time.Time, swap bool) error {
 	for _, since := range days {
 		if err := m.do(ctx, "made", t.Name()+" "+since.Format(time.DateOnly), t.Make(ctx, since, swap)); err != nil {
 			return err
@@ -138,7 +138,7 @@ func (m *Maintainer) makeDays(ctx context.Context, t Table, days []time.Time, sw
 	return nil
 }
 
-func (m *Maintainer) takeOut(ctx context.Context, t Table, parts []cdc.Partition) error {
+func (m *Maintainer) takeOut(ctx context.Context, t Partitions, parts []cdc.Partition) error {
 	var errs []error
 	for _, p := range parts {
 		err := m.do(ctx, "taken out", p.Name, t.TakeOut(ctx, p))

@@ -1,4 +1,4 @@
-package writeback
+package cleanup
 
 import (
 	"context"
@@ -24,9 +24,9 @@ const (
 	limit      = 20_000
 	maxWaiting = 100_000
 	// A batch is marked in one transaction: a part of what was read, since a larger one holds writers and the relay's reader up for longer,
-	// and smaller ones take longer in all. step is the pause between two, in which they go on.
+	// and smaller ones take longer in all. markPause is the pause between two, in which they go on.
 	batches, smallest, largest = 16, 100, 1000
-	step                       = 5 * time.Millisecond
+	markPause                  = 5 * time.Millisecond
 	// maxUnproven limits the unproven IDs that are kept: with more, no row is marked.
 	maxUnproven = 100_000
 	// ledBegun is when a proof begins, unless another table has taken the place of its table.
@@ -56,7 +56,7 @@ type proof struct {
 type sweep struct {
 	*Marker
 
-	table   Table
+	table   Marks
 	proof   *proof
 	kept    cdc.Kept
 	next    time.Time           // of the next read
@@ -81,7 +81,7 @@ type refusal struct {
 	at  time.Time
 }
 
-func (m *Marker) newSweep(t Table, p *proof, kept cdc.Kept) *sweep {
+func (m *Marker) newSweep(t Marks, p *proof, kept cdc.Kept) *sweep {
 	return &sweep{Marker: m, table: t, proof: p, kept: kept, waiting: map[string]struct{}{}, refused: map[string]refusal{}, await: firstAwait}
 }
 
@@ -275,7 +275,7 @@ func (s *sweep) mark(ctx context.Context, g *group) error {
 				s.next = time.Now().Add(longestPause)
 				return nil
 			}
-			if err := sleep(ctx, step); err != nil {
+			if err := sleep(ctx, markPause); err != nil {
 				return err
 			}
 		}

@@ -1,4 +1,4 @@
-package retention
+package cleanup
 
 import (
 	"context"
@@ -89,34 +89,34 @@ func days(from, to int) (parts []cdc.Partition) {
 	return parts
 }
 
-func (f *fake) maintainer(o Options, m *Metrics) *Maintainer {
-	open := func(context.Context) ([]Table, func(), error) { return []Table{f}, func() {}, nil }
-	return New(o, open, slog.New(slog.DiscardHandler), m)
+func (f *fake) maintainer(o PartitionOptions, m *Metrics) *Maintainer {
+	open := func(context.Context) ([]Partitions, func(), error) { return []Partitions{f}, func() {}, nil }
+	return NewMaintainer(o, open, slog.New(slog.DiscardHandler), m)
 }
 
 // Time in a synctest bubble starts at 2000-01-01, midnight UTC.
 func TestPass(t *testing.T) {
 	for title, tt := range map[string]struct {
 		from, to int // days that have a partition
-		options  Options
+		options  PartitionOptions
 		rows     int64
 		late     bool // nothing is relayed
 		busy     map[string]int
 		want     string
 		left     error
 	}{
-		"days ahead":              {0, 1, Options{Ahead: 3}, 0, false, nil, "make 0103, make 0104", nil},
-		"no days":                 {-3, -1, Options{Ahead: 1}, 0, false, nil, "make 0101, make 0102", nil},
-		"a gap":                   {1, 1, Options{Ahead: 2}, 0, false, nil, "make 0101, make 0103", nil},
-		"rows in the default":     {0, 1, Options{Ahead: 3}, 1, false, nil, "swap 0103, make 0104", nil},
-		"rows, nothing to make":   {0, 1, Options{Ahead: 1}, 1, false, nil, "", nil},
-		"no ttl":                  {-9, 0, Options{Drop: true}, 0, false, nil, "", nil},
-		"past the ttl":            {-4, 0, Options{TTL: 2 * day, Drop: true}, 0, false, nil, "out 1228, out 1229, drop 1228, drop 1229", nil},
-		"kept for an archive":     {-3, 0, Options{TTL: 2 * day}, 0, false, nil, "out 1229", nil},
-		"lags more than the ttl":  {-4, 0, Options{TTL: 2 * day, Drop: true}, 0, true, nil, "out 1228, out 1229", errUnrelayed},
-		"a lock is not free once": {0, 0, Options{Ahead: 2}, 0, false, map[string]int{"make 0102": 1}, "make 0102, make 0103", nil},
-		"a lock is never free":    {0, 0, Options{Ahead: 2}, 0, false, map[string]int{"make 0102": attempts}, "", cdc.ErrBusy},
-		"a reader of one day":     {-4, 0, Options{Ahead: 1, TTL: 2 * day, Drop: true}, 0, false, map[string]int{"drop 1228": attempts}, "make 0102, out 1228, out 1229, drop 1229", cdc.ErrBusy},
+		"days ahead":              {0, 1, PartitionOptions{Ahead: 3}, 0, false, nil, "make 0103, make 0104", nil},
+		"no days":                 {-3, -1, PartitionOptions{Ahead: 1}, 0, false, nil, "make 0101, make 0102", nil},
+		"a gap":                   {1, 1, PartitionOptions{Ahead: 2}, 0, false, nil, "make 0101, make 0103", nil},
+		"rows in the default":     {0, 1, PartitionOptions{Ahead: 3}, 1, false, nil, "swap 0103, make 0104", nil},
+		"rows, nothing to make":   {0, 1, PartitionOptions{Ahead: 1}, 1, false, nil, "", nil},
+		"no ttl":                  {-9, 0, PartitionOptions{Drop: true}, 0, false, nil, "", nil},
+		"past the ttl":            {-4, 0, PartitionOptions{TTL: 2 * day, Drop: true}, 0, false, nil, "out 1228, out 1229, drop 1228, drop 1229", nil},
+		"kept for an archive":     {-3, 0, PartitionOptions{TTL: 2 * day}, 0, false, nil, "out 1229", nil},
+		"lags more than the ttl":  {-4, 0, PartitionOptions{TTL: 2 * day, Drop: true}, 0, true, nil, "out 1228, out 1229", errUnrelayed},
+		"a lock is not free once": {0, 0, PartitionOptions{Ahead: 2}, 0, false, map[string]int{"make 0102": 1}, "make 0102, make 0103", nil},
+		"a lock is never free":    {0, 0, PartitionOptions{Ahead: 2}, 0, false, map[string]int{"make 0102": attempts}, "", cdc.ErrBusy},
+		"a reader of one day":     {-4, 0, PartitionOptions{Ahead: 1, TTL: 2 * day, Drop: true}, 0, false, map[string]int{"drop 1228": attempts}, "make 0102, out 1228, out 1229, drop 1229", cdc.ErrBusy},
 	} {
 		t.Run(title, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -138,7 +138,7 @@ func TestPass(t *testing.T) {
 // What was taken out at a time that its comment no longer tells is kept, and said to be.
 func TestTakenOutAtAnUnknownTime(t *testing.T) {
 	part := cdc.Partition{Name: "restored", Out: true, Kept: errors.New("restored")}
-	if p := (Options{TTL: day, Drop: true}).Plan([]cdc.Partition{part}, time.Now()); len(p.Unrelayed) != 1 || len(p.Drop)+len(p.TakeOut) > 0 {
+	if p := (PartitionOptions{TTL: day, Drop: true}).Plan([]cdc.Partition{part}, time.Now()); len(p.Unrelayed) != 1 || len(p.Drop)+len(p.TakeOut) > 0 {
 		t.Errorf("%+v", p)
 	}
 }
@@ -148,7 +148,7 @@ func TestPassByTheDatabasesClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fake{parts: days(-3, 0), behind: 40 * day, busy: map[string]int{"make 1122": attempts}}
 		reg := prometheus.NewRegistry()
-		if err := f.maintainer(Options{TTL: 2 * day, Drop: true}, NewMetrics(reg)).Maintain(t.Context()); !errors.Is(err, cdc.ErrBusy) {
+		if err := f.maintainer(PartitionOptions{TTL: 2 * day, Drop: true}, NewMetrics(reg)).Maintain(t.Context()); !errors.Is(err, cdc.ErrBusy) {
 			t.Errorf("left: %v", err)
 		}
 		if len(f.log) > 0 {
@@ -169,7 +169,7 @@ func TestLoop(t *testing.T) {
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			f.maintainer(Options{Ahead: 1, TTL: 2 * day, Drop: true, Every: time.Hour}, NewMetrics(reg)).Run(ctx)
+			f.maintainer(PartitionOptions{Ahead: 1, TTL: 2 * day, Drop: true, Every: time.Hour}, NewMetrics(reg)).Run(ctx)
 		}()
 		<-time.After(time.Minute)
 		want := func(values string) {

@@ -1,4 +1,4 @@
-package retention
+package cleanup
 
 import (
 	"slices"
@@ -9,8 +9,8 @@ import (
 
 const day = 24 * time.Hour
 
-// Options are how partitions are kept.
-type Options struct {
+// PartitionOptions are how partitions are kept.
+type PartitionOptions struct {
 	// Ahead is how many days after today have a partition.
 	Ahead int
 	// TTL is the age at which a partition is taken out; 0: never.
@@ -34,7 +34,7 @@ type Plan struct {
 }
 
 // Plan decides what to do with a table that has these partitions.
-func (o Options) Plan(parts []cdc.Partition, now time.Time) Plan {
+func (o PartitionOptions) Plan(parts []cdc.Partition, now time.Time) Plan {
 	p := Plan{Make: o.missing(parts, now)}
 	for _, part := range parts {
 		switch {
@@ -53,7 +53,7 @@ func (o Options) Plan(parts []cdc.Partition, now time.Time) Plan {
 }
 
 // missing returns the days from today on that no partition covers.
-func (o Options) missing(parts []cdc.Partition, now time.Time) []time.Time {
+func (o PartitionOptions) missing(parts []cdc.Partition, now time.Time) []time.Time {
 	var days []time.Time
 	today := now.UTC().Truncate(day)
 	for i := range o.Ahead + 1 {

@@ -1,4 +1,4 @@
-package writeback
+package cleanup
 
 import (
 	"context"
@@ -122,13 +122,13 @@ func newOutbox() *outbox {
 }
 
 // runs has a Marker run for a time, and returns what it reports.
-func (o *outbox) runs(t *testing.T, d time.Duration, onDeadLetter bool, others ...Table) string {
+func (o *outbox) runs(t *testing.T, d time.Duration, onDeadLetter bool, others ...Marks) string {
 	t.Helper()
 	problems := new(cdc.Problems)
-	m := New(Options{
+	m := NewMarker(MarkOptions{
 		Conditions: map[string]string{o.Name(): "c"}, OnDeadLetter: map[string]bool{o.Name(): onDeadLetter},
 		Letters: o.letters, Problems: problems,
-	}, func(context.Context, cdc.Loader) ([]Table, func(), error) { return append(others, o), func() {}, nil }, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
+	}, func(context.Context, cdc.Loader) ([]Marks, func(), error) { return append(others, o), func() {}, nil }, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
 	ctx, cancel := context.WithTimeout(t.Context(), d)
 	defer cancel()
 	m.Run(ctx, o)
