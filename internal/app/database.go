@@ -26,7 +26,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/repair"
 	"github.com/cdc-relay/cdc-relay/internal/retention"
 	"github.com/cdc-relay/cdc-relay/internal/router"
-	"github.com/cdc-relay/cdc-relay/internal/scan"
+	"github.com/cdc-relay/cdc-relay/internal/tableread"
 	"github.com/cdc-relay/cdc-relay/internal/writeback"
 )
 
@@ -79,7 +79,7 @@ type Printf = func(format string, args ...any)
 
 // TableReader reads the rows of a table and of what retention has taken out of it.
 type TableReader interface {
-	scan.Table
+	tableread.Table
 	// CountWhere counts the rows that a condition in the database's SQL selects. A condition that the database refuses is a
 	// [cdc.StopError].
 	CountWhere(ctx context.Context, where string) (int64, error)

@@ -12,7 +12,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/mysql"
 	"github.com/cdc-relay/cdc-relay/internal/repair"
-	"github.com/cdc-relay/cdc-relay/internal/scan"
+	"github.com/cdc-relay/cdc-relay/internal/tableread"
 )
 
 // RepairOptions configure a Repair.
@@ -83,7 +83,7 @@ func (r *Repair) Lead(ctx context.Context, load cdc.Resumer) (g repair.Ground, e
 	for _, t := range r.readers { // what is written from now on is behind the position
 		end := ""
 		if t.Order() != "" {
-			if end, err = scan.Last(ctx, t, scan.Filter{}); err != nil {
+			if end, err = tableread.Last(ctx, t, tableread.Filter{}); err != nil {
 				return g, err
 			}
 		}
@@ -117,7 +117,7 @@ func (r *Repair) pick(ctx context.Context, db *sql.DB, sv *server, g *repair.Gro
 	}
 	g.Together = true
 	for i, t := range r.readers {
-		if g.Tables[i], err = scan.Pick(ctx, t, scan.Filter{Where: r.opts.Where}); err != nil {
+		if g.Tables[i], err = tableread.Pick(ctx, t, tableread.Filter{Where: r.opts.Where}); err != nil {
 			return err
 		}
 		if err := t.EndSnapshot(ctx); err != nil {

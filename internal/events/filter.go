@@ -9,7 +9,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/app"
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/outbox"
-	"github.com/cdc-relay/cdc-relay/internal/scan"
+	"github.com/cdc-relay/cdc-relay/internal/tableread"
 )
 
 // Filter selects events. Values of one kind are alternatives; the kinds are combined.
@@ -51,8 +51,8 @@ func (f *Filter) Empty() bool {
 
 // forTable returns the filter in the columns of a table, and false if the table lacks one, so that nothing in it is selected. An error is
 // about a part that is not in a column.
-func (f *Filter) forTable(t *app.Table, r scan.Table) (scan.Filter, bool, error) {
-	found := scan.Filter{IDs: f.IDs, From: f.From, To: f.To}
+func (f *Filter) forTable(t *app.Table, r tableread.Table) (tableread.Filter, bool, error) {
+	found := tableread.Filter{IDs: f.IDs, From: f.From, To: f.To}
 	for _, m := range []condition{
 		{"key", f.Keys, []outbox.Role{outbox.PartitionKey, outbox.AggregateID}},
 		{"type", f.Types, []outbox.Role{outbox.EventType}},
@@ -67,7 +67,7 @@ func (f *Filter) forTable(t *app.Table, r scan.Table) (scan.Filter, bool, error)
 			return found, false, err
 		}
 		if len(columns) > 0 {
-			found.Matches = append(found.Matches, scan.Match{Columns: columns, Values: m.values})
+			found.Matches = append(found.Matches, tableread.Match{Columns: columns, Values: m.values})
 		}
 	}
 	return found, true, nil
@@ -82,7 +82,7 @@ type condition struct {
 
 // columns returns the columns that have the part. There are none if every row has the same; selects says then whether it is one of the
 // values.
-func (c *condition) columns(t *app.Table, r scan.Table) (columns []string, selects bool, err error) {
+func (c *condition) columns(t *app.Table, r tableread.Table) (columns []string, selects bool, err error) {
 	for _, role := range c.roles {
 		switch part := t.Layout.Part(role); {
 		case part.Column != "":

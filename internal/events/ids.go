@@ -5,17 +5,17 @@ import (
 	"slices"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
-	"github.com/cdc-relay/cdc-relay/internal/scan"
+	"github.com/cdc-relay/cdc-relay/internal/tableread"
 )
 
 // askedIDs says of each event ID why no event of the tables so far can have it; nil: those of a table can.
 type askedIDs map[string]error
 
 // of returns the IDs that events of a table can have, by its prefix and its type.
-func (a askedIDs) of(ctx context.Context, t scan.Table, ids []string) ([]string, error) {
-	_, err := t.Count(ctx, scan.Filter{IDs: ids})
+func (a askedIDs) of(ctx context.Context, t tableread.Table, ids []string) ([]string, error) {
+	_, err := t.Count(ctx, tableread.Filter{IDs: ids})
 	switch {
-	case cdc.ReasonOf(err) != scan.ReasonNotAnID:
+	case cdc.ReasonOf(err) != tableread.ReasonNotAnID:
 		for _, id := range ids {
 			a[id] = nil
 		}

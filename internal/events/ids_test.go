@@ -8,22 +8,22 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/cdc-relay/cdc-relay/internal/scan"
+	"github.com/cdc-relay/cdc-relay/internal/tableread"
 )
 
 // prefixed is a table of which each ID begins with a text and goes on with digits.
 type prefixed struct {
-	scan.Table
+	tableread.Table
 
 	prefix string
 	err    error
 }
 
-func (p prefixed) Count(_ context.Context, f scan.Filter) (int64, error) {
-	values, err := scan.Values("t", p.prefix, f.IDs)
+func (p prefixed) Count(_ context.Context, f tableread.Filter) (int64, error) {
+	values, err := tableread.Values("t", p.prefix, f.IDs)
 	for _, value := range values {
 		if strings.Trim(value, "0123456789") != "" {
-			return 0, scan.NotAnID("t", "id", "bigint", "")
+			return 0, tableread.NotAnID("t", "id", "bigint", "")
 		}
 	}
 	return 0, errors.Join(err, p.err)

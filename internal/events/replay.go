@@ -17,7 +17,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/display"
 	"github.com/cdc-relay/cdc-relay/internal/publisher"
 	"github.com/cdc-relay/cdc-relay/internal/replay"
-	"github.com/cdc-relay/cdc-relay/internal/scan"
+	"github.com/cdc-relay/cdc-relay/internal/tableread"
 )
 
 // HeaderReplayed marks a record that replay has published. Its value is when the replay began.
@@ -206,7 +206,7 @@ func (r *Replay) count(ctx context.Context) error {
 		}
 		err := s.Table.Orderly(ctx, s.Filter)
 		if err == nil {
-			s.Filter.Last, err = scan.Last(ctx, s.Table, s.Filter)
+			s.Filter.Last, err = tableread.Last(ctx, s.Table, s.Filter)
 		}
 		if err != nil {
 			return err
@@ -286,7 +286,7 @@ func (r *Replay) publish(ctx context.Context) error {
 		Every: time.Second, Report: r.reporter(show, problems),
 	})
 	show.End()
-	if stop, ok := errors.AsType[*cdc.StopError](err); ok && r.Resume && stop.Reason == scan.ReasonNotAnID {
+	if stop, ok := errors.AsType[*cdc.StopError](err); ok && r.Resume && stop.Reason == tableread.ReasonNotAnID {
 		return r.unreadable(err)
 	}
 	if err != nil {

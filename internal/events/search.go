@@ -18,7 +18,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/deadletter"
 	"github.com/cdc-relay/cdc-relay/internal/kafka"
 	"github.com/cdc-relay/cdc-relay/internal/router"
-	"github.com/cdc-relay/cdc-relay/internal/scan"
+	"github.com/cdc-relay/cdc-relay/internal/tableread"
 )
 
 // What is known of a question about an event.
@@ -129,7 +129,7 @@ func (s *search) rows(ctx context.Context, db app.Database, dsn app.ConnString) 
 		if err != nil {
 			return err
 		}
-		err = scan.Fetch(ctx, reader, s.found.ID, func(b *cdc.Batch) error {
+		err = tableread.Fetch(ctx, reader, s.found.ID, func(b *cdc.Batch) error {
 			for row := range b.Txs {
 				found := FoundRow{Table: tables[i].Name.String()}
 				if at := b.Txs[row].Time; at != 0 {
@@ -143,7 +143,7 @@ func (s *search) rows(ctx context.Context, db app.Database, dsn app.ConnString) 
 		})
 		reader.Close(ctx)
 		switch {
-		case cdc.ReasonOf(err) == scan.ReasonNotAnID:
+		case cdc.ReasonOf(err) == tableread.ReasonNotAnID:
 			refused = err
 		case err != nil:
 			return err

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
-	"github.com/cdc-relay/cdc-relay/internal/scan"
+	"github.com/cdc-relay/cdc-relay/internal/tableread"
 )
 
 // Options say what to read.
@@ -48,11 +48,11 @@ type Ground struct {
 	Next     cdc.Progress
 	Together bool
 	// Tables are the outbox tables. They belong to the Database.
-	Tables []scan.Table
-	// Ends are where the rows of Tables end, see [scan.Filter]; nil: they end by themselves.
+	Tables []tableread.Table
+	// Ends are where the rows of Tables end, see [tableread.Filter]; nil: they end by themselves.
 	Ends []string
 	// Probes are the same tables. An error of one leaves Tables as they are.
-	Probes []scan.Table
+	Probes []tableread.Table
 	// Where is a condition that each row of the gap meets; "": none is known. Exact tells people what it says.
 	Where, Exact string
 
@@ -61,7 +61,7 @@ type Ground struct {
 
 // gap is what is read.
 type gap struct {
-	filter scan.Filter
+	filter tableread.Filter
 	text   string
 	// behind is when the last published event was created; zero: not known. A row that is no newer may be a repeat.
 	behind time.Time
@@ -90,7 +90,7 @@ func (o *Options) plan(ctx context.Context, g *Ground) (gap, error) {
 		return gap{text: "all rows", behind: behind}, nil
 	case !o.Since.IsZero():
 		from := o.Since.Add(-o.Overlap)
-		return gap{scan.Filter{From: from}, "rows created since " + clock(from) + rests, behind}, nil
+		return gap{tableread.Filter{From: from}, "rows created since " + clock(from) + rests, behind}, nil
 	case g.Stored.Progress.Unfinished() != nil: // the last event that it published says nothing of the rows before it
 		return gap{}, g.Stored.Progress.Unfinished()
 	case g.Lost == nil:
@@ -101,12 +101,12 @@ func (o *Options) plan(ctx context.Context, g *Ground) (gap, error) {
 		return gap{}, cdc.Stop(cdc.ClassRuntime, Intact, errors.New(said),
 			"start `cdc-relay run`, or publish older rows with `cdc-relay repair --since TIME` or `cdc-relay repair --all`")
 	case g.Where != "":
-		return gap{scan.Filter{Where: g.Where}, g.Exact, behind}, nil
+		return gap{tableread.Filter{Where: g.Where}, g.Exact, behind}, nil
 	case g.Exact != "":
 		return gap{text: g.Exact, behind: behind}, nil
 	case !behind.IsZero():
 		from := behind.Add(-o.Overlap)
-		return gap{scan.Filter{From: from}, "rows created since " + clock(from) + ", which is " + o.Overlap.String() + " before the last published event" + rests, behind}, nil
+		return gap{tableread.Filter{From: from}, "rows created since " + clock(from) + ", which is " + o.Overlap.String() + " before the last published event" + rests, behind}, nil
 	}
 	return gap{}, cdc.PositionError(gapUnknown, "give a time before the first event that consumers miss with `cdc-relay repair --since TIME`, or publish every row with `cdc-relay repair --all`",
 		"no checkpoint tells where the gap begins%s", savedAt(g))
@@ -123,7 +123,7 @@ func (o *Options) once(ctx context.Context, g *Ground) (gap, error) {
 			"there is a position already, and rows that were committed since would be published twice, by the backfill and by `cdc-relay run`; nothing was published")
 	}
 	for _, t := range g.Tables {
-		n, err := t.Count(ctx, scan.Filter{})
+		n, err := t.Count(ctx, tableread.Filter{})
 		if err != nil {
 			return gap{}, err
 		}
@@ -152,7 +152,7 @@ func lastPublished(ctx context.Context, g *Ground) (at time.Time, err error) {
 		return time.Time{}, nil
 	}
 	for _, t := range g.Probes {
-		err := scan.Fetch(ctx, t, g.Stored.LastEventID, func(b *cdc.Batch) error {
+		err := tableread.Fetch(ctx, t, g.Stored.LastEventID, func(b *cdc.Batch) error {
 			for _, tx := range b.Txs {
 				if created := time.UnixMicro(tx.Time); tx.Time != 0 && (at.IsZero() || created.Before(at)) {
 					at = created
@@ -160,7 +160,7 @@ func lastPublished(ctx context.Context, g *Ground) (at time.Time, err error) {
 			}
 			return nil
 		})
-		if cdc.ReasonOf(err) == scan.ReasonNotAnID {
+		if cdc.ReasonOf(err) == tableread.ReasonNotAnID {
 			continue // it is of another table
 		}
 		if err != nil {

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
-	"github.com/cdc-relay/cdc-relay/internal/scan"
+	"github.com/cdc-relay/cdc-relay/internal/tableread"
 )
 
 // Source is a source of the relay. It implements relay.Source.
@@ -205,7 +205,7 @@ func (s *Source) publish(ctx context.Context, q cdc.Queue) error {
 			s.log.Warn("rows of a transaction, or of a second, may change places: they have the same time, and their IDs do not grow", "table", t.Name(), "column", t.Order(),
 				"fix", "name a column that grows with each INSERT in tables[].order_by")
 		}
-		err := scan.Each(ctx, t, f, scan.Key{}, tied, func(b *cdc.Batch, _ scan.Key) error {
+		err := tableread.Each(ctx, t, f, tableread.Key{}, tied, func(b *cdc.Batch, _ tableread.Key) error {
 			select {
 			case <-progress.C:
 				s.log.Info("publishing", s.progress(began)...)

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
-	"github.com/cdc-relay/cdc-relay/internal/scan"
+	"github.com/cdc-relay/cdc-relay/internal/tableread"
 )
 
 // Router turns rows into messages.
@@ -25,16 +25,16 @@ type Sink interface {
 
 // Selection is a table with the rows to publish.
 type Selection struct {
-	Table  scan.Table
-	Filter scan.Filter
+	Table  tableread.Table
+	Filter tableread.Filter
 }
 
 // Place is how far a replay has come: every selected row up to Key of the table is published, and all of the tables before it. These
 // are Rows rows.
 type Place struct {
-	Table int      `json:"table"`
-	Key   scan.Key `json:"after"`
-	Rows  int64    `json:"rows"`
+	Table int           `json:"table"`
+	Key   tableread.Key `json:"after"`
+	Rows  int64         `json:"rows"`
 }
 
 // Progress counts rows.
@@ -94,7 +94,7 @@ func readAll(ctx context.Context, o Options, out chan<- batchAt) error {
 	for i := o.From.Table; i < len(o.Selections); i++ {
 		s := o.Selections[i]
 		place := Place{i, after, read}
-		err := scan.Each(ctx, s.Table, s.Filter, after, nil, func(b *cdc.Batch, done scan.Key) error {
+		err := tableread.Each(ctx, s.Table, s.Filter, after, nil, func(b *cdc.Batch, done tableread.Key) error {
 			switch {
 			case b == nil:
 				place = Place{Table: i + 1, Rows: read}
@@ -114,7 +114,7 @@ func readAll(ctx context.Context, o Options, out chan<- batchAt) error {
 		if err != nil {
 			return err
 		}
-		after = scan.Key{}
+		after = tableread.Key{}
 	}
 	return nil
 }

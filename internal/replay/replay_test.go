@@ -13,36 +13,36 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
-	"github.com/cdc-relay/cdc-relay/internal/scan"
+	"github.com/cdc-relay/cdc-relay/internal/tableread"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // rows is a table with n rows, numbered from first on.
 type rows struct {
-	scan.Table
+	tableread.Table
 
 	first, n, batch int
 }
 
 func (t rows) Bounds(context.Context) ([]time.Time, error) { return nil, nil }
 
-func (t rows) Orderly(context.Context, scan.Filter) error { return nil }
+func (t rows) Orderly(context.Context, tableread.Filter) error { return nil }
 
 func (t rows) Sorts() bool { return false }
 
 func id(i int) string { return fmt.Sprintf("%04d", i) }
 
-func (t rows) Keys(_ context.Context, _ scan.Filter, _ scan.Window, after scan.Key, limit int) (keys []scan.Key, err error) {
+func (t rows) Keys(_ context.Context, _ tableread.Filter, _ tableread.Window, after tableread.Key, limit int) (keys []tableread.Key, err error) {
 	for i := range t.n {
 		if row := id(t.first + i); row > after.ID && len(keys) < limit {
-			keys = append(keys, scan.Key{ID: row})
+			keys = append(keys, tableread.Key{ID: row})
 		}
 	}
 	return keys, nil
 }
 
-func (t rows) Rows(_ context.Context, _ scan.Filter, p scan.Page, yield func(*cdc.Batch) error) error {
+func (t rows) Rows(_ context.Context, _ tableread.Filter, p tableread.Page, yield func(*cdc.Batch) error) error {
 	for keys := range slices.Chunk(p.Keys, t.batch) {
 		b := &cdc.Batch{Table: &cdc.Table{Columns: []cdc.Column{{Name: "id"}}}}
 		for i, key := range keys {
@@ -166,7 +166,7 @@ func TestPlaceIsThatOfWhatIsAcknowledged(t *testing.T) {
 	track := newTracker(Place{})
 	send := func(place string) {
 		b := &cdc.Batch{}
-		r, err := track.next(b, Place{Key: scan.Key{ID: place}})
+		r, err := track.next(b, Place{Key: tableread.Key{ID: place}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -187,7 +187,7 @@ func TestPlaceIsThatOfWhatIsAcknowledged(t *testing.T) {
 	reach(0, "a")
 	track.acknowledged(cdc.Durable{First: 1, Last: 1})
 	reach(2, "c")
-	track.reached(Place{Key: scan.Key{ID: "d"}})
+	track.reached(Place{Key: tableread.Key{ID: "d"}})
 	track.end()
 	reach(2, "c")
 	select {

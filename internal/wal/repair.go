@@ -14,7 +14,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/postgres"
 	"github.com/cdc-relay/cdc-relay/internal/repair"
-	"github.com/cdc-relay/cdc-relay/internal/scan"
+	"github.com/cdc-relay/cdc-relay/internal/tableread"
 )
 
 // RepairOptions configure a Repair.
@@ -105,7 +105,7 @@ func (r *Repair) Lead(ctx context.Context, load cdc.Resumer) (g repair.Ground, e
 	}
 	g.Together = true
 	for i, t := range g.Tables {
-		if g.Tables[i], err = scan.Pick(ctx, t, scan.Filter{Where: r.opts.Where}); err != nil {
+		if g.Tables[i], err = tableread.Pick(ctx, t, tableread.Filter{Where: r.opts.Where}); err != nil {
 			return g, err
 		}
 	}
@@ -232,7 +232,7 @@ func (r *Repair) keepOthersOut(ctx context.Context) (err error) {
 }
 
 // openTables opens the tables to read them in a snapshot; "": as they are.
-func (r *Repair) openTables(ctx context.Context, snapshot string) (tables []scan.Table, err error) {
+func (r *Repair) openTables(ctx context.Context, snapshot string) (tables []tableread.Table, err error) {
 	reading := r.opts.Options.Options
 	reading.DSN = r.opts.ReadDSN
 	for i := range r.opts.Read {

@@ -358,12 +358,12 @@ func repairMutants() []mutant {
 			caughtBy{walUnits, "^TestHorizonCountsBehindItsPlace$", ""},
 		},
 		{
-			"read a table once although a partition was taken out meanwhile", "internal/scan/reader.go",
+			"read a table once although a partition was taken out meanwhile", "internal/tableread/reader.go",
 			[]edit{{"changed, err = r.Refresh(ctx)", "changed = false"}},
 			caughtBy{wal, "^TestTakenOutWhileAStatementWaits$", ""},
 		},
 		{
-			"read a table once although a partition was taken out meanwhile, binlog", "internal/scan/reader.go",
+			"read a table once although a partition was taken out meanwhile, binlog", "internal/tableread/reader.go",
 			[]edit{{"changed, err = r.Refresh(ctx)", "changed = false"}},
 			caughtBy{binlog, "^TestTakenOutWhileAStatementWaits$", ""},
 		},

@@ -1,4 +1,4 @@
-// Package scan reads the rows of an outbox table by SQL, in order of creation: by one column, then by event ID. The order of commits is
+// Package tableread reads the rows of an outbox table by SQL, in order of creation: by one column, then by event ID. The order of commits is
 // in no column. In the native table the column is created_at. In another one it is the column that the configuration names (order_by), or
 // else a number that the database counts up, or else the row's time: rows of one transaction, or of one second, may share that.
 // A [Reader] builds the queries, for all databases alike. What differs is in the database's package, which is its [Driver].
@@ -15,4 +15,4 @@
 //
 // A batch is like one of the database's source, with the same forms, so that the router makes the same record. Only what the table
 // does not have differs: a row counts as a transaction of its own, whose time is the row's.
-package scan
+package tableread
