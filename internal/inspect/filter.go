@@ -1,5 +1,5 @@
-// Package events finds events in the tables, in the topics and among the dead letters, shows them, and publishes them once more.
-package events
+// Package inspect finds events in the tables, in the topics and among the dead letters, shows them, and publishes them once more.
+package inspect
 
 import (
 	"slices"
