@@ -15,6 +15,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/cdc-relay/cdc-relay/internal/backfill"
 	"github.com/cdc-relay/cdc-relay/internal/binlog"
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/checkpoint"
@@ -23,7 +24,6 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/postgres"
 	"github.com/cdc-relay/cdc-relay/internal/record"
 	"github.com/cdc-relay/cdc-relay/internal/relay"
-	"github.com/cdc-relay/cdc-relay/internal/repair"
 	"github.com/cdc-relay/cdc-relay/internal/retention"
 	"github.com/cdc-relay/cdc-relay/internal/router"
 	"github.com/cdc-relay/cdc-relay/internal/tableread"
@@ -36,7 +36,7 @@ type Database interface {
 	NewSource(o SourceOptions, log *slog.Logger, reg prometheus.Registerer) (Source, error)
 	// NewRepair takes the relay's place. verify checks each table's schema, read is the connection that reads it. A condition picks
 	// rows, together with a position that is behind all of them and before all others.
-	NewRepair(verify func(*cdc.Table) error, read ConnString, where string, log *slog.Logger) repair.Database
+	NewRepair(verify func(*cdc.Table) error, read ConnString, where string, log *slog.Logger) backfill.Database
 	// Visit calls the function for its kind.
 	Visit(postgres func(*Postgres), mysql func(*MySQL))
 	// Display returns a position as the database prints it; "" for none.

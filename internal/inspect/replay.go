@@ -12,11 +12,11 @@ import (
 	"github.com/IBM/sarama"
 
 	"github.com/cdc-relay/cdc-relay/internal/app"
+	"github.com/cdc-relay/cdc-relay/internal/backfill"
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/config"
 	"github.com/cdc-relay/cdc-relay/internal/display"
 	"github.com/cdc-relay/cdc-relay/internal/publisher"
-	"github.com/cdc-relay/cdc-relay/internal/replay"
 	"github.com/cdc-relay/cdc-relay/internal/tableread"
 )
 
@@ -41,7 +41,7 @@ type Replay struct {
 
 	config     *config.Config
 	db         app.Database
-	selections []replay.Selection
+	selections []backfill.Selection
 	total      int64
 }
 
@@ -120,9 +120,9 @@ func (r *Replay) Dry(ctx context.Context, c *config.Config) (*DryReplay, error) 
 		}
 		return nil
 	})
-	err = replay.Run(ctx, replay.Options{
+	err = backfill.RunReplay(ctx, backfill.ReplayOptions{
 		Selections: r.selections, Router: router, Sink: shown, Topic: r.State.Topic, Every: time.Minute,
-		Report: func(p replay.Progress) error { dry.Published, dry.Dropped = p.Published, p.Dropped; return nil },
+		Report: func(p backfill.Progress) error { dry.Published, dry.Dropped = p.Published, p.Dropped; return nil },
 	})
 	if err != nil {
 		return nil, err
@@ -179,7 +179,7 @@ func (r *Replay) open(ctx context.Context) (readers []app.TableReader, err error
 			return readers, err
 		}
 		if selects {
-			r.selections = append(r.selections, replay.Selection{Table: reader, Filter: f})
+			r.selections = append(r.selections, backfill.Selection{Table: reader, Filter: f})
 		}
 	}
 	if !named {
@@ -281,7 +281,7 @@ func (r *Replay) publish(ctx context.Context) error {
 	r.Printf("publishing %s of %s, which is not the order of commits where transactions overlapped\n",
 		display.Plural(int(max(0, r.total-r.State.Published-r.State.Dropped)), "event"), strings.Join(r.State.Tables, ", "))
 	show := display.NewProgress(r.Progress, r.State.Published, r.total)
-	err = replay.Run(ctx, replay.Options{
+	err = backfill.RunReplay(ctx, backfill.ReplayOptions{
 		Selections: r.selections, Router: router, Sink: sink, From: r.State.Place, Topic: r.State.Topic, Rate: r.State.Rate,
 		Every: time.Second, Report: r.reporter(show, problems),
 	})
@@ -336,9 +336,9 @@ func DroppedToo(n int64) string {
 }
 
 // reporter returns what saves and shows the progress.
-func (r *Replay) reporter(show *display.Progress, problems *cdc.Problems) func(replay.Progress) error {
+func (r *Replay) reporter(show *display.Progress, problems *cdc.Problems) func(backfill.Progress) error {
 	published, dropped := r.State.Published, r.State.Dropped
-	return func(p replay.Progress) error {
+	return func(p backfill.Progress) error {
 		r.State.Place, r.State.Published, r.State.Dropped = p.Place, published+p.Published, dropped+p.Dropped
 		show.Update(r.State.Published + r.State.Dropped)
 		why := ""
@@ -352,7 +352,7 @@ func (r *Replay) reporter(show *display.Progress, problems *cdc.Problems) func(r
 
 // router returns the router of the present configuration. With --topic a row needs no route, the topic is the one that was given, and the
 // partition the key's.
-func (r *Replay) router() (replay.Router, error) {
+func (r *Replay) router() (backfill.Router, error) {
 	c := *r.config
 	if r.State.Topic != "" {
 		c.Routes, c.TopicPrefix = append(slices.Clone(c.Routes), config.Route{}), ""

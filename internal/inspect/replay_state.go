@@ -14,9 +14,9 @@ import (
 
 	"github.com/gofrs/flock"
 
+	"github.com/cdc-relay/cdc-relay/internal/backfill"
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/deadletter"
-	"github.com/cdc-relay/cdc-relay/internal/replay"
 )
 
 // DefaultState is the file with the state, unless another one is named.
@@ -33,9 +33,9 @@ type State struct {
 	// Total is how many events were counted.
 	Total int64 `json:"total"`
 	// Tables are those that are read, in order, and by what. Place counts them. Ends are where they ended when they were counted.
-	Tables []string     `json:"tables"`
-	Ends   []string     `json:"ends"`
-	Place  replay.Place `json:"place"`
+	Tables []string       `json:"tables"`
+	Ends   []string       `json:"ends"`
+	Place  backfill.Place `json:"place"`
 	// Published and Dropped count the events before Place, and those behind it that were acknowledged.
 	Published int64 `json:"published"`
 	Dropped   int64 `json:"dropped"`

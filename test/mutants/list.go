@@ -373,12 +373,12 @@ func repairMutants() []mutant {
 			caughtBy{wal, "^TestTableChangesBehindASnapshot$", ""},
 		},
 		{
-			"accept the publication before the rows are published", "internal/repair/source.go",
+			"accept the publication before the rows are published", "internal/backfill/repair.go",
 			[]edit{{"		return was\n", "		return id\n"}},
 			caughtBy{faults, "^TestRepairOfAlteredPublicationInterrupted$", postgres},
 		},
 		{
-			"save the new position before the rows are published", "internal/repair/source.go",
+			"save the new position before the rows are published", "internal/backfill/repair.go",
 			[]edit{{"return s.Claimed(s.ground.Stored.Progress)\n}", "return s.Claimed(s.ground.Next)\n}"}},
 			caughtBy{faults, "^TestRepairKilled$", postgres},
 		},
@@ -403,7 +403,7 @@ func repairMutants() []mutant {
 			caughtBy{commands, "^TestInterruptedBackfill$", ""},
 		},
 		{
-			"let a run begin behind a backfill that has not ended", "internal/repair/source.go",
+			"let a run begin behind a backfill that has not ended", "internal/backfill/repair.go",
 			[]edit{{"	case s.opts.All && p.Position == \"\":\n", "	case false:\n"}},
 			caughtBy{commands, "^TestInterruptedBackfill$", ""},
 		},

@@ -1,4 +1,4 @@
-package replay
+package backfill
 
 import (
 	"context"
@@ -44,8 +44,8 @@ type Progress struct {
 	Place              Place
 }
 
-// Options configure a run.
-type Options struct {
+// ReplayOptions configure a run.
+type ReplayOptions struct {
 	Selections []Selection
 	Router     Router
 	Sink       Sink
@@ -69,9 +69,9 @@ type batchAt struct {
 	place Place
 }
 
-// Run publishes the selected rows. A row is published once or more if the run ends early and another one begins at the last place
+// RunReplay publishes the selected rows. A row is published once or more if the run ends early and another one begins at the last place
 // that was reported.
-func Run(ctx context.Context, o Options) error {
+func RunReplay(ctx context.Context, o ReplayOptions) error {
 	t := newTracker(o.From)
 	running, ctx := errgroup.WithContext(ctx)
 	batches, ended := make(chan batchAt, ahead), make(chan struct{})
@@ -89,7 +89,7 @@ func Run(ctx context.Context, o Options) error {
 	return errors.Join(err, o.Report(t.progress()))
 }
 
-func readAll(ctx context.Context, o Options, out chan<- batchAt) error {
+func readAll(ctx context.Context, o ReplayOptions, out chan<- batchAt) error {
 	after, read := o.From.Key, o.From.Rows // so far
 	for i := o.From.Table; i < len(o.Selections); i++ {
 		s := o.Selections[i]
@@ -120,7 +120,7 @@ func readAll(ctx context.Context, o Options, out chan<- batchAt) error {
 }
 
 // send routes and publishes what was read, in pieces that keep to the rate.
-func send(ctx context.Context, o Options, t *tracker, batches <-chan batchAt) error {
+func send(ctx context.Context, o ReplayOptions, t *tracker, batches <-chan batchAt) error {
 	defer t.end()
 	p := pace{rate: o.Rate, since: time.Now()}
 	for r := range batches {
@@ -154,7 +154,7 @@ func send(ctx context.Context, o Options, t *tracker, batches <-chan batchAt) er
 }
 
 // report says how far the run has come until it has ended.
-func report(ctx context.Context, o Options, t *tracker, ended <-chan struct{}) error {
+func report(ctx context.Context, o ReplayOptions, t *tracker, ended <-chan struct{}) error {
 	ticker := time.NewTicker(o.Every)
 	defer ticker.Stop()
 	for {

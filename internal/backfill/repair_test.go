@@ -1,4 +1,4 @@
-package repair
+package backfill
 
 import (
 	"context"
@@ -28,7 +28,7 @@ func (d *led) Close(context.Context) {}
 func TestRepairWaitsForALeader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db := &led{}
-		s := New(db, Options{All: true}, slog.New(slog.DiscardHandler))
+		s := NewRepair(db, Options{All: true}, slog.New(slog.DiscardHandler))
 		acquire := func(leads error) error {
 			db.err = leads
 			_, _, err := s.Acquire(t.Context(), nil)
@@ -58,7 +58,7 @@ func isStop(err error) bool {
 // Without the last published event nothing tells how many rows consumers have.
 func TestRepeatsAreCountedBehindAKnownEvent(t *testing.T) {
 	for behind, want := range map[time.Time]string{{}: "unknown", time.UnixMicro(5): "2"} {
-		s := New(&led{}, Options{}, slog.New(slog.DiscardHandler))
+		s := NewRepair(&led{}, Options{}, slog.New(slog.DiscardHandler))
 		s.gap.behind = behind
 		s.count(&cdc.Batch{Txs: []cdc.Tx{{Time: 4}, {Time: 5}, {Time: 6}}})
 		if got := fmt.Sprint(s.progress(time.Now())[3]); got != want || s.Result().Counted != !behind.IsZero() {

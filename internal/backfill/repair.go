@@ -1,4 +1,4 @@
-package repair
+package backfill
 
 import (
 	"context"
@@ -12,8 +12,8 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/tableread"
 )
 
-// Source is a source of the relay. It implements relay.Source.
-type Source struct {
+// Repair is a source of the relay. It implements relay.Source.
+type Repair struct {
 	db     Database
 	opts   Options
 	log    *slog.Logger
@@ -32,13 +32,13 @@ type Source struct {
 	repeats atomic.Int64
 }
 
-// New returns a Source that has not connected yet.
-func New(db Database, o Options, log *slog.Logger) *Source {
-	return &Source{db: db, opts: o, log: log, saved: make(chan struct{}, 1), done: make(chan struct{})}
+// NewRepair returns a Repair that has not connected yet.
+func NewRepair(db Database, o Options, log *slog.Logger) *Repair {
+	return &Repair{db: db, opts: o, log: log, saved: make(chan struct{}, 1), done: make(chan struct{})}
 }
 
 // Done is closed when every row is published, the new position is saved, and a run can go on from it.
-func (s *Source) Done() <-chan struct{} { return s.done }
+func (s *Repair) Done() <-chan struct{} { return s.done }
 
 // Result is what was published.
 type Result struct {
@@ -54,7 +54,7 @@ type Result struct {
 }
 
 // Result returns what was published so far.
-func (s *Source) Result() Result {
+func (s *Repair) Result() Result {
 	out := s.leftOut.Load()
 	read := s.rows.Load()
 	rows := read - out
@@ -62,13 +62,13 @@ func (s *Source) Result() Result {
 }
 
 // LeftOut counts rows that are not to be published.
-func (s *Source) LeftOut(_ string, rows int) { s.leftOut.Add(int64(rows)) }
+func (s *Repair) LeftOut(_ string, rows int) { s.leftOut.Add(int64(rows)) }
 
 // leaderWait is longer than a server takes to notice that the machine of a relay is gone: 10 seconds.
 const leaderWait = 15 * time.Second
 
 // Acquire implements relay.Source. The relay claims the position that was stored before.
-func (s *Source) Acquire(ctx context.Context, load cdc.Resumer) (cdc.Source, cdc.Position, error) {
+func (s *Repair) Acquire(ctx context.Context, load cdc.Resumer) (cdc.Source, cdc.Position, error) {
 	g, err := s.db.Lead(ctx, load)
 	switch {
 	case !errors.Is(err, cdc.ErrStandby):
@@ -102,7 +102,7 @@ func (s *Source) Acquire(ctx context.Context, load cdc.Resumer) (cdc.Source, cdc
 }
 
 // orderly returns an error if a row of the gap has no place in the order.
-func (s *Source) orderly(ctx context.Context) error {
+func (s *Repair) orderly(ctx context.Context) error {
 	for _, t := range s.ground.Tables {
 		if err := t.Orderly(ctx, s.gap.filter); err != nil {
 			return err
@@ -112,7 +112,7 @@ func (s *Source) orderly(ctx context.Context) error {
 }
 
 // Release implements relay.Source.
-func (s *Source) Release(ctx context.Context) {
+func (s *Repair) Release(ctx context.Context) {
 	s.db.Close(ctx)
 	s.end.Store(0)
 	select {
@@ -122,7 +122,7 @@ func (s *Source) Release(ctx context.Context) {
 }
 
 // Progress implements relay.Source.
-func (s *Source) Progress(seq uint64) cdc.Progress {
+func (s *Repair) Progress(seq uint64) cdc.Progress {
 	if end := s.end.Load(); end > 0 && seq >= end {
 		p := s.ground.Next
 		p.Backfill = s.opts.Where
@@ -133,7 +133,7 @@ func (s *Source) Progress(seq uint64) cdc.Progress {
 
 // Claimed implements relay.Adopting. Where no position is stored it says in what is stored that rows from before it are published, so that
 // no run begins before the end, and with a condition that the same command, when it is run again, knows whether it has ended.
-func (s *Source) Claimed(p cdc.Progress) cdc.Progress {
+func (s *Repair) Claimed(p cdc.Progress) cdc.Progress {
 	switch {
 	case s.opts.Where != "":
 		p.Backfill = s.opts.Where
@@ -145,7 +145,7 @@ func (s *Source) Claimed(p cdc.Progress) cdc.Progress {
 
 // Identity implements relay.Adopting. Until everything is published, timeline and fingerprint are those of what is stored: they may be all
 // that tells a run, and the next repair, that something is missing.
-func (s *Source) Identity(seq uint64) cdc.Source {
+func (s *Repair) Identity(seq uint64) cdc.Source {
 	id, was := s.ground.Source, s.ground.Stored.Source
 	if end := s.end.Load(); s.ground.Found && was.Same(id) && (end == 0 || seq < end) {
 		return was
@@ -154,7 +154,7 @@ func (s *Source) Identity(seq uint64) cdc.Source {
 }
 
 // Confirm implements relay.Source.
-func (s *Source) Confirm(seq uint64) {
+func (s *Repair) Confirm(seq uint64) {
 	if end := s.end.Load(); end > 0 && seq >= end {
 		select {
 		case s.saved <- struct{}{}:
@@ -164,7 +164,7 @@ func (s *Source) Confirm(seq uint64) {
 }
 
 // Run implements relay.Source. An error ends the repair, because the snapshot is lost with the connection.
-func (s *Source) Run(ctx context.Context, q cdc.Queue) error {
+func (s *Repair) Run(ctx context.Context, q cdc.Queue) error {
 	err := s.publish(ctx, q)
 	if err == nil {
 		close(s.done)
@@ -180,7 +180,7 @@ func (s *Source) Run(ctx context.Context, q cdc.Queue) error {
 }
 
 // again says how to go on, behind what an error says itself.
-func (s *Source) again(err error) string {
+func (s *Repair) again(err error) string {
 	fix := "run the same `cdc-relay repair` again: it begins again, and repeats what was published"
 	if s.opts.Where != "" {
 		fix = "run the same setup again: it begins again, and repeats what was committed to Kafka"
@@ -191,7 +191,7 @@ func (s *Source) again(err error) string {
 	return fix
 }
 
-func (s *Source) publish(ctx context.Context, q cdc.Queue) error {
+func (s *Repair) publish(ctx context.Context, q cdc.Queue) error {
 	s.log.Info("reading", "what", s.gap.text)
 	began := time.Now()
 	progress := time.NewTicker(progressEvery)
@@ -230,7 +230,7 @@ func (s *Source) publish(ctx context.Context, q cdc.Queue) error {
 // progressEvery is how often a line tells how far it is.
 const progressEvery = 5 * time.Second
 
-func (s *Source) progress(began time.Time) []any {
+func (s *Repair) progress(began time.Time) []any {
 	rows := s.rows.Load()
 	if s.opts.Where != "" { // nothing was published before
 		return []any{"rows", rows, "rows_per_second", perSecond(rows, began)}
@@ -247,7 +247,7 @@ func perSecond(rows int64, began time.Time) int64 {
 }
 
 // finish hands on the new position, waits until it is saved, and makes it possible to go on from it.
-func (s *Source) finish(ctx context.Context, q cdc.Queue) error {
+func (s *Repair) finish(ctx context.Context, q cdc.Queue) error {
 	s.end.Store(s.handed.Load() + 1) // before the offer: the batch may be durable before Offer returns
 	if err := s.hand(ctx, q, new(cdc.Batch)); err != nil {
 		return err
@@ -261,7 +261,7 @@ func (s *Source) finish(ctx context.Context, q cdc.Queue) error {
 }
 
 // hand passes a batch on, waiting for room.
-func (s *Source) hand(ctx context.Context, q cdc.Queue, b *cdc.Batch) error {
+func (s *Repair) hand(ctx context.Context, q cdc.Queue, b *cdc.Batch) error {
 	b.Seq = s.handed.Load() + 1
 	rows := int64(b.Rows())
 	s.count(b)
@@ -278,7 +278,7 @@ func (s *Source) hand(ctx context.Context, q cdc.Queue, b *cdc.Batch) error {
 }
 
 // count counts possible repeats. After the offer b belongs to the relay.
-func (s *Source) count(b *cdc.Batch) {
+func (s *Repair) count(b *cdc.Batch) {
 	if s.gap.behind.IsZero() {
 		return
 	}

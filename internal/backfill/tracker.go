@@ -1,4 +1,4 @@
-package replay
+package backfill
 
 import (
 	"context"

@@ -1,4 +1,4 @@
-package repair
+package backfill
 
 import (
 	"context"
@@ -10,7 +10,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/tableread"
 )
 
-// Options say what to read.
+// Options say what a repair reads.
 type Options struct {
 	// All reads every row.
 	All bool

@@ -1,4 +1,4 @@
-package replay
+package backfill
 
 import (
 	"context"
@@ -136,7 +136,7 @@ func TestInterruptedReplayGoesOnWithoutAGap(t *testing.T) {
 		first.fail = rapid.IntRange(1, 30).Draw(t, "fails at")
 		var reported Progress
 		run := func(s *sink, from Place) error {
-			return Run(t.Context(), Options{
+			return RunReplay(t.Context(), ReplayOptions{
 				Selections: selections, Router: router{}, Sink: s, From: from, Every: time.Hour,
 				Report: func(p Progress) error { reported = p; return nil },
 			})
@@ -204,7 +204,7 @@ func TestPlaceIsThatOfWhatIsAcknowledged(t *testing.T) {
 func TestDropsAndTopic(t *testing.T) {
 	s := newSink(0)
 	var reported Progress
-	err := Run(t.Context(), Options{
+	err := RunReplay(t.Context(), ReplayOptions{
 		Selections: []Selection{{Table: rows{n: 9, batch: 4}}}, Router: router{func(key string) bool { return key < id(4) }}, Sink: s, Topic: "elsewhere",
 		Every: time.Hour, Report: func(p Progress) error { reported = p; return nil },
 	})
@@ -228,7 +228,7 @@ func TestErrorsEndTheReplay(t *testing.T) {
 			s.answers <- cdc.Durable{Err: c.answer}
 		}
 		reports := 0
-		err := Run(t.Context(), Options{
+		err := RunReplay(t.Context(), ReplayOptions{
 			Selections: []Selection{{Table: rows{n: 9, batch: 4}}}, Router: router{}, Sink: s, Every: c.every,
 			Report: func(Progress) error { reports++; return c.report },
 		})
