@@ -14,7 +14,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/deadletter"
 	"github.com/cdc-relay/cdc-relay/internal/display"
-	"github.com/cdc-relay/cdc-relay/internal/events"
+	"github.com/cdc-relay/cdc-relay/internal/inspect"
 )
 
 func newDLQCommand(a *cli) *cobra.Command {
@@ -58,7 +58,7 @@ func (a *cli) desk() (*deadletter.Desk, error) {
 // find returns the letters that the flags select.
 func (f *letterFilter) find(ctx context.Context, desk *deadletter.Desk, ids []string) ([]deadletter.Listed, deadletter.Read, error) {
 	if !f.From.IsZero() && !f.To.IsZero() && !f.From.Before(f.To) {
-		return nil, deadletter.Read{}, events.NotBefore(f.From, f.To)
+		return nil, deadletter.Read{}, inspect.NotBefore(f.From, f.To)
 	}
 	f.IDs = ids
 	list, read, err := desk.List(ctx, f.Filter)

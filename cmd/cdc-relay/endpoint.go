@@ -14,7 +14,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/config"
 	"github.com/cdc-relay/cdc-relay/internal/deadletter"
-	"github.com/cdc-relay/cdc-relay/internal/events"
+	"github.com/cdc-relay/cdc-relay/internal/inspect"
 	"github.com/cdc-relay/cdc-relay/internal/provision"
 	"github.com/cdc-relay/cdc-relay/internal/relay"
 )
@@ -122,7 +122,7 @@ type letterPage struct {
 // pageDesk does what the commands do, with the relay's own configuration and rights.
 func pageDesk(c *config.Config) admin.Desk {
 	desk := admin.Desk{
-		Event: func(ctx context.Context, id string) (any, error) { return events.Search(ctx, c, "", id) },
+		Event: func(ctx context.Context, id string) (any, error) { return inspect.Search(ctx, c, "", id) },
 		Check: func(ctx context.Context) (any, error) { return provision.Check(ctx, c) },
 	}
 	if c.DeadLetter.On() {

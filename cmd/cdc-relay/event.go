@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/cdc-relay/cdc-relay/internal/display"
-	"github.com/cdc-relay/cdc-relay/internal/events"
+	"github.com/cdc-relay/cdc-relay/internal/inspect"
 )
 
 func newEventCommand(a *cli) *cobra.Command {
@@ -32,7 +32,7 @@ then. What cannot be known is called unknown: a row that was removed, a record t
 			if err != nil {
 				return err
 			}
-			found, err := events.Search(cmd.Context(), c, owner.given(a), args[0])
+			found, err := inspect.Search(cmd.Context(), c, owner.given(a), args[0])
 			if err != nil {
 				return err
 			}
@@ -49,7 +49,7 @@ then. What cannot be known is called unknown: a row that was removed, a record t
 }
 
 // printFound prints a line for each question.
-func (a *cli) printFound(f *events.Found) {
+func (a *cli) printFound(f *inspect.Found) {
 	line := func(name, format string, args ...any) { a.printf("%-13s %s\n", name, fmt.Sprintf(format, args...)) }
 	line("event", "%s", f.ID+aheadText(f.Ahead != "", ": its time, "+f.Ahead+",", ""))
 	for _, r := range f.Rows {
@@ -59,7 +59,7 @@ func (a *cli) printFound(f *events.Found) {
 		line("table", "not there: never committed, or removed since (unknown)")
 	}
 	for _, r := range f.Records {
-		line("published", "%s, partition %d, offset %d, at %s%s", r.Topic, r.Partition, r.Offset, events.RFC3339(r.Time), replayedText(r.Replayed))
+		line("published", "%s, partition %d, offset %d, at %s%s", r.Topic, r.Partition, r.Offset, inspect.RFC3339(r.Time), replayedText(r.Replayed))
 	}
 	switch {
 	case len(f.Records) > 0:
@@ -71,7 +71,7 @@ func (a *cli) printFound(f *events.Found) {
 		line("published", "no record in %s", strings.Join(f.Searched, ", ")+sinceText(f.Since))
 	}
 	for _, l := range f.Letters {
-		line("dead letter", "%s since %s: %s", l.Reason, events.RFC3339(l.Time), display.OrNone(display.Visible(l.Error)))
+		line("dead letter", "%s since %s: %s", l.Reason, inspect.RFC3339(l.Time), display.OrNone(display.Visible(l.Error)))
 	}
 	switch {
 	case len(f.Letters) > 0:
@@ -83,11 +83,11 @@ func (a *cli) printFound(f *events.Found) {
 	line("before saved", "%s", f.BehindSaved)
 }
 
-func createdText(r *events.FoundRow) string {
+func createdText(r *inspect.FoundRow) string {
 	if r.Created.IsZero() {
 		return "a time that is no date of the years 1 to 9999"
 	}
-	return events.RFC3339(r.Created) + aheadText(r.Ahead, ", which", ", so that all records are searched")
+	return inspect.RFC3339(r.Created) + aheadText(r.Ahead, ", which", ", so that all records are searched")
 }
 
 func aheadText(ahead bool, before, after string) string {
@@ -97,7 +97,7 @@ func aheadText(ahead bool, before, after string) string {
 	return before + " is ahead of the clock" + after
 }
 
-func routedTo(r *events.FoundRow) string {
+func routedTo(r *inspect.FoundRow) string {
 	if r.Topic == "" {
 		return "not routed: " + display.Escaped(r.Refused)
 	}
@@ -122,5 +122,5 @@ func sinceText(t time.Time) string {
 	if t.IsZero() {
 		return ""
 	}
-	return " since " + events.RFC3339(t)
+	return " since " + inspect.RFC3339(t)
 }

@@ -11,7 +11,7 @@ import (
 
 	"github.com/cdc-relay/cdc-relay/internal/app"
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
-	"github.com/cdc-relay/cdc-relay/internal/events"
+	"github.com/cdc-relay/cdc-relay/internal/inspect"
 )
 
 // outputFlag is the flag -o, --output: text for people or json for programs.
@@ -119,7 +119,7 @@ func (f *ownerFlag) given(a *cli) string {
 }
 
 // addFilter adds the flags of a filter.
-func addFilter(cmd *cobra.Command, f *events.Filter) {
+func addFilter(cmd *cobra.Command, f *inspect.Filter) {
 	for name, flag := range map[string]struct {
 		values *[]string
 		help   string
@@ -157,7 +157,7 @@ func (f *timeFlag) String() string {
 	if f.at == nil || f.at.IsZero() {
 		return ""
 	}
-	return events.RFC3339(*f.at)
+	return inspect.RFC3339(*f.at)
 }
 
 // Type is what the help shows.

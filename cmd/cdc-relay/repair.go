@@ -10,12 +10,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/cdc-relay/cdc-relay/internal/app"
+	"github.com/cdc-relay/cdc-relay/internal/backfill"
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/checkpoint"
 	"github.com/cdc-relay/cdc-relay/internal/config"
 	"github.com/cdc-relay/cdc-relay/internal/display"
 	"github.com/cdc-relay/cdc-relay/internal/relay"
-	"github.com/cdc-relay/cdc-relay/internal/repair"
 )
 
 // defaultOverlap is longer than the transactions of an application, and clocks differ by less.
@@ -23,7 +23,7 @@ const defaultOverlap = 10 * time.Minute
 
 func newRepairCommand(a *cli) *cobra.Command {
 	var (
-		o     repair.Options
+		o     backfill.Options
 		since string
 		owner ownerFlag
 	)
@@ -65,7 +65,7 @@ it can be run again. Nothing is moved before everything is published.`,
 	return cmd
 }
 
-func repairOptions(o *repair.Options, since string) error {
+func repairOptions(o *backfill.Options, since string) error {
 	switch {
 	case o.All && since != "":
 		return cdc.Usage("leave one of them out", "--all and --since cannot be combined")
@@ -86,7 +86,7 @@ func repairOptions(o *repair.Options, since string) error {
 }
 
 // repair runs a relay whose source is the table. published is false if there was nothing to repair.
-func (a *cli) repair(ctx context.Context, o repair.Options, owner ownerFlag) (published bool, err error) {
+func (a *cli) repair(ctx context.Context, o backfill.Options, owner ownerFlag) (published bool, err error) {
 	c, err := a.load()
 	if err != nil {
 		return false, err
@@ -111,7 +111,7 @@ func (a *cli) repair(ctx context.Context, o repair.Options, owner ownerFlag) (pu
 		stop(relay.ErrFinished)
 	}()
 	err = r.Run(ctx)
-	if end, ok := errors.AsType[*cdc.StopError](err); ok && end.Reason == repair.Intact {
+	if end, ok := errors.AsType[*cdc.StopError](err); ok && end.Reason == backfill.Intact {
 		a.printf("%s\n", cdc.Explain(err))
 		return false, nil
 	}
@@ -121,7 +121,7 @@ func (a *cli) repair(ctx context.Context, o repair.Options, owner ownerFlag) (pu
 	return true, a.reportRepair(rows, db, o.Where != "")
 }
 
-func (a *cli) reportRepair(rows *repair.Source, db app.Database, where bool) error {
+func (a *cli) reportRepair(rows *backfill.Repair, db app.Database, where bool) error {
 	done := rows.Result()
 	select {
 	case <-rows.Done():
@@ -156,7 +156,7 @@ func (a *cli) reportRepair(rows *repair.Source, db app.Database, where bool) err
 	return nil
 }
 
-func (a *cli) newRepair(ctx context.Context, c *config.Config, db app.Database, o repair.Options, owner ownerFlag, log *slog.Logger) (*repair.Source, *relay.Relay, func(), error) {
+func (a *cli) newRepair(ctx context.Context, c *config.Config, db app.Database, o backfill.Options, owner ownerFlag, log *slog.Logger) (*backfill.Repair, *relay.Relay, func(), error) {
 	reg := newRegistry()
 	dropped := newDropped(reg)
 	router, err := app.RelayRouter(c, db.Tables())
@@ -167,7 +167,7 @@ func (a *cli) newRepair(ctx context.Context, c *config.Config, db app.Database, 
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	rows := repair.New(db.NewRepair(router.Check, read, o.Where, log), o, log)
+	rows := backfill.NewRepair(db.NewRepair(router.Check, read, o.Where, log), o, log)
 	s, store, err := wireSink(ctx, c, db, nil, dropped, o.Where != "", log, reg)
 	if err != nil {
 		return nil, nil, nil, err

@@ -14,7 +14,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/config"
 	"github.com/cdc-relay/cdc-relay/internal/display"
-	"github.com/cdc-relay/cdc-relay/internal/events"
+	"github.com/cdc-relay/cdc-relay/internal/inspect"
 )
 
 // handful is how many events are replayed unasked although nothing narrows them down.
@@ -23,14 +23,14 @@ const handful = 10
 // replayCommand has the flags of the command.
 type replayCommand struct {
 	*cli
-	events.Replay
+	inspect.Replay
 
 	owner             ownerFlag
 	dry, headers, yes bool
 }
 
 func newReplayCommand(a *cli) *cobra.Command {
-	r := replayCommand{cli: a, Replay: events.Replay{Printf: a.printf, Progress: a.stderr}}
+	r := replayCommand{cli: a, Replay: inspect.Replay{Printf: a.printf, Progress: a.stderr}}
 	cmd := &cobra.Command{
 		Use:   "replay",
 		Short: "Publish events from the outbox table once more",
@@ -39,7 +39,7 @@ func newReplayCommand(a *cli) *cobra.Command {
 Filters are combined; a filter that is repeated selects any of its values. Events are published in order of creation
 (created_at, or see tables[].order_by; then event ID), one table after the other, up to the last row that is there at
 the beginning. The order of commits is not in the table: where transactions overlapped, the two differ. Records are routed by the present configuration and are like those of the relay, but for
-the header ` + events.HeaderReplayed + ` with the time of the replay, ce_committime, which is created_at, and ce_sequence, which is
+the header ` + inspect.HeaderReplayed + ` with the time of the replay, ce_committime, which is created_at, and ce_sequence, which is
 absent. The relay may run meanwhile: its position and its fence are not touched.
 
 It takes SELECT on the table, which the relay's role may lack: set ` + app.EnvOwner + ` to the connection string of the
@@ -67,7 +67,7 @@ not acknowledged and the rest of a page of 1,000.`,
 	flags.BoolVar(&r.dry, "dry-run", false, "route the events, count them and show the first ten; publish nothing")
 	flags.BoolVar(&r.headers, "with-headers", false, "with --dry-run, also show the headers of the first ten")
 	flags.BoolVar(&r.Resume, "resume", false, "go on with an interrupted replay")
-	flags.StringVar(&r.File, "state", events.DefaultState, "`file` with the state of a replay that runs or was interrupted")
+	flags.StringVar(&r.File, "state", inspect.DefaultState, "`file` with the state of a replay that runs or was interrupted")
 	flags.BoolVar(&r.yes, "yes", false, "replay all events without asking")
 	return cmd
 }
@@ -133,7 +133,7 @@ func (r *replayCommand) show(ctx context.Context, c *config.Config) error {
 	if err != nil {
 		return err
 	}
-	r.printf("%s would be published%s\n", display.Plural(int(dry.Published), "event"), events.DroppedToo(dry.Dropped))
+	r.printf("%s would be published%s\n", display.Plural(int(dry.Published), "event"), inspect.DroppedToo(dry.Dropped))
 	for _, topic := range slices.Sorted(maps.Keys(dry.Topics)) {
 		r.printf("%-8s %s: %d\n", "topic", topic, dry.Topics[topic])
 	}
@@ -151,7 +151,7 @@ func (r *replayCommand) show(ctx context.Context, c *config.Config) error {
 }
 
 // eventLine is an event on one line: time, topic, key, type and ID.
-func eventLine(at string, r *events.Record) string {
+func eventLine(at string, r *inspect.Record) string {
 	key := "-"
 	if r.Key != nil {
 		key = display.OneLine(*r.Key)

@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/cdc-relay/cdc-relay/internal/events"
+	"github.com/cdc-relay/cdc-relay/internal/inspect"
 )
 
 func newRouteCommand(a *cli) *cobra.Command {
@@ -29,7 +29,7 @@ is left out, is NULL. A row without an event ID gets an example.`,
 			if err != nil {
 				return err
 			}
-			res, err := events.Route(c, table, row)
+			res, err := inspect.Route(c, table, row)
 			if err != nil {
 				return err
 			}
@@ -46,7 +46,7 @@ is left out, is NULL. A row without an event ID gets an example.`,
 	return cmd
 }
 
-func (a *cli) printRouted(r *events.Routed) {
+func (a *cli) printRouted(r *inspect.Routed) {
 	topic, key := r.Topic, "NULL: any partition"
 	if r.Partition != nil {
 		topic, key = fmt.Sprintf("%s, partition %d", r.Topic, *r.Partition), "NULL"

@@ -22,7 +22,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cleanup"
 	"github.com/cdc-relay/cdc-relay/internal/config"
 	"github.com/cdc-relay/cdc-relay/internal/deadletter"
-	"github.com/cdc-relay/cdc-relay/internal/events"
+	"github.com/cdc-relay/cdc-relay/internal/inspect"
 	"github.com/cdc-relay/cdc-relay/internal/publisher"
 	"github.com/cdc-relay/cdc-relay/internal/relay"
 )
@@ -306,7 +306,7 @@ func newResolver(c *config.Config, db app.Database, letters *publisher.LetterOpt
 func dryRun(ctx context.Context, c *config.Config, out io.Writer, log *slog.Logger) error {
 	log.Info("dry run: printing records of new commits, publishing nothing")
 	lines := json.NewEncoder(out)
-	return events.FromSource(ctx, c, log, func(r *events.Record) error {
+	return inspect.FromSource(ctx, c, log, func(r *inspect.Record) error {
 		if err := lines.Encode(r); err != nil {
 			return fmt.Errorf("print record: %w", err)
 		}

@@ -8,9 +8,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/cdc-relay/cdc-relay/internal/app"
+	"github.com/cdc-relay/cdc-relay/internal/backfill"
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/provision"
-	"github.com/cdc-relay/cdc-relay/internal/repair"
 )
 
 func newSetupCommand(a *cli) *cobra.Command {
@@ -110,7 +110,7 @@ func (a *cli) setup(ctx context.Context, db app.Database, o provision.SetupOptio
 	if err := provision.NewSetup(db, o).Run(ctx, dsn); err != nil || !o.Backfill {
 		return err
 	}
-	ran, err := a.repair(ctx, repair.Options{All: o.Where == "", Where: o.Where}, owner)
+	ran, err := a.repair(ctx, backfill.Options{All: o.Where == "", Where: o.Where}, owner)
 	if err != nil {
 		return err
 	}

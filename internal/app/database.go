@@ -15,6 +15,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/cdc-relay/cdc-relay/internal/backfill"
 	"github.com/cdc-relay/cdc-relay/internal/binlog"
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/checkpoint"
@@ -24,9 +25,8 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/postgres"
 	"github.com/cdc-relay/cdc-relay/internal/record"
 	"github.com/cdc-relay/cdc-relay/internal/relay"
-	"github.com/cdc-relay/cdc-relay/internal/repair"
 	"github.com/cdc-relay/cdc-relay/internal/router"
-	"github.com/cdc-relay/cdc-relay/internal/scan"
+	"github.com/cdc-relay/cdc-relay/internal/tableread"
 )
 
 // Database is what the relay and its commands need of a database.
@@ -35,7 +35,7 @@ type Database interface {
 	NewSource(o SourceOptions, log *slog.Logger, reg prometheus.Registerer) (Source, error)
 	// NewRepair takes the relay's place. verify checks each table's schema, read is the connection that reads it. A condition picks
 	// rows, together with a position that is behind all of them and before all others.
-	NewRepair(verify func(*cdc.Table) error, read ConnString, where string, log *slog.Logger) repair.Database
+	NewRepair(verify func(*cdc.Table) error, read ConnString, where string, log *slog.Logger) backfill.Database
 	// Visit calls the function for its kind.
 	Visit(postgres func(*Postgres), mysql func(*MySQL))
 	// Display returns a position as the database prints it; "" for none.
@@ -78,7 +78,7 @@ type Printf = func(format string, args ...any)
 
 // TableReader reads the rows of a table and of what retention has taken out of it.
 type TableReader interface {
-	scan.Table
+	tableread.Table
 	// CountWhere counts the rows that a condition in the database's SQL selects. A condition that the database refuses is a
 	// [cdc.StopError].
 	CountWhere(ctx context.Context, where string) (int64, error)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/cdc-relay/cdc-relay/internal/backfill"
 	"github.com/cdc-relay/cdc-relay/internal/binlog"
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/cleanup"
@@ -13,7 +14,6 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/mysql"
 	"github.com/cdc-relay/cdc-relay/internal/outbox"
 	"github.com/cdc-relay/cdc-relay/internal/relay"
-	"github.com/cdc-relay/cdc-relay/internal/repair"
 	"github.com/cdc-relay/cdc-relay/internal/router"
 )
 
@@ -131,7 +131,7 @@ func (m *MySQL) Reader(ctx context.Context, dsn ConnString, t *Table) (TableRead
 }
 
 // NewRepair implements [Database].
-func (m *MySQL) NewRepair(verify func(*cdc.Table) error, read ConnString, where string, log *slog.Logger) repair.Database {
+func (m *MySQL) NewRepair(verify func(*cdc.Table) error, read ConnString, where string, log *slog.Logger) backfill.Database {
 	o := binlog.RepairOptions{Options: m.Binlog}
 	o.Verify, o.ReadDSN, o.Where = verify, read, where
 	for i := range m.tables {

@@ -6,12 +6,12 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/cdc-relay/cdc-relay/internal/backfill"
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/cleanup"
 	"github.com/cdc-relay/cdc-relay/internal/config"
 	"github.com/cdc-relay/cdc-relay/internal/outbox"
 	"github.com/cdc-relay/cdc-relay/internal/postgres"
-	"github.com/cdc-relay/cdc-relay/internal/repair"
 	"github.com/cdc-relay/cdc-relay/internal/router"
 	"github.com/cdc-relay/cdc-relay/internal/wal"
 )
@@ -142,7 +142,7 @@ func (p *Postgres) Reader(ctx context.Context, dsn ConnString, t *Table) (TableR
 }
 
 // NewRepair implements [Database].
-func (p *Postgres) NewRepair(verify func(*cdc.Table) error, read ConnString, where string, log *slog.Logger) repair.Database {
+func (p *Postgres) NewRepair(verify func(*cdc.Table) error, read ConnString, where string, log *slog.Logger) backfill.Database {
 	o := wal.RepairOptions{Options: p.WAL, Failover: p.Config.Source.Postgres.Failover != config.FailoverOff}
 	o.Verify, o.ReadDSN, o.Where = verify, read, where
 	for i := range p.tables {

@@ -9,10 +9,10 @@ import (
 	driver "github.com/go-sql-driver/mysql"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/cdc-relay/cdc-relay/internal/backfill"
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/mysql"
-	"github.com/cdc-relay/cdc-relay/internal/repair"
-	"github.com/cdc-relay/cdc-relay/internal/scan"
+	"github.com/cdc-relay/cdc-relay/internal/tableread"
 )
 
 // RepairOptions configure a Repair.
@@ -27,7 +27,7 @@ type RepairOptions struct {
 	Where string
 }
 
-// Repair takes the relay's place in a MySQL or MariaDB database. It is a [repair.Database].
+// Repair takes the relay's place in a MySQL or MariaDB database. It is a [backfill.Database].
 type Repair struct {
 	opts    RepairOptions
 	log     *slog.Logger
@@ -38,11 +38,11 @@ type Repair struct {
 // NewRepair returns a Repair that has not connected yet.
 func NewRepair(o RepairOptions, log *slog.Logger) *Repair { return &Repair{opts: o, log: log} }
 
-// Lead implements [repair.Database]. The tables are read after the position: so what they do not show is behind the position, and some
+// Lead implements [backfill.Database]. The tables are read after the position: so what they do not show is behind the position, and some
 // of what they show is, too. No consistent snapshot is held: on MariaDB its metadata lock on the table ends only with it, and a DDL
 // statement would wait for that, and writers behind it. Rows that are created after all others of then are left to the binlog.
 // With a condition position and rows are of one moment; see pick.
-func (r *Repair) Lead(ctx context.Context, load cdc.Resumer) (g repair.Ground, err error) {
+func (r *Repair) Lead(ctx context.Context, load cdc.Resumer) (g backfill.Ground, err error) {
 	r.src = New(r.opts.Options, r.log, prometheus.NewRegistry())
 	db, cfg, err := mysql.Connect(ctx, &r.opts.Options.Options)
 	if err != nil {
@@ -83,7 +83,7 @@ func (r *Repair) Lead(ctx context.Context, load cdc.Resumer) (g repair.Ground, e
 	for _, t := range r.readers { // what is written from now on is behind the position
 		end := ""
 		if t.Order() != "" {
-			if end, err = scan.Last(ctx, t, scan.Filter{}); err != nil {
+			if end, err = tableread.Last(ctx, t, tableread.Filter{}); err != nil {
 				return g, err
 			}
 		}
@@ -93,7 +93,7 @@ func (r *Repair) Lead(ctx context.Context, load cdc.Resumer) (g repair.Ground, e
 }
 
 // pick picks rows in snapshots of the moment at which the binlog goes on. They end when the keys are read: a snapshot holds up DDL.
-func (r *Repair) pick(ctx context.Context, db *sql.DB, sv *server, g *repair.Ground) (err error) {
+func (r *Repair) pick(ctx context.Context, db *sql.DB, sv *server, g *backfill.Ground) (err error) {
 	if g.Found && g.Stored.Progress.Unfinished() == nil {
 		return nil // the position is of another moment
 	}
@@ -117,7 +117,7 @@ func (r *Repair) pick(ctx context.Context, db *sql.DB, sv *server, g *repair.Gro
 	}
 	g.Together = true
 	for i, t := range r.readers {
-		if g.Tables[i], err = scan.Pick(ctx, t, scan.Filter{Where: r.opts.Where}); err != nil {
+		if g.Tables[i], err = tableread.Pick(ctx, t, tableread.Filter{Where: r.opts.Where}); err != nil {
 			return err
 		}
 		if err := t.EndSnapshot(ctx); err != nil {
@@ -134,7 +134,7 @@ func (r *Repair) here(ctx context.Context, sv *server) func(*sql.Conn) error {
 }
 
 // judge says what the checkpoint is worth, and where the binlog goes on.
-func (r *Repair) judge(ctx context.Context, db *sql.DB, cfg *driver.Config, sv *server, g *repair.Ground) (err error) {
+func (r *Repair) judge(ctx context.Context, db *sql.DB, cfg *driver.Config, sv *server, g *backfill.Ground) (err error) {
 	if sv.executed, sv.purged, err = mysql.ReadGTIDs(ctx, db, sv.flavor); err != nil {
 		return err
 	}
@@ -142,7 +142,7 @@ func (r *Repair) judge(ctx context.Context, db *sql.DB, cfg *driver.Config, sv *
 	stop, foreign := errors.AsType[*cdc.StopError](err)
 	switch {
 	case foreign && stop.Reason == "foreign_checkpoint":
-		return repair.Foreign(stop, g.Stored.SavedAt)
+		return backfill.Foreign(stop, g.Stored.SavedAt)
 	case err == nil && at.behind:
 		err = historyLost(*sv, at.from)
 	case err == nil:
@@ -178,13 +178,13 @@ func (r *Repair) tryLog(ctx context.Context, db *sql.DB, cfg *driver.Config, fro
 	return nil
 }
 
-// Finish implements [repair.Database].
+// Finish implements [backfill.Database].
 func (r *Repair) Finish(context.Context) error { return nil }
 
-// Abandon implements [repair.Database].
+// Abandon implements [backfill.Database].
 func (r *Repair) Abandon(context.Context) error { return nil }
 
-// Close implements [repair.Database].
+// Close implements [backfill.Database].
 func (r *Repair) Close(ctx context.Context) {
 	for _, t := range r.readers {
 		t.Close(ctx)

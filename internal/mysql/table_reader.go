@@ -13,15 +13,15 @@ import (
 	"github.com/go-sql-driver/mysql"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
-	"github.com/cdc-relay/cdc-relay/internal/scan"
+	"github.com/cdc-relay/cdc-relay/internal/tableread"
 )
 
 // ReadOptions name a table that is read by SQL.
-type ReadOptions = scan.ReadOptions
+type ReadOptions = tableread.ReadOptions
 
-// TableReader reads a table and what was taken out of it. It is a [scan.Table], and its own [scan.Driver].
+// TableReader reads a table and what was taken out of it. It is a [tableread.Table], and its own [tableread.Driver].
 type TableReader struct {
-	scan.Reader
+	tableread.Reader
 
 	db    *sql.DB
 	conn  *sql.Conn
@@ -52,9 +52,9 @@ func OpenTable(ctx context.Context, o Options, r ReadOptions) (*TableReader, err
 	}
 	r.SQL = quoteTable(r.Table)
 	t := &TableReader{db: db, cfg: cfg}
-	t.Reader = scan.Reader{
+	t.Reader = tableread.Reader{
 		Driver: t, Options: r,
-		Dialect: scan.Dialect{Time: "2006-01-02 15:04:05.999999", LocalTime: localTime, Beside: true},
+		Dialect: tableread.Dialect{Time: "2006-01-02 15:04:05.999999", LocalTime: localTime, Beside: true},
 	}
 	if err := t.prepare(ctx); err != nil {
 		t.Close(ctx)
@@ -89,7 +89,7 @@ func (t *TableReader) prepare(ctx context.Context) (err error) {
 		return err
 	}
 	if t.Table = tables[t.Options.Table]; t.Table == nil {
-		return scan.MayNotRead(t.Options.Table, "it does not exist, or the user may not see it")
+		return tableread.MayNotRead(t.Options.Table, "it does not exist, or the user may not see it")
 	}
 	for i := range t.Table.Columns {
 		if c := &t.Table.Columns[i]; c.Form == cdc.FormMySQLJSON {
@@ -102,10 +102,10 @@ func (t *TableReader) prepare(ctx context.Context) (err error) {
 // describe reads how the columns are to be selected, and finds those that rows are read by.
 func (t *TableReader) describe(ctx context.Context) error {
 	schema, table, _ := strings.Cut(t.Options.Table, ".")
-	described := map[string]scan.Column{}
+	described := map[string]tableread.Column{}
 	err := t.Query(ctx, `SELECT column_name, data_type, is_nullable, extra FROM information_schema.columns WHERE table_schema = ? AND table_name = ?`,
 		[]any{schema, table}, nil, func(values [][]byte) error {
-			c := scan.Column{
+			c := tableread.Column{
 				Name: string(values[0]), SQL: QuoteName(string(values[0])), Kind: strings.ToLower(string(values[1])), KeyText: "CAST(%s AS CHAR)",
 				Nullable: string(values[2]) == "YES", Counted: strings.Contains(strings.ToLower(string(values[3])), "auto_increment"),
 			}
@@ -118,12 +118,12 @@ func (t *TableReader) describe(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	columns := make([]scan.Column, len(t.Table.Columns))
+	columns := make([]tableread.Column, len(t.Table.Columns))
 	for i, c := range t.Table.Columns {
 		columns[i] = described[c.Name]
 		cell, name := cellOf(columns[i].Kind, c), QuoteName("c"+strconv.Itoa(i))
 		t.cells = append(t.cells, cell)
-		t.Cells = append(t.Cells, scan.Cell{SQL: cell.sql + " AS " + name, Absent: "NULL AS " + name, Text: cell.text()})
+		t.Cells = append(t.Cells, tableread.Cell{SQL: cell.sql + " AS " + name, Absent: "NULL AS " + name, Text: cell.text()})
 		if columns[i].Kind, columns[i].Sorts = cell.idKind(), cell.hex; cell.hex {
 			columns[i].KeyText = "HEX(%s)"
 		}
@@ -132,7 +132,7 @@ func (t *TableReader) describe(ctx context.Context) error {
 		return err
 	}
 	if described[t.By.Name].Kind == "float" { // the server prints six digits of it, which are another value
-		return cdc.ConfigError(scan.ReasonNoOrder, "name another column in tables[].order_by, or make it a DOUBLE", "table %s is read by column %s, of type FLOAT, whose values do not compare with what the server prints of them",
+		return cdc.ConfigError(tableread.ReasonNoOrder, "name another column in tables[].order_by, or make it a DOUBLE", "table %s is read by column %s, of type FLOAT, whose values do not compare with what the server prints of them",
 			t.Options.Table, t.By.Name)
 	}
 	return nil
@@ -167,11 +167,11 @@ func (t *TableReader) parseTime(text string) (time.Time, error) {
 	return t.Batches.Zone.Moment(shown), nil
 }
 
-// TakenOut implements [scan.Driver]. The catalog shows only what the user has rights on, which the procedure does not ask for.
-func (t *TableReader) TakenOut(ctx context.Context) (out []scan.TakenOut, err error) {
+// TakenOut implements [tableread.Driver]. The catalog shows only what the user has rights on, which the procedure does not ask for.
+func (t *TableReader) TakenOut(ctx context.Context) (out []tableread.TakenOut, err error) {
 	add := func(name string) {
-		if !slices.ContainsFunc(out, func(o scan.TakenOut) bool { return o.ID == name }) {
-			out = append(out, scan.TakenOut{ID: name, SQL: quoteTable(name), Spare: name == t.Options.Spare})
+		if !slices.ContainsFunc(out, func(o tableread.TakenOut) bool { return o.ID == name }) {
+			out = append(out, tableread.TakenOut{ID: name, SQL: quoteTable(name), Spare: name == t.Options.Spare})
 		}
 	}
 	err = t.Query(ctx, t.Options.TakenOut, nil, nil, func(values [][]byte) error {
@@ -197,8 +197,8 @@ func (t *TableReader) TakenOut(ctx context.Context) (out []scan.TakenOut, err er
 // lastYear is the last one that a DATETIME can have.
 const lastYear = 9999
 
-// Span implements [scan.Driver].
-func (t *TableReader) Span(ctx context.Context, out *scan.TakenOut) error {
+// Span implements [tableread.Driver].
+func (t *TableReader) Span(ctx context.Context, out *tableread.TakenOut) error {
 	schema, table, _ := strings.Cut(out.ID, ".")
 	err := t.Query(ctx, "SELECT column_name FROM information_schema.columns WHERE table_schema = ? AND table_name = ?", []any{schema, table}, nil, func(values [][]byte) error {
 		out.Columns = append(out.Columns, string(values[0]))
@@ -230,9 +230,9 @@ func (t *TableReader) failed(err error) error {
 	case 0:
 		return fmt.Errorf("read table %s: %w", t.Options.Table, err)
 	case gomysql.ER_TABLEACCESS_DENIED_ERROR, gomysql.ER_DBACCESS_DENIED_ERROR, gomysql.ER_COLUMNACCESS_DENIED_ERROR:
-		return scan.MayNotRead(t.Options.Table, said)
+		return tableread.MayNotRead(t.Options.Table, said)
 	case gomysql.ER_NO_SUCH_TABLE:
-		return scan.Gone(t.Options.Table, said)
+		return tableread.Gone(t.Options.Table, said)
 	case gomysql.ER_SP_DOES_NOT_EXIST, gomysql.ER_PROCACCESS_DENIED_ERROR:
 		return err // the caller knows them
 	}

@@ -7,13 +7,13 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/cdc-relay/cdc-relay/internal/scan"
+	"github.com/cdc-relay/cdc-relay/internal/tableread"
 )
 
 func placeholders(n int) string { return "(?" + strings.Repeat(", ?", n-1) + ")" }
 
-// Param implements [scan.Driver]. A record's text is compared as bytes, see [cell.text].
-func (t *TableReader) Param(c *scan.Conditions, of *scan.Column, text string) string {
+// Param implements [tableread.Driver]. A record's text is compared as bytes, see [cell.text].
+func (t *TableReader) Param(c *tableread.Conditions, of *tableread.Column, text string) string {
 	switch {
 	case of.Name == "":
 		c.Arg([]byte(text))
@@ -29,18 +29,18 @@ func (t *TableReader) Param(c *scan.Conditions, of *scan.Column, text string) st
 	return "?"
 }
 
-// Among implements [scan.Driver].
-func (t *TableReader) Among(c *scan.Conditions, of *scan.Column, texts []string) string {
+// Among implements [tableread.Driver].
+func (t *TableReader) Among(c *tableread.Conditions, of *tableread.Column, texts []string) string {
 	for _, text := range texts {
 		t.Param(c, of, text)
 	}
 	return "IN " + placeholders(len(texts))
 }
 
-// KeyOf implements [scan.Driver].
+// KeyOf implements [tableread.Driver].
 func (t *TableReader) KeyOf(id string) (string, bool) { return t.cells[t.Key.Index].keyOf(id) }
 
-// AppendKey implements [scan.Driver].
+// AppendKey implements [tableread.Driver].
 func (t *TableReader) AppendKey(text, value []byte) ([]byte, error) {
 	if !t.cells[t.Key.Index].hex {
 		return append(text, value...), nil
@@ -52,16 +52,16 @@ func (t *TableReader) AppendKey(text, value []byte) ([]byte, error) {
 	return text, nil
 }
 
-// AppendCell implements [scan.Driver].
+// AppendCell implements [tableread.Driver].
 func (t *TableReader) AppendCell(arena []byte, column int, value []byte) ([]byte, error) {
 	return t.cells[column].append(arena, value)
 }
 
-// Reading implements [scan.Driver].
+// Reading implements [tableread.Driver].
 func (t *TableReader) Reading(_ context.Context, read func() error) error { return read() }
 
-// Query implements [scan.Driver].
-func (t *TableReader) Query(ctx context.Context, query string, args []any, _ *scan.Page, row func([][]byte) error) error {
+// Query implements [tableread.Driver].
+func (t *TableReader) Query(ctx context.Context, query string, args []any, _ *tableread.Page, row func([][]byte) error) error {
 	found, err := t.conn.QueryContext(ctx, query, args...)
 	if err != nil {
 		return t.failed(err)

@@ -11,7 +11,7 @@ import (
 	gomysql "github.com/go-mysql-org/go-mysql/mysql"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
-	"github.com/cdc-relay/cdc-relay/internal/scan"
+	"github.com/cdc-relay/cdc-relay/internal/tableread"
 )
 
 const (
@@ -123,11 +123,11 @@ func (t *TableReader) CountWhere(ctx context.Context, where string) (int64, erro
 	for _, condition := range []string{where + "\n", "(" + where + "\n)"} {
 		_, err := t.conn.ExecContext(ctx, "SELECT 1 FROM "+t.Options.SQL+" WHERE "+condition+" LIMIT 0") //nolint:gosec // it is the operator's
 		if code, said := ErrorNumber(err); code != 0 && code != gomysql.ER_TABLEACCESS_DENIED_ERROR && code != gomysql.ER_COLUMNACCESS_DENIED_ERROR {
-			return 0, scan.BadCondition(t.Options.Table, said)
+			return 0, tableread.BadCondition(t.Options.Table, said)
 		}
 		if err != nil {
 			return 0, t.failed(err)
 		}
 	}
-	return t.Count(ctx, scan.Filter{Where: where})
+	return t.Count(ctx, tableread.Filter{Where: where})
 }

@@ -11,15 +11,15 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
-	"github.com/cdc-relay/cdc-relay/internal/scan"
+	"github.com/cdc-relay/cdc-relay/internal/tableread"
 )
 
 // ReadOptions name a table that is read by SQL.
-type ReadOptions = scan.ReadOptions
+type ReadOptions = tableread.ReadOptions
 
-// TableReader reads a table and what was taken out of it. It is a [scan.Table], and its own [scan.Driver].
+// TableReader reads a table and what was taken out of it. It is a [tableread.Table], and its own [tableread.Driver].
 type TableReader struct {
-	scan.Reader
+	tableread.Reader
 
 	conn *pgx.Conn
 	role string
@@ -42,9 +42,9 @@ func OpenTable(ctx context.Context, o Options, r ReadOptions) (*TableReader, err
 		return nil, err
 	}
 	t := &TableReader{conn: conn}
-	t.Reader = scan.Reader{
-		Driver: t, Options: r, Batches: scan.Batches{Cost: cdc.BatchCost},
-		Dialect: scan.Dialect{Time: "2006-01-02 15:04:05.999999-07", LocalTime: localTime, Tuples: true},
+	t.Reader = tableread.Reader{
+		Driver: t, Options: r, Batches: tableread.Batches{Cost: cdc.BatchCost},
+		Dialect: tableread.Dialect{Time: "2006-01-02 15:04:05.999999-07", LocalTime: localTime, Tuples: true},
 	}
 	if err := t.prepare(ctx, o); err != nil {
 		t.Close(ctx)
@@ -87,8 +87,8 @@ func (t *TableReader) describe(ctx context.Context, binary bool) error {
 		return t.failed(err)
 	}
 	types, formats := map[string]string{}, map[string]int16{}
-	var columns []scan.Column
-	var c scan.Column
+	var columns []tableread.Column
+	var c tableread.Column
 	var sent bool
 	_, err = pgx.ForEachRow(rows, []any{&t.role, &c.Name, &c.Kind, &c.Time, &c.Nullable, &sent, &c.Counted}, func() error {
 		c.SQL, c.KeyText, c.Sorts = pgx.Identifier{c.Name}.Sanitize(), "%s::text", c.Kind == "uuid"
@@ -104,7 +104,7 @@ func (t *TableReader) describe(ctx context.Context, binary bool) error {
 	}
 	for _, c := range t.Table.Columns {
 		name := pgx.Identifier{c.Name}.Sanitize()
-		t.Cells = append(t.Cells, scan.Cell{SQL: name, Absent: "NULL::" + types[c.Name] + " AS " + name, Text: name + "::text"})
+		t.Cells = append(t.Cells, tableread.Cell{SQL: name, Absent: "NULL::" + types[c.Name] + " AS " + name, Text: name + "::text"})
 		t.formats = append(t.formats, formats[c.Name])
 	}
 	if err := t.Choose(columns); err != nil {
@@ -137,22 +137,22 @@ func (t *TableReader) Bounds(ctx context.Context) ([]time.Time, error) {
 	return slices.CompactFunc(bounds, time.Time.Equal), nil
 }
 
-// TakenOut implements [scan.Driver].
-func (t *TableReader) TakenOut(ctx context.Context) ([]scan.TakenOut, error) {
+// TakenOut implements [tableread.Driver].
+func (t *TableReader) TakenOut(ctx context.Context) ([]tableread.TakenOut, error) {
 	rows, err := t.conn.Query(ctx, `SELECT oid::text, oid::regclass::text, (SELECT array_agg(attname::text) FROM pg_attribute WHERE attrelid = c.oid AND attnum > 0 AND NOT attisdropped)
 		FROM pg_class c WHERE c.oid IN (SELECT name::regclass FROM (`+t.Options.TakenOut+`) AS taken (name)) ORDER BY c.oid`)
 	if err != nil {
 		return nil, t.failed(err)
 	}
-	found, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (out scan.TakenOut, err error) {
+	found, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (out tableread.TakenOut, err error) {
 		err = row.Scan(&out.ID, &out.SQL, &out.Columns)
 		return out, err
 	})
 	return found, t.failed(err)
 }
 
-// Span implements [scan.Driver].
-func (t *TableReader) Span(ctx context.Context, out *scan.TakenOut) error {
+// Span implements [tableread.Driver].
+func (t *TableReader) Span(ctx context.Context, out *tableread.TakenOut) error {
 	var since, until *int64
 	micros := "(extract(epoch FROM GREATEST(LEAST(%s(" + t.At.SQL + "), '9999-12-31'), '0001-01-02')) * 1000000)::bigint" // it may be infinite
 	query := fmt.Sprintf("SELECT "+micros+", "+micros+" FROM %s", "min", "max", out.SQL)
@@ -175,11 +175,11 @@ func (t *TableReader) failed(err error) error {
 	}
 	switch pg.Code {
 	case stateInsufficientPrivilege, stateInvalidSchemaName:
-		return scan.MayNotRead(t.Options.Table, pg.Message)
+		return tableread.MayNotRead(t.Options.Table, pg.Message)
 	case stateInvalidText, stateInvalidDatetime:
-		return scan.NotAnID(t.Options.Table, t.Options.Key, t.Key.Kind, pg.Message)
+		return tableread.NotAnID(t.Options.Table, t.Options.Key, t.Key.Kind, pg.Message)
 	case stateUndefinedTable:
-		return scan.Gone(t.Options.Table, pg.Message)
+		return tableread.Gone(t.Options.Table, pg.Message)
 	}
 	return fmt.Errorf("read table %s: PostgreSQL: %w", t.Options.Table, pg)
 }

@@ -10,7 +10,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 
-	"github.com/cdc-relay/cdc-relay/internal/scan"
+	"github.com/cdc-relay/cdc-relay/internal/tableread"
 )
 
 // lockTimeout is how long a statement in a snapshot waits for a lock. Meanwhile it may hold the lock of the partitioned table, for which
@@ -20,9 +20,9 @@ const lockTimeout = time.Second
 // lockPause is how long it leaves the table alone then.
 const lockPause = 100 * time.Millisecond
 
-// Reading implements [scan.Driver]. It calls fn, which reads the table, in a transaction of its own in the snapshot, if there is one. The
+// Reading implements [tableread.Driver]. It calls fn, which reads the table, in a transaction of its own in the snapshot, if there is one. The
 // locks of the table end with it: a DDL statement, and the writers that wait behind it, wait for one statement of a repair at most. It
-// returns [scan.ErrAgain] if it could not have the lock, or if a partition was taken out meanwhile.
+// returns [tableread.ErrAgain] if it could not have the lock, or if a partition was taken out meanwhile.
 func (t *TableReader) Reading(ctx context.Context, fn func() error) error {
 	if t.Options.Snapshot == "" {
 		return fn()
@@ -38,7 +38,7 @@ func (t *TableReader) Reading(ctx context.Context, fn func() error) error {
 	if errors.As(err, &pg) && (pg.Code == stateLockTimeout || pg.Code == stateDeadlock) {
 		select {
 		case <-time.After(lockPause):
-			return scan.ErrAgain
+			return tableread.ErrAgain
 		case <-ctx.Done():
 			return ctx.Err()
 		}
@@ -47,7 +47,7 @@ func (t *TableReader) Reading(ctx context.Context, fn func() error) error {
 		return err
 	}
 	if changed, err := t.Refresh(ctx); err != nil || changed {
-		return cmp.Or(err, scan.ErrAgain)
+		return cmp.Or(err, tableread.ErrAgain)
 	}
 	return fmt.Errorf("table %s was rewritten, truncated, detached or replaced while it was read: its rows are not in the snapshot any more", outside)
 }

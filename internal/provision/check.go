@@ -10,7 +10,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/checkpoint"
 	"github.com/cdc-relay/cdc-relay/internal/cleanup"
 	"github.com/cdc-relay/cdc-relay/internal/config"
-	"github.com/cdc-relay/cdc-relay/internal/scan"
+	"github.com/cdc-relay/cdc-relay/internal/tableread"
 )
 
 // Report is what a check found.
@@ -123,15 +123,15 @@ func (c *check) checkOrder(ctx context.Context, table *app.Table, r *cdc.Report)
 	subject := "table " + table.Name.String()
 	reader, err := c.db.Reader(ctx, dsn, table)
 	if err != nil {
-		if cdc.ReasonOf(err) == scan.ReasonNoOrder { // for others, such as rights, the owner's connection string may do
+		if cdc.ReasonOf(err) == tableread.ReasonNoOrder { // for others, such as rights, the owner's connection string may do
 			r.Fail(subject, err)
 		}
 		return
 	}
 	defer reader.Close(context.WithoutCancel(ctx))
-	if err := reader.Orderly(ctx, scan.Filter{}); cdc.Fix(err) != "" {
+	if err := reader.Orderly(ctx, tableread.Filter{}); cdc.Fix(err) != "" {
 		r.Warn(subject, cdc.Fix(err), "repair, setup --backfill and a replay of all rows are not possible: %v", err)
-	} else if err := reader.Orderly(ctx, scan.Filter{From: time.Now()}); cdc.Fix(err) != "" {
+	} else if err := reader.Orderly(ctx, tableread.Filter{From: time.Now()}); cdc.Fix(err) != "" {
 		r.Info(subject, cdc.Fix(err), "repair --since and replay --from are not possible: %v", err)
 	}
 }

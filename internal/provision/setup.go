@@ -12,7 +12,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/display"
 	"github.com/cdc-relay/cdc-relay/internal/kafka"
 	"github.com/cdc-relay/cdc-relay/internal/outbox"
-	"github.com/cdc-relay/cdc-relay/internal/scan"
+	"github.com/cdc-relay/cdc-relay/internal/tableread"
 )
 
 // Setup creates what a relay needs and does not find.
@@ -118,7 +118,7 @@ func countPending(ctx context.Context, db app.Database, read app.ConnString, t *
 		return err
 	}
 	printf("table %s: the backfill publishes the %s where %s\n", t.Name, display.Plural(int(n), "row"), where)
-	return r.Orderly(ctx, scan.Filter{Where: where})
+	return r.Orderly(ctx, tableread.Filter{Where: where})
 }
 
 // apply calls create with each table that is ours; it reports whether the table existed.

@@ -11,10 +11,10 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/cdc-relay/cdc-relay/internal/backfill"
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/postgres"
-	"github.com/cdc-relay/cdc-relay/internal/repair"
-	"github.com/cdc-relay/cdc-relay/internal/scan"
+	"github.com/cdc-relay/cdc-relay/internal/tableread"
 )
 
 // RepairOptions configure a Repair.
@@ -31,7 +31,7 @@ type RepairOptions struct {
 	Where string
 }
 
-// Repair takes the relay's place in a PostgreSQL database. It is a [repair.Database].
+// Repair takes the relay's place in a PostgreSQL database. It is a [backfill.Database].
 //
 // A slot that can be read is held, as by a relay; what a snapshot that is taken afterwards does not show is behind it. Where the
 // slot is gone, no relay can lead: a slot of another name, which no standby looks for, keeps the WAL behind a snapshot, and gets
@@ -54,8 +54,8 @@ func NewRepair(o RepairOptions, log *slog.Logger) *Repair {
 	return &Repair{opts: o, log: log}
 }
 
-// Lead implements [repair.Database].
-func (r *Repair) Lead(ctx context.Context, load cdc.Resumer) (g repair.Ground, err error) {
+// Lead implements [backfill.Database].
+func (r *Repair) Lead(ctx context.Context, load cdc.Resumer) (g backfill.Ground, err error) {
 	r.src = New(r.opts.Options, r.log, prometheus.NewRegistry())
 	if r.ss, err = r.src.connect(ctx); err != nil {
 		return g, err
@@ -105,7 +105,7 @@ func (r *Repair) Lead(ctx context.Context, load cdc.Resumer) (g repair.Ground, e
 	}
 	g.Together = true
 	for i, t := range g.Tables {
-		if g.Tables[i], err = scan.Pick(ctx, t, scan.Filter{Where: r.opts.Where}); err != nil {
+		if g.Tables[i], err = tableread.Pick(ctx, t, tableread.Filter{Where: r.opts.Where}); err != nil {
 			return g, err
 		}
 	}
@@ -114,7 +114,7 @@ func (r *Repair) Lead(ctx context.Context, load cdc.Resumer) (g repair.Ground, e
 
 // ends looks, where the slot is missing, whether a backfill with this condition has stored the position of the slot of repair, and
 // nothing is left to do but to give that its name; r.fresh then. What it has loaded is what the load that it returns returns.
-func (r *Repair) ends(ctx context.Context, sv *server, load cdc.Resumer, g *repair.Ground) (cdc.Resumer, error) {
+func (r *Repair) ends(ctx context.Context, sv *server, load cdc.Resumer, g *backfill.Ground) (cdc.Resumer, error) {
 	switch lost := r.ss.readSlotInto(ctx, sv); cdc.ReasonOf(lost) {
 	case postgres.SlotMissing:
 	default:
@@ -232,7 +232,7 @@ func (r *Repair) keepOthersOut(ctx context.Context) (err error) {
 }
 
 // openTables opens the tables to read them in a snapshot; "": as they are.
-func (r *Repair) openTables(ctx context.Context, snapshot string) (tables []scan.Table, err error) {
+func (r *Repair) openTables(ctx context.Context, snapshot string) (tables []tableread.Table, err error) {
 	reading := r.opts.Options.Options
 	reading.DSN = r.opts.ReadDSN
 	for i := range r.opts.Read {
@@ -249,12 +249,12 @@ func (r *Repair) openTables(ctx context.Context, snapshot string) (tables []scan
 }
 
 // judge says what the checkpoint is worth, and where the WAL goes on.
-func (r *Repair) judge(ctx context.Context, sv *server, lost error, g *repair.Ground) error {
+func (r *Repair) judge(ctx context.Context, sv *server, lost error, g *backfill.Ground) error {
 	g.Source, g.Lost = sv.source, lost
 	if g.Found && !g.Stored.Source.Same(sv.source) {
 		_, err := readCheckpoint(*sv, storedCheckpoint{g.Stored, true})
 		stop, _ := errors.AsType[*cdc.StopError](err)
-		return repair.Foreign(stop, g.Stored.SavedAt)
+		return backfill.Foreign(stop, g.Stored.SavedAt)
 	}
 	saved, err := readCheckpoint(*sv, storedCheckpoint{g.Stored, g.Found})
 	if err != nil {
@@ -286,7 +286,7 @@ func (r *Repair) judge(ctx context.Context, sv *server, lost error, g *repair.Gr
 	return nil
 }
 
-// Finish implements [repair.Database]. The slot of repair is copied: a slot cannot be renamed.
+// Finish implements [backfill.Database]. The slot of repair is copied: a slot cannot be renamed.
 func (r *Repair) Finish(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), postgres.ExecTimeout)
 	defer cancel()
@@ -303,7 +303,7 @@ func (r *Repair) Finish(ctx context.Context) error {
 	return r.lock.DropSlot(ctx, postgres.RepairSlot(r.opts.Slot))
 }
 
-// Abandon implements [repair.Database]. The slot would keep WAL, and the next repair makes another one.
+// Abandon implements [backfill.Database]. The slot would keep WAL, and the next repair makes another one.
 func (r *Repair) Abandon(ctx context.Context) error {
 	return r.lock.DropSlot(ctx, postgres.RepairSlot(r.opts.Slot))
 }
@@ -320,7 +320,7 @@ func (r *Repair) setFailover(ctx context.Context) error {
 	return err
 }
 
-// Close implements [repair.Database].
+// Close implements [backfill.Database].
 func (r *Repair) Close(ctx context.Context) {
 	for _, t := range r.readers {
 		t.Close(ctx)

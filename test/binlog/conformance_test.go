@@ -13,7 +13,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/mysql"
 	"github.com/cdc-relay/cdc-relay/internal/outbox"
 	"github.com/cdc-relay/cdc-relay/internal/relay"
-	"github.com/cdc-relay/cdc-relay/internal/scan"
+	"github.com/cdc-relay/cdc-relay/internal/tableread"
 	"github.com/cdc-relay/cdc-relay/test/conformance"
 )
 
@@ -108,7 +108,7 @@ func (c *conforming) Relayed() { c.relayed() }
 
 func (c *conforming) Restore(table string) { c.restored(table[strings.Index(table, ".")+1:]) }
 
-func (c *conforming) Reader() scan.Table {
+func (c *conforming) Reader() tableread.Table {
 	return c.reader(mysql.ReadOptions{
 		Key: "event_id", At: "created_at", TakenOut: outbox.MySQLTakenOut(c.outbox()),
 		Routine: outbox.MySQLRoutine(c.outbox()).MySQL(), Spare: outbox.MySQLSpare(c.outbox()).String(),

@@ -14,7 +14,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cdctest"
 	"github.com/cdc-relay/cdc-relay/internal/mysql"
 	"github.com/cdc-relay/cdc-relay/internal/outbox"
-	"github.com/cdc-relay/cdc-relay/internal/scan"
+	"github.com/cdc-relay/cdc-relay/internal/tableread"
 )
 
 // cells lists the values of b's rows as they are, with their forms and types. JSON in MySQL's binary form is printed.
@@ -53,9 +53,9 @@ func (d *database) reader(o mysql.ReadOptions) *mysql.TableReader {
 }
 
 // read returns the cells of all rows that the filter selects, in order.
-func (d *database) read(r scan.Table, f scan.Filter, after scan.Key) (rows []string) {
+func (d *database) read(r tableread.Table, f tableread.Filter, after tableread.Key) (rows []string) {
 	d.t.Helper()
-	err := scan.Each(d.t.Context(), r, f, after, nil, func(b *cdc.Batch, _ scan.Key) error {
+	err := tableread.Each(d.t.Context(), r, f, after, nil, func(b *cdc.Batch, _ tableread.Key) error {
 		if b != nil {
 			rows = append(rows, cells(b)...)
 		}
@@ -95,7 +95,7 @@ func TestRowsReadBySQLAreThoseOfTheBinlog(t *testing.T) {
 				if err := running.stop(); err != nil {
 					d.t.Fatal(err)
 				}
-				got := d.read(d.reader(mysql.ReadOptions{Key: "row_id", At: "created_at"}), scan.Filter{}, scan.Key{})
+				got := d.read(d.reader(mysql.ReadOptions{Key: "row_id", At: "created_at"}), tableread.Filter{}, tableread.Key{})
 				if len(got) != len(logged) {
 					d.t.Fatalf("%d rows, want %d", len(got), len(logged))
 				}
@@ -121,11 +121,11 @@ func TestTakenOutWhileAStatementWaits(t *testing.T) {
 	onEach(t, func(d *database) {
 		for name, read := range map[string]func(r *mysql.TableReader) (int, error){
 			"keys": func(r *mysql.TableReader) (int, error) {
-				keys, err := r.Keys(t.Context(), scan.Filter{}, scan.Window{}, scan.Key{}, 10)
+				keys, err := r.Keys(t.Context(), tableread.Filter{}, tableread.Window{}, tableread.Key{}, 10)
 				return len(keys), err
 			},
 			"count": func(r *mysql.TableReader) (int, error) {
-				n, err := r.Count(t.Context(), scan.Filter{})
+				n, err := r.Count(t.Context(), tableread.Filter{})
 				return int(n), err
 			},
 		} {
@@ -175,7 +175,7 @@ func TestTimesThatAreNoDates(t *testing.T) {
 			"INSERT INTO taken VALUES (5, '0000-00-00'), (6, '2026-00-15'), (7, '0000-00-00')")
 		r := d.reader(mysql.ReadOptions{Key: "id", At: "at", TakenOut: "SELECT '" + d.name + ".taken'"})
 		var got []string
-		for _, row := range d.read(r, scan.Filter{}, scan.Key{}) {
+		for _, row := range d.read(r, tableread.Filter{}, tableread.Key{}) {
 			_, id, _ := strings.Cut(row, `"`)
 			id, _, _ = strings.Cut(id, `"`)
 			got = append(got, id)
@@ -183,7 +183,7 @@ func TestTimesThatAreNoDates(t *testing.T) {
 		if want := "1 5 7 2 6 3 4"; strings.Join(got, " ") != want {
 			t.Errorf("%s, want %s", got, want)
 		}
-		if n, err := r.Count(t.Context(), scan.Filter{From: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}); err != nil || n != 2 {
+		if n, err := r.Count(t.Context(), tableread.Filter{From: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}); err != nil || n != 2 {
 			t.Errorf("since 2026 %d, %v", n, err)
 		}
 	})
@@ -199,26 +199,26 @@ func TestOrderOfRows(t *testing.T) {
 		untimed = "CREATE TABLE outbox (id INT PRIMARY KEY, at BIGINT NULL, n INT)"
 		null    = "CREATE TABLE outbox (id INT PRIMARY KEY, at DATETIME NULL, n INT)"
 	)
-	first, since := scan.Filter{Where: "n = 1"}, scan.Filter{IDs: []string{"1"}, From: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}
+	first, since := tableread.Filter{Where: "n = 1"}, tableread.Filter{IDs: []string{"1"}, From: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}
 	onEach(t, func(d *database) {
 		for name, c := range map[string]struct {
 			ddl, by, want string
 			o             mysql.ReadOptions
-			f             scan.Filter
+			f             tableread.Filter
 			reason        string
 		}{
 			"a counted ID":            {ddl: counted, by: "id", want: "1 2 3", o: mysql.ReadOptions{At: "at", Counted: true}},
 			"another counted number":  {ddl: other, by: "seq", want: "1 2 3", o: mysql.ReadOptions{At: "at", Counted: true}},
-			"named":                   {ddl: plain, by: "n", want: "1 2 3", o: mysql.ReadOptions{At: "at", OrderBy: "n", Counted: true}, f: scan.Filter{IDs: []string{"1", "2", "3"}}},
+			"named":                   {ddl: plain, by: "n", want: "1 2 3", o: mysql.ReadOptions{At: "at", OrderBy: "n", Counted: true}, f: tableread.Filter{IDs: []string{"1", "2", "3"}}},
 			"time":                    {ddl: plain, by: "at", want: "3 2 1", o: mysql.ReadOptions{At: "at", Counted: true}},
 			"of the native table":     {ddl: counted, by: "at", o: mysql.ReadOptions{At: "at"}, reason: "no_place"},
 			"no order":                {ddl: untimed, o: mysql.ReadOptions{At: "at", Counted: true}, reason: "no_order"},
-			"no order, IDs":           {ddl: untimed, want: "1 3", o: mysql.ReadOptions{Counted: true}, f: scan.Filter{IDs: []string{"3", "1"}}},
+			"no order, IDs":           {ddl: untimed, want: "1 3", o: mysql.ReadOptions{Counted: true}, f: tableread.Filter{IDs: []string{"3", "1"}}},
 			"no time":                 {ddl: untimed, o: mysql.ReadOptions{Counted: true}, f: since, reason: "no_time"},
 			"NULL":                    {ddl: null, by: "at", o: mysql.ReadOptions{At: "at"}, reason: "no_place"},
 			"NULL in another row":     {ddl: null, by: "at", want: "1", o: mysql.ReadOptions{At: "at"}, f: first},
-			"NULL, an ID":             {ddl: null, by: "at", want: "3", o: mysql.ReadOptions{At: "at"}, f: scan.Filter{IDs: []string{"3"}}},
-			"NULL, an ID, and a time": {ddl: null, by: "at", o: mysql.ReadOptions{At: "at"}, f: scan.Filter{IDs: []string{"3"}, From: since.From}, reason: "no_place"},
+			"NULL, an ID":             {ddl: null, by: "at", want: "3", o: mysql.ReadOptions{At: "at"}, f: tableread.Filter{IDs: []string{"3"}}},
+			"NULL, an ID, and a time": {ddl: null, by: "at", o: mysql.ReadOptions{At: "at"}, f: tableread.Filter{IDs: []string{"3"}, From: since.From}, reason: "no_place"},
 		} {
 			d.exec("DROP TABLE IF EXISTS outbox")
 			d.exec(c.ddl)
@@ -237,9 +237,9 @@ func TestOrderOfRows(t *testing.T) {
 			}
 			c.o.Key = "id"
 			r := d.reader(c.o)
-			read := func(f scan.Filter) (string, error) {
+			read := func(f tableread.Filter) (string, error) {
 				var got []string
-				err := scan.Each(d.t.Context(), r, f, scan.Key{}, nil, func(b *cdc.Batch, _ scan.Key) error {
+				err := tableread.Each(d.t.Context(), r, f, tableread.Key{}, nil, func(b *cdc.Batch, _ tableread.Key) error {
 					for row := 0; b != nil && row < b.Rows(); row++ {
 						raw, _ := b.Value(row, b.Table.Index("n"))
 						got = append(got, string(raw))
@@ -255,7 +255,7 @@ func TestOrderOfRows(t *testing.T) {
 			if err != nil || c.by == "" {
 				continue
 			}
-			if c.f.Last, err = scan.Last(d.t.Context(), r, c.f); err != nil {
+			if c.f.Last, err = tableread.Last(d.t.Context(), r, c.f); err != nil {
 				d.t.Fatal(err)
 			}
 			if c.by != "at" { // a later one would have an earlier time here
@@ -280,24 +280,24 @@ func TestRowsAreReadBetweenTheStepsOfAPass(t *testing.T) {
 			Key: "event_id", At: "created_at", TakenOut: outbox.MySQLTakenOut(d.outbox()),
 			Routine: outbox.MySQLRoutine(d.outbox()).MySQL(), Spare: outbox.MySQLSpare(d.outbox()).String(),
 		})
-		wantRows := func(keys []scan.Key, want int, when string) {
+		wantRows := func(keys []tableread.Key, want int, when string) {
 			d.t.Helper()
 			rows := 0
 			if keys == nil {
-				rows = len(d.read(r, scan.Filter{}, scan.Key{}))
+				rows = len(d.read(r, tableread.Filter{}, tableread.Key{}))
 			} else {
-				err := r.Rows(t.Context(), scan.Filter{}, scan.Page{Keys: keys}, func(b *cdc.Batch) error { rows += b.Rows(); return nil })
+				err := r.Rows(t.Context(), tableread.Filter{}, tableread.Page{Keys: keys}, func(b *cdc.Batch) error { rows += b.Rows(); return nil })
 				if err != nil {
 					d.t.Errorf("%s: %v", when, err)
 				}
 			}
-			n, err := r.Count(t.Context(), scan.Filter{})
+			n, err := r.Count(t.Context(), tableread.Filter{})
 			if rows != want || int(n) != want || err != nil {
 				cdctest.Violation(d.t, cdctest.Lost, "%s: %d rows are counted and %d read, want %d: %v", when, n, rows, want, err)
 			}
 		}
-		keys := func() []scan.Key {
-			keys, err := r.Keys(t.Context(), scan.Filter{}, scan.Window{}, scan.Key{}, 10)
+		keys := func() []tableread.Key {
+			keys, err := r.Keys(t.Context(), tableread.Filter{}, tableread.Window{}, tableread.Key{}, 10)
 			if err != nil {
 				d.t.Fatal(err)
 			}

@@ -16,7 +16,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cdctest"
 	"github.com/cdc-relay/cdc-relay/internal/cleanup"
 	"github.com/cdc-relay/cdc-relay/internal/relay"
-	"github.com/cdc-relay/cdc-relay/internal/scan"
+	"github.com/cdc-relay/cdc-relay/internal/tableread"
 )
 
 // Database is a database for one test. Its methods fail the test on an error.
@@ -50,7 +50,7 @@ type Outbox interface {
 	// Restore leaves a table that was taken out as a dump does that is restored.
 	Restore(table string)
 	// Reader reads the table, and what was taken out of it, by SQL.
-	Reader() scan.Table
+	Reader() tableread.Table
 	// Source is a new source. Without a checkpoint it begins where the table was made.
 	Source() relay.Source
 	// Begin is the checkpoint at that place.

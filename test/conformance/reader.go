@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
-	"github.com/cdc-relay/cdc-relay/internal/scan"
+	"github.com/cdc-relay/cdc-relay/internal/tableread"
 )
 
 // ReadInOrderOfCreation reads rows in order of creation, across partitions and what was taken out, from a key on, and as a filter says. What
@@ -28,32 +28,32 @@ func ReadInOrderOfCreation(t *testing.T, d Outbox, insert func(id, key string, a
 	d.Exec("ALTER TABLE outbox DROP COLUMN topic", "ALTER TABLE outbox ADD COLUMN topic varchar(9)", // in another place than in what was taken out
 		"ALTER TABLE outbox ADD COLUMN shard int")
 	r := d.Reader()
-	keys, err := r.Keys(t.Context(), scan.Filter{}, scan.Window{}, scan.Key{}, 3)
+	keys, err := r.Keys(t.Context(), tableread.Filter{}, tableread.Window{}, tableread.Key{}, 3)
 	if err != nil {
 		t.Fatal(err)
 	}
-	match := func(value string, columns ...string) scan.Filter {
-		return scan.Filter{Matches: []scan.Match{{Columns: columns, Values: []string{value, `"}`}}}}
+	match := func(value string, columns ...string) tableread.Filter {
+		return tableread.Filter{Matches: []tableread.Match{{Columns: columns, Values: []string{value, `"}`}}}}
 	}
 	cases := []struct {
 		name   string
-		filter scan.Filter
-		after  scan.Key
+		filter tableread.Filter
+		after  tableread.Key
 		want   string
 	}{
-		{"all", scan.Filter{}, scan.Key{}, "77 78 09 07 08 06"},
-		{"resumed", scan.Filter{}, keys[2], "07 08 06"},
-		{"from, to", scan.Filter{From: first, To: today.Add(time.Microsecond)}, scan.Key{}, "77 78 09 07 08"},
-		{"an ID", scan.Filter{IDs: []string{id("77"), id("06")}}, scan.Key{}, "77 06"},
-		{"a key", match("k1", "topic", "aggregate_id"), scan.Key{}, "77 78 07"},
-		{"added", match("1", "shard"), scan.Key{}, ""},
-		{"SQL", scan.Filter{Where: "aggregate_id = 'k1' OR aggregate_id IS NULL", From: first.Add(2 * time.Hour)}, scan.Key{}, "78 07"},
-		{"nothing", scan.Filter{From: today, To: today}, scan.Key{}, ""},
+		{"all", tableread.Filter{}, tableread.Key{}, "77 78 09 07 08 06"},
+		{"resumed", tableread.Filter{}, keys[2], "07 08 06"},
+		{"from, to", tableread.Filter{From: first, To: today.Add(time.Microsecond)}, tableread.Key{}, "77 78 09 07 08"},
+		{"an ID", tableread.Filter{IDs: []string{id("77"), id("06")}}, tableread.Key{}, "77 06"},
+		{"a key", match("k1", "topic", "aggregate_id"), tableread.Key{}, "77 78 07"},
+		{"added", match("1", "shard"), tableread.Key{}, ""},
+		{"SQL", tableread.Filter{Where: "aggregate_id = 'k1' OR aggregate_id IS NULL", From: first.Add(2 * time.Hour)}, tableread.Key{}, "78 07"},
+		{"nothing", tableread.Filter{From: today, To: today}, tableread.Key{}, ""},
 	}
 	for i := range cases {
 		c := &cases[i]
 		var got []string
-		err := scan.Each(t.Context(), r, c.filter, c.after, nil, func(b *cdc.Batch, _ scan.Key) error {
+		err := tableread.Each(t.Context(), r, c.filter, c.after, nil, func(b *cdc.Batch, _ tableread.Key) error {
 			got = append(got, ids(b)...)
 			return nil
 		})
@@ -61,13 +61,13 @@ func ReadInOrderOfCreation(t *testing.T, d Outbox, insert func(id, key string, a
 			t.Errorf("%s: %q, %v; want %s", c.name, got, err, c.want)
 		}
 		n, err := r.Count(t.Context(), c.filter)
-		if err != nil || c.after == (scan.Key{}) && int(n) != len(got) {
+		if err != nil || c.after == (tableread.Key{}) && int(n) != len(got) {
 			t.Errorf("%s: counted %d, %v; want %d", c.name, n, err, len(got))
 		}
 	}
 	d.Exec("DROP TABLE " + takenOut(t, d)[0].Name)
 	var got []string
-	err = r.Rows(t.Context(), scan.Filter{}, scan.Page{Keys: keys}, func(b *cdc.Batch) error {
+	err = r.Rows(t.Context(), tableread.Filter{}, tableread.Page{Keys: keys}, func(b *cdc.Batch) error {
 		got = append(got, ids(b)...)
 		return nil
 	})

@@ -367,12 +367,12 @@ func repairMutants() []mutant {
 			caughtBy{walUnits, "^TestHorizonCountsBehindItsPlace$", ""},
 		},
 		{
-			"read a table once although a partition was taken out meanwhile", "internal/scan/reader.go",
+			"read a table once although a partition was taken out meanwhile", "internal/tableread/reader.go",
 			[]edit{{"changed, err = r.Refresh(ctx)", "changed = false"}},
 			caughtBy{wal, "^TestTakenOutWhileAStatementWaits$", ""},
 		},
 		{
-			"read a table once although a partition was taken out meanwhile, binlog", "internal/scan/reader.go",
+			"read a table once although a partition was taken out meanwhile, binlog", "internal/tableread/reader.go",
 			[]edit{{"changed, err = r.Refresh(ctx)", "changed = false"}},
 			caughtBy{binlog, "^TestTakenOutWhileAStatementWaits$", ""},
 		},
@@ -382,12 +382,12 @@ func repairMutants() []mutant {
 			caughtBy{wal, "^TestTableChangesBehindASnapshot$", ""},
 		},
 		{
-			"accept the publication before the rows are published", "internal/repair/source.go",
+			"accept the publication before the rows are published", "internal/backfill/repair.go",
 			[]edit{{"		return was\n", "		return id\n"}},
 			caughtBy{faults, "^TestRepairOfAlteredPublicationInterrupted$", postgres},
 		},
 		{
-			"save the new position before the rows are published", "internal/repair/source.go",
+			"save the new position before the rows are published", "internal/backfill/repair.go",
 			[]edit{{"return s.Claimed(s.ground.Stored.Progress)\n}", "return s.Claimed(s.ground.Next)\n}"}},
 			caughtBy{faults, "^TestRepairKilled$", postgres},
 		},
@@ -412,7 +412,7 @@ func repairMutants() []mutant {
 			caughtBy{commands, "^TestInterruptedBackfill$", ""},
 		},
 		{
-			"let a run begin behind a backfill that has not ended", "internal/repair/source.go",
+			"let a run begin behind a backfill that has not ended", "internal/backfill/repair.go",
 			[]edit{{"	case s.opts.All && p.Position == \"\":\n", "	case false:\n"}},
 			caughtBy{commands, "^TestInterruptedBackfill$", ""},
 		},

@@ -12,7 +12,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/outbox"
 	"github.com/cdc-relay/cdc-relay/internal/postgres"
 	"github.com/cdc-relay/cdc-relay/internal/relay"
-	"github.com/cdc-relay/cdc-relay/internal/scan"
+	"github.com/cdc-relay/cdc-relay/internal/tableread"
 	"github.com/cdc-relay/cdc-relay/test/conformance"
 )
 
@@ -85,7 +85,7 @@ func (c *conforming) Restore(table string) {
 	c.exec("COMMENT ON TABLE " + table + " IS '" + c.text("SELECT obj_description($1::regclass)", table) + "'")
 }
 
-func (c *conforming) Reader() scan.Table {
+func (c *conforming) Reader() tableread.Table {
 	return c.reader(postgres.ReadOptions{Table: "public.outbox", SQL: "public.outbox", Key: "event_id", At: "created_at", TakenOut: outbox.PostgresTakenOut(outboxName())})
 }
 

@@ -12,7 +12,7 @@ import (
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/postgres"
-	"github.com/cdc-relay/cdc-relay/internal/scan"
+	"github.com/cdc-relay/cdc-relay/internal/tableread"
 	"github.com/cdc-relay/cdc-relay/internal/wal"
 )
 
@@ -191,7 +191,7 @@ func TestRowsReadBySQLAreThoseOfTheWAL(t *testing.T) {
 			}
 			var got []string
 			r := d.reader(postgres.ReadOptions{Table: "public.outbox", SQL: "public.outbox", Key: "row_id", At: "at"})
-			if err := scan.Each(t.Context(), r, scan.Filter{}, scan.Key{}, nil, func(b *cdc.Batch, _ scan.Key) error {
+			if err := tableread.Each(t.Context(), r, tableread.Filter{}, tableread.Key{}, nil, func(b *cdc.Batch, _ tableread.Key) error {
 				got = append(got, cells(b)...)
 				return nil
 			}); err != nil {
@@ -233,8 +233,8 @@ func TestKeysAreInTheOrderOfTheirTypes(t *testing.T) {
 			o := postgres.ReadOptions{Table: "public.jobs", SQL: "public.jobs", Key: "id", At: "at", TakenOut: "SELECT 'public.out'"}
 			r := d.reader(o)
 			var got []string
-			for after := (scan.Key{}); ; {
-				keys, err := r.Keys(t.Context(), scan.Filter{}, scan.Window{}, after, 3)
+			for after := (tableread.Key{}); ; {
+				keys, err := r.Keys(t.Context(), tableread.Filter{}, tableread.Window{}, after, 3)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -288,9 +288,9 @@ func TestOrderOfRows(t *testing.T) {
 		}
 		c.o.Table, c.o.SQL, c.o.Key = "public.jobs", "public.jobs", "id"
 		r := d.reader(c.o)
-		read := func(f scan.Filter) (string, error) {
+		read := func(f tableread.Filter) (string, error) {
 			var got []string
-			err := scan.Each(t.Context(), r, f, scan.Key{}, nil, func(b *cdc.Batch, _ scan.Key) error {
+			err := tableread.Each(t.Context(), r, f, tableread.Key{}, nil, func(b *cdc.Batch, _ tableread.Key) error {
 				if b != nil {
 					for row := range b.Rows() {
 						raw, _ := b.Value(row, b.Table.Index("n"))
@@ -302,22 +302,22 @@ func TestOrderOfRows(t *testing.T) {
 			})
 			return strings.Join(got, " "), err
 		}
-		got, err := read(scan.Filter{})
+		got, err := read(tableread.Filter{})
 		if r.Order() != c.by || got != c.want || (err == nil) != (c.by != "") || err != nil && !hasReason(err, "no_order") {
 			t.Errorf("%s: by %q %s, %v; want %q %s", name, r.Order(), got, err, c.by, c.want)
 		}
-		if got, err := read(scan.Filter{IDs: d.ids("jobs")}); err != nil || got != c.ids {
+		if got, err := read(tableread.Filter{IDs: d.ids("jobs")}); err != nil || got != c.ids {
 			t.Errorf("%s: by their IDs %s, %v; want %s", name, got, err, c.ids)
 		}
 		if c.by == "" {
 			continue
 		}
-		last, err := scan.Last(t.Context(), r, scan.Filter{})
+		last, err := tableread.Last(t.Context(), r, tableread.Filter{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		d.exec("INSERT INTO jobs SELECT (jsonb_populate_record(j, '{\"id\": 2000000000, \"seq\": 9, \"at\": \"2027-01-01\"}')).* FROM jobs j LIMIT 1")
-		if got, err := read(scan.Filter{Last: last}); err != nil || got != c.want {
+		if got, err := read(tableread.Filter{Last: last}); err != nil || got != c.want {
 			t.Errorf("%s: up to the last one %s, %v; want %s", name, got, err, c.want)
 		}
 	}
@@ -347,29 +347,29 @@ func TestTableThatCannotBeReadBySQL(t *testing.T) {
 	since := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	for name, c := range map[string]struct {
 		o            postgres.ReadOptions
-		f            scan.Filter
+		f            tableread.Filter
 		role, reason string
 	}{
 		"no table":                {o: postgres.ReadOptions{Table: "public.none", SQL: "public.none", Key: "id", At: "at"}, reason: "table_missing"},
 		"no ID":                   {o: none, reason: "no_id"},
 		"no order":                {o: untimed, reason: "no_order"},
-		"no time":                 {o: untimed, f: scan.Filter{IDs: []string{"1"}, From: since}, reason: "no_time"},
-		"no time, an ID":          {o: untimed, f: scan.Filter{IDs: []string{"1"}}},
+		"no time":                 {o: untimed, f: tableread.Filter{IDs: []string{"1"}, From: since}, reason: "no_time"},
+		"no time, an ID":          {o: untimed, f: tableread.Filter{IDs: []string{"1"}}},
 		"text":                    {o: text, reason: "no_order"},
 		"no column":               {o: named, reason: "no_order"},
 		"NULL":                    {o: jobs, reason: "no_place"},
-		"NULL, and a time":        {o: jobs, f: scan.Filter{From: since}, reason: "no_place"},
-		"NULL in another row":     {o: jobs, f: scan.Filter{Where: "body = 'new'"}},
-		"NULL, an ID":             {o: jobs, f: scan.Filter{IDs: []string{"1"}}},
-		"NULL, an ID, and a time": {o: jobs, f: scan.Filter{IDs: []string{"1"}, From: since}, reason: "no_place"},
+		"NULL, and a time":        {o: jobs, f: tableread.Filter{From: since}, reason: "no_place"},
+		"NULL in another row":     {o: jobs, f: tableread.Filter{Where: "body = 'new'"}},
+		"NULL, an ID":             {o: jobs, f: tableread.Filter{IDs: []string{"1"}}},
+		"NULL, an ID, and a time": {o: jobs, f: tableread.Filter{IDs: []string{"1"}, From: since}, reason: "no_place"},
 		"NULL ID":                 {o: postgres.ReadOptions{Table: "public.tasks", SQL: "public.tasks", Key: "id", At: "at"}, reason: "no_place"},
-		"NULL ID, in another row": {o: postgres.ReadOptions{Table: "public.tasks", SQL: "public.tasks", Key: "id", At: "at"}, f: scan.Filter{IDs: []string{"1"}}},
+		"NULL ID, in another row": {o: postgres.ReadOptions{Table: "public.tasks", SQL: "public.tasks", Key: "id", At: "at"}, f: tableread.Filter{IDs: []string{"1"}}},
 		"no rights":               {o: jobs, role: "reads_nothing", reason: "no_privilege"},
 	} {
 		r, err := postgres.OpenTable(t.Context(), postgres.Options{DSN: func(context.Context) (string, error) { return server.DSN(d.name, c.role), nil }}, c.o)
 		if err == nil {
 			rows := 0
-			err = scan.Each(t.Context(), r, c.f, scan.Key{}, nil, func(b *cdc.Batch, _ scan.Key) error {
+			err = tableread.Each(t.Context(), r, c.f, tableread.Key{}, nil, func(b *cdc.Batch, _ tableread.Key) error {
 				if b != nil {
 					rows += b.Rows()
 				}
@@ -385,7 +385,7 @@ func TestTableThatCannotBeReadBySQL(t *testing.T) {
 		}
 	}
 	d.insert(1, 1)
-	_, err := d.reader(postgres.ReadOptions{}).Count(t.Context(), scan.Filter{IDs: []string{"4711"}})
+	_, err := d.reader(postgres.ReadOptions{}).Count(t.Context(), tableread.Filter{IDs: []string{"4711"}})
 	if !hasReason(err, "bad_id") {
 		t.Errorf("an ID that is none: %v", err)
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/cdctest"
 	"github.com/cdc-relay/cdc-relay/internal/postgres"
-	"github.com/cdc-relay/cdc-relay/internal/scan"
+	"github.com/cdc-relay/cdc-relay/internal/tableread"
 )
 
 // days makes the table days with a partition of three rows and another one of two.
@@ -45,7 +45,7 @@ func (d *database) exportSnapshot() (name string) {
 // rowIDs reads the table as a replay or a repair does.
 func (d *database) rowIDs(r *postgres.TableReader) (string, error) {
 	var got []string
-	err := scan.Each(d.t.Context(), r, scan.Filter{}, scan.Key{}, nil, func(b *cdc.Batch, _ scan.Key) error {
+	err := tableread.Each(d.t.Context(), r, tableread.Filter{}, tableread.Key{}, nil, func(b *cdc.Batch, _ tableread.Key) error {
 		for row := range rowsOf(b) {
 			raw, _ := b.Value(row, 0)
 			text, err := b.Table.Columns[0].Form.AppendText(nil, raw)
@@ -79,7 +79,7 @@ func TestTakenOutWhileAStatementWaits(t *testing.T) {
 			r := d.reader(o)
 			for _, read := range map[string]func() (string, error){
 				"keys": func() (string, error) {
-					keys, err := r.Keys(t.Context(), scan.Filter{}, scan.Window{}, scan.Key{}, 10)
+					keys, err := r.Keys(t.Context(), tableread.Filter{}, tableread.Window{}, tableread.Key{}, 10)
 					var ids []string
 					for _, key := range keys {
 						ids = append(ids, key.ID)
@@ -87,7 +87,7 @@ func TestTakenOutWhileAStatementWaits(t *testing.T) {
 					return strings.Join(ids, " "), err
 				},
 				"count": func() (string, error) {
-					n, err := r.Count(t.Context(), scan.Filter{})
+					n, err := r.Count(t.Context(), tableread.Filter{})
 					return strings.TrimSpace("1 2 3 4 5"[:2*n-1]), err
 				},
 			} {

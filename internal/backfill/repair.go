@@ -1,0 +1,290 @@
+package backfill
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/tableread"
+)
+
+// Repair is a source of the relay. It implements relay.Source.
+type Repair struct {
+	db     Database
+	opts   Options
+	log    *slog.Logger
+	ground Ground
+	gap    gap
+	since  time.Time // when Acquire began to find that another one leads; zero: it does not
+
+	handed atomic.Uint64 // seq of the last batch handed on
+	end    atomic.Uint64 // seq of the batch with the new position; 0: not yet
+	saved  chan struct{} // capacity 1: its position is saved
+	done   chan struct{} // closed when everything is done
+	rows   atomic.Int64
+	// leftOut is how many of the rows are not to be published.
+	leftOut atomic.Int64
+	// repeats is how many of the rows are no newer than the last event that was published before.
+	repeats atomic.Int64
+}
+
+// NewRepair returns a Repair that has not connected yet.
+func NewRepair(db Database, o Options, log *slog.Logger) *Repair {
+	return &Repair{db: db, opts: o, log: log, saved: make(chan struct{}, 1), done: make(chan struct{})}
+}
+
+// Done is closed when every row is published, the new position is saved, and a run can go on from it.
+func (s *Repair) Done() <-chan struct{} { return s.done }
+
+// Result is what was published.
+type Result struct {
+	Rows int64
+	// LeftOut is how many more rows were read that the configuration leaves out.
+	LeftOut int64
+	// Gone is how many rows were picked and not found when they were read.
+	Gone int64
+	// Repeats is how many of them consumers may have already, if Counted: the last event that was published before is known.
+	Repeats  int64
+	Counted  bool
+	Position cdc.Position
+}
+
+// Result returns what was published so far.
+func (s *Repair) Result() Result {
+	out := s.leftOut.Load()
+	read := s.rows.Load()
+	rows := read - out
+	return Result{rows, out, max(0, s.ground.picked-read), min(rows, s.repeats.Load()), !s.gap.behind.IsZero(), s.ground.Next.Position}
+}
+
+// LeftOut counts rows that are not to be published.
+func (s *Repair) LeftOut(_ string, rows int) { s.leftOut.Add(int64(rows)) }
+
+// leaderWait is longer than a server takes to notice that the machine of a relay is gone: 10 seconds.
+const leaderWait = 15 * time.Second
+
+// Acquire implements relay.Source. The relay claims the position that was stored before.
+func (s *Repair) Acquire(ctx context.Context, load cdc.Resumer) (cdc.Source, cdc.Position, error) {
+	g, err := s.db.Lead(ctx, load)
+	switch {
+	case !errors.Is(err, cdc.ErrStandby):
+		s.since = time.Time{}
+	case s.since.IsZero():
+		s.since = time.Now()
+	case time.Since(s.since) > leaderWait:
+		err = cdc.Stop(cdc.ClassRuntime, "relay_runs", fmt.Errorf("a relay, or another repair, runs (%w)", err), "stop it first, or wait for its end, then try again")
+	}
+	if err != nil {
+		s.db.Close(ctx)
+		return cdc.Source{}, "", err
+	}
+	s.ground = g
+	s.rows.Store(0)
+	s.leftOut.Store(0)
+	s.repeats.Store(0)
+	if s.gap, err = s.opts.plan(ctx, &s.ground); err == nil {
+		err = s.orderly(ctx)
+	}
+	if err != nil {
+		if stop, ok := errors.AsType[*cdc.StopError](err); ok && stop.Reason == Intact {
+			err = errors.Join(s.db.Finish(ctx), err) // an earlier repair may have ended before it was done with that
+		} else if ok && (stop.Reason == gapUnknown || stop.Class == cdc.ClassConfig) {
+			err = errors.Join(err, s.db.Abandon(ctx))
+		}
+		s.db.Close(ctx)
+		return cdc.Source{}, "", err
+	}
+	return s.Identity(0), g.Stored.Progress.Position, nil
+}
+
+// orderly returns an error if a row of the gap has no place in the order.
+func (s *Repair) orderly(ctx context.Context) error {
+	for _, t := range s.ground.Tables {
+		if err := t.Orderly(ctx, s.gap.filter); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Release implements relay.Source.
+func (s *Repair) Release(ctx context.Context) {
+	s.db.Close(ctx)
+	s.end.Store(0)
+	select {
+	case <-s.saved:
+	default:
+	}
+}
+
+// Progress implements relay.Source.
+func (s *Repair) Progress(seq uint64) cdc.Progress {
+	if end := s.end.Load(); end > 0 && seq >= end {
+		p := s.ground.Next
+		p.Backfill = s.opts.Where
+		return p
+	}
+	return s.Claimed(s.ground.Stored.Progress)
+}
+
+// Claimed implements relay.Adopting. Where no position is stored it says in what is stored that rows from before it are published, so that
+// no run begins before the end, and with a condition that the same command, when it is run again, knows whether it has ended.
+func (s *Repair) Claimed(p cdc.Progress) cdc.Progress {
+	switch {
+	case s.opts.Where != "":
+		p.Backfill = s.opts.Where
+	case s.opts.All && p.Position == "":
+		p.Backfill = cdc.EveryRow
+	}
+	return p
+}
+
+// Identity implements relay.Adopting. Until everything is published, timeline and fingerprint are those of what is stored: they may be all
+// that tells a run, and the next repair, that something is missing.
+func (s *Repair) Identity(seq uint64) cdc.Source {
+	id, was := s.ground.Source, s.ground.Stored.Source
+	if end := s.end.Load(); s.ground.Found && was.Same(id) && (end == 0 || seq < end) {
+		return was
+	}
+	return id
+}
+
+// Confirm implements relay.Source.
+func (s *Repair) Confirm(seq uint64) {
+	if end := s.end.Load(); end > 0 && seq >= end {
+		select {
+		case s.saved <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// Run implements relay.Source. An error ends the repair, because the snapshot is lost with the connection.
+func (s *Repair) Run(ctx context.Context, q cdc.Queue) error {
+	err := s.publish(ctx, q)
+	if err == nil {
+		close(s.done)
+		<-ctx.Done()
+	}
+	if ctx.Err() != nil {
+		return nil //nolint:nilerr // err says no more
+	}
+	if stop, ok := errors.AsType[*cdc.StopError](err); ok && stop.Class != cdc.ClassConfig {
+		return err
+	}
+	return cdc.Stop(cdc.ClassRuntime, "repair_interrupted", fmt.Errorf("repair ended early: %w", err), s.again(err))
+}
+
+// again says how to go on, behind what an error says itself.
+func (s *Repair) again(err error) string {
+	fix := "run the same `cdc-relay repair` again: it begins again, and repeats what was published"
+	if s.opts.Where != "" {
+		fix = "run the same setup again: it begins again, and repeats what was committed to Kafka"
+	}
+	if own := cdc.Fix(err); own != "" {
+		return own + "; then " + fix
+	}
+	return fix
+}
+
+func (s *Repair) publish(ctx context.Context, q cdc.Queue) error {
+	s.log.Info("reading", "what", s.gap.text)
+	began := time.Now()
+	progress := time.NewTicker(progressEvery)
+	defer progress.Stop()
+	for i, t := range s.ground.Tables {
+		f := s.gap.filter
+		if len(s.ground.Ends) > 0 {
+			f.Last = s.ground.Ends[i]
+		}
+		tied := func() {
+			s.log.Warn("rows of a transaction, or of a second, may change places: they have the same time, and their IDs do not grow", "table", t.Name(), "column", t.Order(),
+				"fix", "name a column that grows with each INSERT in tables[].order_by")
+		}
+		err := tableread.Each(ctx, t, f, tableread.Key{}, tied, func(b *cdc.Batch, _ tableread.Key) error {
+			select {
+			case <-progress.C:
+				s.log.Info("publishing", s.progress(began)...)
+			default:
+			}
+			if b == nil {
+				return nil
+			}
+			return s.hand(ctx, q, b)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	if err := s.finish(ctx, q); err != nil {
+		return err
+	}
+	s.log.Info("published", s.progress(began)...)
+	return nil
+}
+
+// progressEvery is how often a line tells how far it is.
+const progressEvery = 5 * time.Second
+
+func (s *Repair) progress(began time.Time) []any {
+	rows := s.rows.Load()
+	if s.opts.Where != "" { // nothing was published before
+		return []any{"rows", rows, "rows_per_second", perSecond(rows, began)}
+	}
+	repeats := any("unknown")
+	if !s.gap.behind.IsZero() {
+		repeats = s.repeats.Load()
+	}
+	return []any{"rows", rows, "possible_repeats", repeats, "rows_per_second", perSecond(rows, began)}
+}
+
+func perSecond(rows int64, began time.Time) int64 {
+	return int64(float64(rows) / max(time.Since(began).Seconds(), 1e-3))
+}
+
+// finish hands on the new position, waits until it is saved, and makes it possible to go on from it.
+func (s *Repair) finish(ctx context.Context, q cdc.Queue) error {
+	s.end.Store(s.handed.Load() + 1) // before the offer: the batch may be durable before Offer returns
+	if err := s.hand(ctx, q, new(cdc.Batch)); err != nil {
+		return err
+	}
+	select {
+	case <-s.saved:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	return s.db.Finish(ctx)
+}
+
+// hand passes a batch on, waiting for room.
+func (s *Repair) hand(ctx context.Context, q cdc.Queue, b *cdc.Batch) error {
+	b.Seq = s.handed.Load() + 1
+	rows := int64(b.Rows())
+	s.count(b)
+	for !q.Offer(b) {
+		select {
+		case <-q.Space():
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	s.handed.Store(b.Seq)
+	s.rows.Add(rows)
+	return nil
+}
+
+// count counts possible repeats. After the offer b belongs to the relay.
+func (s *Repair) count(b *cdc.Batch) {
+	if s.gap.behind.IsZero() {
+		return
+	}
+	for _, tx := range b.Txs {
+		if tx.Time <= s.gap.behind.UnixMicro() {
+			s.repeats.Add(1)
+		}
+	}
+}

@@ -1,0 +1,68 @@
+package backfill
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+)
+
+// led is a database in which another relay may lead.
+type led struct {
+	Database
+
+	err error
+}
+
+func (d *led) Lead(context.Context, cdc.Resumer) (Ground, error) { return Ground{}, d.err }
+
+func (d *led) Close(context.Context) {}
+
+// A repair that has led waits again when it starts over and somebody else leads: that may be its own session, which the server has not
+// ended yet.
+func TestRepairWaitsForALeader(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db := &led{}
+		s := NewRepair(db, Options{All: true}, slog.New(slog.DiscardHandler))
+		acquire := func(leads error) error {
+			db.err = leads
+			_, _, err := s.Acquire(t.Context(), nil)
+			return err
+		}
+		for range 2 {
+			if err := acquire(nil); err != nil {
+				t.Fatal(err)
+			}
+			<-time.After(leaderWait + time.Second)
+			if err := acquire(cdc.ErrStandby); !errors.Is(err, cdc.ErrStandby) || isStop(err) {
+				t.Errorf("at first: %v", err)
+			}
+		}
+		<-time.After(leaderWait + time.Second)
+		if err := acquire(cdc.ErrStandby); !isStop(err) {
+			t.Errorf("after %s: %v", leaderWait, err)
+		}
+	})
+}
+
+func isStop(err error) bool {
+	_, ok := errors.AsType[*cdc.StopError](err)
+	return ok
+}
+
+// Without the last published event nothing tells how many rows consumers have.
+func TestRepeatsAreCountedBehindAKnownEvent(t *testing.T) {
+	for behind, want := range map[time.Time]string{{}: "unknown", time.UnixMicro(5): "2"} {
+		s := NewRepair(&led{}, Options{}, slog.New(slog.DiscardHandler))
+		s.gap.behind = behind
+		s.count(&cdc.Batch{Txs: []cdc.Tx{{Time: 4}, {Time: 5}, {Time: 6}}})
+		if got := fmt.Sprint(s.progress(time.Now())[3]); got != want || s.Result().Counted != !behind.IsZero() {
+			t.Errorf("behind %s: %s, counted: %t", behind, got, s.Result().Counted)
+		}
+	}
+}

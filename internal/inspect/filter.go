@@ -1,0 +1,119 @@
+// Package inspect finds events in the tables, in the topics and among the dead letters, shows them, and publishes them once more.
+package inspect
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/cdc-relay/cdc-relay/internal/app"
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/outbox"
+	"github.com/cdc-relay/cdc-relay/internal/tableread"
+)
+
+// Filter selects events. Values of one kind are alternatives; the kinds are combined.
+type Filter struct {
+	IDs        []string  `json:"id,omitempty"`
+	Keys       []string  `json:"key,omitempty"`
+	Types      []string  `json:"type,omitempty"`
+	Aggregates []string  `json:"aggregate_type,omitempty"`
+	Tenants    []string  `json:"tenant,omitempty"`
+	From       time.Time `json:"from,omitzero"`
+	To         time.Time `json:"to,omitzero"`
+}
+
+// Check returns an error for values that select nothing.
+func (f *Filter) Check() error {
+	for name, values := range map[string][]string{"id": f.IDs, "key": f.Keys, "type": f.Types, "aggregate-type": f.Aggregates, "tenant": f.Tenants} {
+		if slices.Contains(values, "") {
+			return cdc.Usage("give a value, or leave it out", "--%s is empty", name)
+		}
+	}
+	if !f.From.IsZero() && !f.To.IsZero() && !f.From.Before(f.To) {
+		return NotBefore(f.From, f.To)
+	}
+	return nil
+}
+
+// NotBefore is the error of times that select nothing.
+func NotBefore(from, to time.Time) error {
+	return cdc.Usage("give an earlier --from", "--from %s is not before --to %s", RFC3339(from), RFC3339(to))
+}
+
+// RFC3339 writes a time with its zone.
+func RFC3339(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }
+
+// Empty reports whether it selects everything.
+func (f *Filter) Empty() bool {
+	return len(f.IDs)+len(f.Keys)+len(f.Types)+len(f.Aggregates)+len(f.Tenants) == 0 && f.From.IsZero() && f.To.IsZero()
+}
+
+// forTable returns the filter in the columns of a table, and false if the table lacks one, so that nothing in it is selected. An error is
+// about a part that is not in a column.
+func (f *Filter) forTable(t *app.Table, r tableread.Table) (tableread.Filter, bool, error) {
+	found := tableread.Filter{IDs: f.IDs, From: f.From, To: f.To}
+	for _, m := range []condition{
+		{"key", f.Keys, []outbox.Role{outbox.PartitionKey, outbox.AggregateID}},
+		{"type", f.Types, []outbox.Role{outbox.EventType}},
+		{"aggregate-type", f.Aggregates, []outbox.Role{outbox.AggregateType}},
+		{"tenant", f.Tenants, []outbox.Role{outbox.TenantID}},
+	} {
+		if len(m.values) == 0 {
+			continue
+		}
+		columns, selects, err := m.columns(t, r)
+		if err != nil || !selects {
+			return found, false, err
+		}
+		if len(columns) > 0 {
+			found.Matches = append(found.Matches, tableread.Match{Columns: columns, Values: m.values})
+		}
+	}
+	return found, true, nil
+}
+
+// condition is that a part has one of the values: the first of the roles that is neither NULL nor empty.
+type condition struct {
+	flag   string
+	values []string
+	roles  []outbox.Role
+}
+
+// columns returns the columns that have the part. There are none if every row has the same; selects says then whether it is one of the
+// values.
+func (c *condition) columns(t *app.Table, r tableread.Table) (columns []string, selects bool, err error) {
+	for _, role := range c.roles {
+		switch part := t.Layout.Part(role); {
+		case part.Column != "":
+			if r.Has(part.Column) {
+				columns = append(columns, part.Column)
+			}
+		case part.Const != "" && len(columns) == 0:
+			return nil, slices.Contains(c.values, part.Const), nil
+		case t.Layout.Has(role):
+			return nil, false, cdc.Usage("leave it out, and select by --id, or by --from and --to",
+				"--%s cannot be looked for in table %s, whose %s is no column but %s", c.flag, t.Name, role, part)
+		}
+	}
+	return columns, len(columns) > 0, nil
+}
+
+// flags lists what is selected, as on the command line.
+func (f *Filter) flags() string {
+	var b strings.Builder
+	for _, values := range []struct {
+		name string
+		list []string
+	}{{"id", f.IDs}, {"key", f.Keys}, {"type", f.Types}, {"aggregate-type", f.Aggregates}, {"tenant", f.Tenants}} {
+		for _, value := range values.list {
+			b.WriteString(" --" + values.name + " " + value)
+		}
+	}
+	for name, at := range map[string]time.Time{"from": f.From, "to": f.To} {
+		if !at.IsZero() {
+			b.WriteString(" --" + name + " " + RFC3339(at))
+		}
+	}
+	return strings.TrimSpace(b.String())
+}

@@ -1,0 +1,364 @@
+package inspect
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/IBM/sarama"
+
+	"github.com/cdc-relay/cdc-relay/internal/app"
+	"github.com/cdc-relay/cdc-relay/internal/backfill"
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/config"
+	"github.com/cdc-relay/cdc-relay/internal/display"
+	"github.com/cdc-relay/cdc-relay/internal/publisher"
+	"github.com/cdc-relay/cdc-relay/internal/tableread"
+)
+
+// HeaderReplayed marks a record that replay has published. Its value is when the replay began.
+const HeaderReplayed = "replayed_at"
+
+// Replay publishes events of the tables once more.
+type Replay struct {
+	// State is what is to be replayed; a replay that is resumed reads it from File.
+	State State
+	File  string
+	// Resume goes on with the state in the file. Given is a flag that was given and that such a replay cannot take; "" if there is none.
+	Resume bool
+	Given  string
+	// Owner is the connection string of the tables' owner; "": the relay's own is used.
+	Owner string
+	// Confirm is asked before total events are published.
+	Confirm func(total int64) error
+	// Printf prints what is done, and Progress shows how far it is.
+	Printf   app.Printf
+	Progress io.Writer
+
+	config     *config.Config
+	db         app.Database
+	selections []backfill.Selection
+	total      int64
+}
+
+// Run replays the events.
+func (r *Replay) Run(ctx context.Context, c *config.Config) error {
+	if err := r.configure(c); err != nil {
+		return err
+	}
+	unlock, err := r.lock()
+	if err != nil {
+		return err
+	}
+	defer func() { _ = unlock() }() // the end of the process does it too
+	if r.Resume {
+		err = r.continueFrom()
+	} else {
+		err = r.refuseOther()
+	}
+	if err != nil {
+		return err
+	}
+	readers, err := r.open(ctx)
+	defer closeAll(ctx, readers)
+	if err != nil {
+		return err
+	}
+	if err := r.keepTables(); err != nil {
+		return err
+	}
+	if err := r.count(ctx); err != nil {
+		return err
+	}
+	if err := r.requireTopic(ctx); err != nil {
+		return err
+	}
+	if !r.Resume {
+		if err := r.Confirm(r.total); err != nil {
+			return err
+		}
+	}
+	return r.publish(ctx)
+}
+
+// DryReplay is what a replay would publish: how many events, and how many it would drop; the records by topic, and the first ten.
+type DryReplay struct {
+	Published, Dropped int64
+	Topics             map[string]int
+	First              []Record
+}
+
+// shownFirst is how many events a dry run shows.
+const shownFirst = 10
+
+// Dry routes the events and counts them.
+func (r *Replay) Dry(ctx context.Context, c *config.Config) (*DryReplay, error) {
+	if err := r.configure(c); err != nil {
+		return nil, err
+	}
+	readers, err := r.open(ctx)
+	defer closeAll(ctx, readers)
+	if err != nil {
+		return nil, err
+	}
+	if err := r.requireTopic(ctx); err != nil {
+		return nil, err
+	}
+	router, err := r.router()
+	if err != nil {
+		return nil, err
+	}
+	dry := &DryReplay{Topics: map[string]int{}}
+	shown := newSink(newPrinter(r.config), func(rec *Record) error {
+		dry.Topics[rec.Topic]++
+		if len(dry.First) < shownFirst {
+			dry.First = append(dry.First, *rec)
+		}
+		return nil
+	})
+	err = backfill.RunReplay(ctx, backfill.ReplayOptions{
+		Selections: r.selections, Router: router, Sink: shown, Topic: r.State.Topic, Every: time.Minute,
+		Report: func(p backfill.Progress) error { dry.Published, dry.Dropped = p.Published, p.Dropped; return nil },
+	})
+	if err != nil {
+		return nil, err
+	}
+	if dry.Published+dry.Dropped == 0 {
+		return nil, r.nothing()
+	}
+	return dry, nil
+}
+
+func (r *Replay) configure(c *config.Config) (err error) {
+	r.config, r.State.Source = c, c.Database()
+	r.db, err = app.NewDatabase(c)
+	return err
+}
+
+func closeAll(ctx context.Context, readers []app.TableReader) {
+	for _, reader := range readers {
+		reader.Close(context.WithoutCancel(ctx))
+	}
+}
+
+// open opens the tables that the filter selects from. It returns them also with an error.
+func (r *Replay) open(ctx context.Context) (readers []app.TableReader, err error) {
+	dsn, err := r.db.ConnString(r.Owner)
+	if err != nil {
+		return nil, err
+	}
+	keyed := slices.IndexFunc(r.config.Routes, func(c config.Route) bool { return c.Key != nil })
+	if keyed >= 0 && len(r.State.Filter.Keys) > 0 {
+		return nil, cdc.Usage("leave it out, and select by --id, --type, --aggregate-type, or by --from and --to",
+			"--key looks for partition_key or aggregate_id, and routes[%d] has a key of its own", keyed)
+	}
+	named := false
+	tables := r.db.Tables()
+	asked := askedIDs{}
+	for i := range tables {
+		t := &tables[i]
+		if r.State.Table != "" && r.State.Table != t.Name.String() && r.State.Table != t.Name.Table {
+			continue
+		}
+		named = true
+		reader, err := r.db.Reader(ctx, dsn, t)
+		if err != nil {
+			return readers, err
+		}
+		readers = append(readers, reader)
+		f, selects, err := r.State.Filter.forTable(t, reader)
+		if err == nil && selects && len(f.IDs) > 0 {
+			f.IDs, err = asked.of(ctx, reader, f.IDs)
+			selects = len(f.IDs) > 0
+		}
+		if err != nil {
+			return readers, err
+		}
+		if selects {
+			r.selections = append(r.selections, backfill.Selection{Table: reader, Filter: f})
+		}
+	}
+	if !named {
+		return readers, cdc.Usage("name a table of the configuration", "--table: %s is not configured", r.State.Table)
+	}
+	for _, id := range r.State.Filter.IDs {
+		if err := asked[id]; err != nil {
+			return readers, err
+		}
+	}
+	if len(r.selections) == 0 {
+		return readers, cdc.Usage("use another filter, or map the column in tables[].columns", "no table has the column that %s needs", r.State.Filter.flags())
+	}
+	return readers, nil
+}
+
+// count finds where the tables end, counts the events, and returns an error if there are none. What is written meanwhile, the relay publishes.
+func (r *Replay) count(ctx context.Context) error {
+	for i := range r.selections {
+		s := &r.selections[i]
+		if r.Resume {
+			s.Filter.Last = r.State.Ends[i]
+			continue
+		}
+		err := s.Table.Orderly(ctx, s.Filter)
+		if err == nil {
+			s.Filter.Last, err = tableread.Last(ctx, s.Table, s.Filter)
+		}
+		if err != nil {
+			return err
+		}
+		n, err := s.Table.Count(ctx, s.Filter)
+		if err != nil {
+			return err
+		}
+		r.State.Total += n
+		r.State.Ends = append(r.State.Ends, s.Filter.Last)
+	}
+	if r.total = r.State.Total; r.total == 0 {
+		return r.nothing()
+	}
+	return nil
+}
+
+func (r *Replay) nothing() error {
+	if r.State.Filter.Empty() {
+		return cdc.Fixable("check tables[].name, and for how long events are kept (partitions.ttl)", "the outbox is empty: there is nothing to replay")
+	}
+	return cdc.Fixable("widen the filter, or check for how long events are kept (partitions.ttl)", "no event in the outbox matches %s, and nothing was published", r.State.Filter.flags())
+}
+
+// requireTopic returns an error if --topic does not exist: a misspelled one is not to be created.
+func (r *Replay) requireTopic(ctx context.Context) error {
+	name := r.State.Topic
+	if name == "" {
+		return nil
+	}
+	if slices.Contains(app.Reserved(r.config), name) {
+		return cdc.Usage("name another topic", "--topic: %s is a topic of the relay's own", name)
+	}
+	client, err := app.KafkaClient(r.config)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	md, err := client.Metadata(ctx, []string{name})
+	if err != nil {
+		return err
+	}
+	for _, topic := range md.Topics {
+		switch topic.Err { //nolint:exhaustive // the publisher knows the others
+		case sarama.ErrUnknownTopicOrPartition:
+			return cdc.Usage("create it, or correct --topic", "--topic: topic %q does not exist", name)
+		case sarama.ErrInvalidTopic:
+			return cdc.Usage("correct --topic", "--topic: Kafka refuses the name %q", name)
+		}
+	}
+	return nil
+}
+
+// publish replays with a producer of its own, which fences nobody.
+func (r *Replay) publish(ctx context.Context) error {
+	router, err := r.router()
+	if err != nil {
+		return err
+	}
+	problems := new(cdc.Problems)
+	sink, err := app.Unfenced(r.config, problems)
+	if err != nil {
+		return err
+	}
+	defer sink.Kill()
+	if err := r.connect(ctx, sink); err != nil {
+		return err
+	}
+	if err := r.State.save(r.File); err != nil {
+		return err
+	}
+	r.Printf("publishing %s of %s, which is not the order of commits where transactions overlapped\n",
+		display.Plural(int(max(0, r.total-r.State.Published-r.State.Dropped)), "event"), strings.Join(r.State.Tables, ", "))
+	show := display.NewProgress(r.Progress, r.State.Published, r.total)
+	err = backfill.RunReplay(ctx, backfill.ReplayOptions{
+		Selections: r.selections, Router: router, Sink: sink, From: r.State.Place, Topic: r.State.Topic, Rate: r.State.Rate,
+		Every: time.Second, Report: r.reporter(show, problems),
+	})
+	show.End()
+	if stop, ok := errors.AsType[*cdc.StopError](err); ok && r.Resume && stop.Reason == tableread.ReasonNotAnID {
+		return r.unreadable(err)
+	}
+	if err != nil {
+		r.Printf("%s published; go on with `cdc-relay replay --resume%s`\n", display.Plural(int(r.State.Published), "event"), r.namedState())
+		return err
+	}
+	r.Printf("%s published%s\n", display.Plural(int(r.State.Published), "event"), DroppedToo(r.State.Dropped))
+	if err := r.State.remove(r.File); err != nil {
+		return err
+	}
+	return r.missing()
+}
+
+// missing returns an error if rows were removed after they were counted.
+func (r *Replay) missing() error {
+	if r.State.Place.Rows >= r.total {
+		return nil
+	}
+	return cdc.Fixable("check for how long events are kept: removed events cannot be replayed",
+		"of %s that were counted only %d were in the outbox when they were read: the others were removed meanwhile and are not published",
+		display.Plural(int(r.total), "event"), r.State.Place.Rows)
+}
+
+// connect waits for Kafka as a relay does at its start: a cluster that has just started has no producer IDs yet.
+func (r *Replay) connect(ctx context.Context, sink *publisher.Publisher) error {
+	deadline := time.Now().Add(r.config.StartupTimeout)
+	for {
+		err := sink.Open(ctx, "")
+		var stop *cdc.StopError
+		if err == nil || errors.As(err, &stop) || time.Now().After(deadline) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(r.config.Retry.Initial):
+		}
+	}
+}
+
+// DroppedToo says how many events were dropped, "" if none were.
+func DroppedToo(n int64) string {
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", %s not, because of errors.* in the configuration", display.Plural(int(n), "event"))
+}
+
+// reporter returns what saves and shows the progress.
+func (r *Replay) reporter(show *display.Progress, problems *cdc.Problems) func(backfill.Progress) error {
+	published, dropped := r.State.Published, r.State.Dropped
+	return func(p backfill.Progress) error {
+		r.State.Place, r.State.Published, r.State.Dropped = p.Place, published+p.Published, dropped+p.Dropped
+		show.Update(r.State.Published + r.State.Dropped)
+		why := ""
+		if list := problems.List(); len(list) > 0 {
+			why = cdc.Explain(&list[0])
+		}
+		show.Waits(why)
+		return r.State.save(r.File)
+	}
+}
+
+// router returns the router of the present configuration. With --topic a row needs no route, the topic is the one that was given, and the
+// partition the key's.
+func (r *Replay) router() (backfill.Router, error) {
+	c := *r.config
+	if r.State.Topic != "" {
+		c.Routes, c.TopicPrefix = append(slices.Clone(c.Routes), config.Route{}), ""
+		for i := range c.Routes { // their keys stay; the partitions are those of other topics
+			c.Routes[i].Topic, c.Routes[i].Partition = r.State.Topic, nil
+		}
+	}
+	return app.ReplayRouter(&c, r.db.Tables(), cdc.Header{Key: []byte(HeaderReplayed), Value: []byte(RFC3339(r.State.Began))})
+}

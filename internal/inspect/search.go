@@ -1,0 +1,322 @@
+package inspect
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/cdc-relay/cdc-relay/internal/app"
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/config"
+	"github.com/cdc-relay/cdc-relay/internal/deadletter"
+	"github.com/cdc-relay/cdc-relay/internal/kafka"
+	"github.com/cdc-relay/cdc-relay/internal/router"
+	"github.com/cdc-relay/cdc-relay/internal/tableread"
+)
+
+// What is known of a question about an event.
+const (
+	yes     = "yes"
+	no      = "no"
+	unknown = "unknown"
+)
+
+// Found is what is known of an event.
+type Found struct {
+	ID      string        `json:"id"`
+	Rows    []FoundRow    `json:"rows"`
+	Records []FoundRecord `json:"records"`
+	// Ahead is the time in the ID, if that is a UUIDv7 whose time is ahead of the clock.
+	Ahead string `json:"ahead_of_clock,omitempty"`
+	// NoID are tables whose records do not say which event they are of.
+	NoID []string `json:"tables_without_id_in_records,omitempty"`
+	// Searched are the topics that were searched, and Since from when on; zero: everything that they have.
+	Searched []string  `json:"searched"`
+	Since    time.Time `json:"since,omitzero"`
+	// Letters are those in the dead letters; DeadLetters is false where there can be none.
+	Letters     []deadletter.Listed `json:"letters"`
+	DeadLetters bool                `json:"dead_letters"`
+	// BehindSaved is whether the event is before the saved position: yes, no or unknown.
+	BehindSaved string `json:"before_saved_position"`
+}
+
+// FoundRow is a row of an event.
+type FoundRow struct {
+	Table string `json:"table"`
+	// Created is zero if it is no time of the years 1 to 9999, Ahead whether it is ahead of the clock.
+	Created time.Time `json:"created_at,omitzero"`
+	Ahead   bool      `json:"ahead_of_clock,omitempty"`
+	// Topic, Partition (nil: that of the key) and Key (nil: none) are where the row is routed now, or Refused why it is not.
+	Topic     string  `json:"topic,omitempty"`
+	Partition *int32  `json:"partition,omitempty"`
+	Key       *string `json:"key,omitempty"`
+	Refused   string  `json:"refused,omitempty"`
+}
+
+// FoundRecord is a record of an event.
+type FoundRecord struct {
+	Topic     string    `json:"topic"`
+	Partition int32     `json:"partition"`
+	Offset    int64     `json:"offset"`
+	Time      time.Time `json:"time"`
+	Replayed  bool      `json:"replayed,omitempty"`
+	sequence  string
+}
+
+// search looks for an event.
+type search struct {
+	config  *config.Config
+	printer printer
+	found   Found
+	values  []string // of the columns with the ID, in tables whose events can have it
+}
+
+// Search says what became of an event. owner is the connection string of the tables' owner; "": the relay's own is used. It reads only.
+func Search(ctx context.Context, c *config.Config, owner, id string) (*Found, error) {
+	s := &search{config: c, printer: newPrinter(c), found: Found{
+		ID: id, Rows: []FoundRow{}, Records: []FoundRecord{}, Searched: []string{}, Letters: []deadletter.Listed{}, BehindSaved: unknown,
+	}}
+	s.found.NoID = s.printer.noID
+	if err := s.run(ctx, owner); err != nil {
+		return nil, err
+	}
+	return &s.found, nil
+}
+
+func (s *search) run(ctx context.Context, owner string) error {
+	db, err := app.NewDatabase(s.config)
+	if err != nil {
+		return err
+	}
+	dsn, err := db.ConnString(owner)
+	if err != nil {
+		return err
+	}
+	if err := s.rows(ctx, db, dsn); err != nil {
+		return err
+	}
+	if err := s.records(ctx); err != nil {
+		return err
+	}
+	if s.config.DeadLetter.On() {
+		s.found.DeadLetters = true
+		letters, _, err := app.LetterDesk(s.config).List(ctx, deadletter.Filter{IDs: []string{s.found.ID}})
+		if err != nil {
+			return err
+		}
+		s.found.Letters = append(s.found.Letters, letters...)
+	}
+	return s.saved(ctx, db)
+}
+
+// rows looks into the tables whose events can have the ID; it returns an error if there are none.
+func (s *search) rows(ctx context.Context, db app.Database, dsn app.ConnString) error {
+	router, err := app.Router(s.config, db.Tables())
+	if err != nil {
+		return err
+	}
+	tables := db.Tables()
+	var refused error
+	for i := range tables {
+		reader, err := db.Reader(ctx, dsn, &tables[i])
+		if err != nil {
+			return err
+		}
+		err = tableread.Fetch(ctx, reader, s.found.ID, func(b *cdc.Batch) error {
+			for row := range b.Txs {
+				found := FoundRow{Table: tables[i].Name.String()}
+				if at := b.Txs[row].Time; at != 0 {
+					found.Created = time.UnixMicro(at).UTC()
+					found.Ahead = found.Created.After(time.Now())
+				}
+				s.found.Rows = append(s.found.Rows, found)
+			}
+			s.route(router, i, b)
+			return nil
+		})
+		reader.Close(ctx)
+		switch {
+		case cdc.ReasonOf(err) == tableread.ReasonNotAnID:
+			refused = err
+		case err != nil:
+			return err
+		default:
+			s.values = append(s.values, strings.TrimPrefix(s.found.ID, tables[i].Layout.IDPrefix()))
+		}
+	}
+	if s.values == nil {
+		return refused
+	}
+	return nil
+}
+
+// route says where the last row, of the table with that index, goes now. Rows of one event are alike: an ID that is used twice is an error of who writes it.
+func (s *search) route(router *router.Router, table int, b *cdc.Batch) {
+	last := &s.found.Rows[len(s.found.Rows)-1]
+	routed := new(cdc.Routed)
+	routed.Reset(b)
+	err := router.Route(b, routed)
+	switch {
+	case err != nil:
+		last.Refused = err.Error()
+	case len(routed.Messages) > 0:
+		rec := s.printer.record(&routed.Messages[len(routed.Messages)-1])
+		last.Topic, last.Partition, last.Key = rec.Topic, rec.Partition, rec.Key
+	case routed.LeftOut > 0:
+		last.Refused = leftOut(table)
+	default:
+		last.Refused = "left out by the configuration (errors.skip, or a policy drop)"
+	}
+}
+
+// records looks into Kafka.
+func (s *search) records(ctx context.Context) error {
+	client, err := app.KafkaClient(s.config)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	md, err := client.Metadata(ctx, nil)
+	if err != nil {
+		return err
+	}
+	s.found.Since = s.since()
+	for _, topic := range md.Topics {
+		if !s.mayHave(topic.Name) {
+			continue
+		}
+		s.found.Searched = append(s.found.Searched, topic.Name)
+		for id := range topic.Partitions {
+			if err := s.partition(ctx, client, topic.Name, int32(id)); err != nil {
+				return err
+			}
+		}
+	}
+	slices.Sort(s.found.Searched)
+	return nil
+}
+
+// mayHave reports whether a topic may have records of the event: it is that of a row, or where there are no such rows, one that a route may
+// lead to.
+func (s *search) mayHave(topic string) bool {
+	routes := true
+	for i := range s.found.Rows {
+		of := s.found.Rows[i].Topic
+		if of == topic {
+			return true
+		}
+		routes = routes && of == ""
+	}
+	return routes && !slices.Contains(app.Reserved(s.config), topic) && routed(s.config, topic)
+}
+
+// routed reports whether a route may lead to a topic.
+func routed(c *config.Config, topic string) bool {
+	variable := regexp.MustCompile(`\\\$\\\{[^}]*\\\}`)
+	for _, r := range c.Routes {
+		pattern := variable.ReplaceAllString(regexp.QuoteMeta(c.EventTopic(r.Topic)), ".+")
+		if ok, err := regexp.MatchString("^(?:"+pattern+")$", topic); err == nil && ok {
+			return true
+		}
+	}
+	return false
+}
+
+// clockSkew is how much older than its row a record may be, by other clocks.
+const clockSkew = time.Hour
+
+// since is when the event can have been published first; zero: not known. A row's time that is ahead of the clock, or infinite, does not
+// tell, nor does such a time in the ID.
+func (s *search) since() time.Time {
+	var first time.Time
+	for _, r := range s.found.Rows {
+		if r.Created.IsZero() || r.Ahead {
+			return time.Time{}
+		}
+		if first.IsZero() || r.Created.Before(first) {
+			first = r.Created
+		}
+	}
+	if first.IsZero() {
+		if first = s.timeInID(); first.IsZero() {
+			return time.Time{}
+		}
+		if first.After(time.Now()) {
+			s.found.Ahead = RFC3339(first)
+			return time.Time{}
+		}
+	}
+	return first.Add(-clockSkew)
+}
+
+// timeInID is that of a UUIDv7; zero: the ID is none.
+func (s *search) timeInID() time.Time {
+	for _, value := range s.values {
+		if id, err := uuid.Parse(value); err == nil && id.Version() == 7 {
+			return time.UnixMilli(int64(binary.BigEndian.Uint64(append([]byte{0, 0}, id[:6]...))))
+		}
+	}
+	return time.Time{}
+}
+
+func (s *search) partition(ctx context.Context, client *kafka.Client, topic string, id int32) error {
+	from := kafka.Oldest
+	if !s.found.Since.IsZero() {
+		var err error
+		if from, err = client.OffsetAt(ctx, topic, id, s.found.Since); err != nil {
+			return err
+		}
+	}
+	return client.Read(ctx, topic, id, from, kafka.Committed, func(r *kafka.Record) error {
+		rec := s.printer.record(&cdc.Message{Headers: r.Headers, Value: r.Value})
+		if about := rec.About; about.ID == s.found.ID {
+			s.found.Records = append(s.found.Records, FoundRecord{
+				Topic: topic, Partition: r.Partition, Offset: r.Offset, Time: r.Time.UTC(),
+				Replayed: rec.Headers["replayed_at"] != "", sequence: about.Sequence,
+			})
+		}
+		return nil
+	})
+}
+
+// saved says whether the saved position is behind the event, where a record or a letter says where in the WAL or binlog it is.
+func (s *search) saved(ctx context.Context, db app.Database) error {
+	var places []string
+	for _, l := range s.found.Letters {
+		places = append(places, l.Place)
+	}
+	for _, r := range s.found.Records {
+		if commit, ordinal, ok := strings.Cut(r.sequence, "-"); ok { // on PostgreSQL, unless it was replayed
+			n, _ := strconv.ParseUint(ordinal, 16, 32)
+			places = append(places, fmt.Sprintf("%s/%d", strings.ToUpper(commit), n))
+		}
+	}
+	store, err := app.Places(ctx, s.config)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = store.Close() }()
+	c, ok, err := store.Load(ctx)
+	if err != nil {
+		return err
+	}
+	if slot := db.SlotPosition(); slot != nil {
+		c.Progress, err = slot(ctx)
+		ok = err == nil // without the slot nothing is known
+	}
+	switch {
+	case !ok:
+	case c.LastEventID == s.found.ID, len(places) > 0 && db.Passed(c.Progress, places[0]):
+		s.found.BehindSaved = yes
+	case len(places) > 0:
+		s.found.BehindSaved = no
+	}
+	return nil
+}

@@ -1,0 +1,40 @@
+package tableread
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+)
+
+// stamp makes each row of b a transaction, with the time of the column at; 0 without a time, and without a column, which is -1.
+func stamp(b *cdc.Batch, at int, zone *cdc.Zone) error {
+	var text []byte
+	for row := range b.Rows() {
+		var raw []byte
+		ok := at >= 0
+		if ok {
+			raw, ok = b.Value(row, at)
+		}
+		if !ok {
+			b.Txs = append(b.Txs, cdc.Tx{Row: row})
+			continue
+		}
+		var err error
+		if text, err = b.Table.Columns[at].Form.AppendShown(text[:0], raw, zone); err != nil {
+			return fmt.Errorf("read column %s of %s: %w", b.Table.Columns[at].Name, b.Table, err)
+		}
+		b.Txs = append(b.Txs, cdc.Tx{Time: micros(string(text)), Row: row})
+	}
+	return nil
+}
+
+// micros is 0 for what is no time of years with four digits.
+func micros(text string) int64 {
+	for _, layout := range []string{time.RFC3339Nano, time.DateOnly} {
+		if t, err := time.Parse(layout, text); err == nil {
+			return t.UnixMicro()
+		}
+	}
+	return 0
+}
