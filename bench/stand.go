@@ -76,7 +76,7 @@ func (s *stand) databaseSince(ctx context.Context, name string, days int, slots 
 	}
 	table := outbox.Name{Schema: "public", Table: "outbox"}
 	for i, slot := range slots {
-		o := outbox.SetupOptions{Publish: []outbox.Name{table}, Publication: name, Slot: slot}
+		o := outbox.SetupOptions{Read: []outbox.Name{table}, Publication: name, Slot: slot}
 		if i == 0 {
 			o.Make = []outbox.TableOptions{{Name: table, Payload: outbox.PayloadBytea, Partition: outbox.PartitionDaily, From: time.Now().AddDate(0, 0, -days), Ahead: days + 1}}
 		}

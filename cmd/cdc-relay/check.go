@@ -1,9 +1,12 @@
 package main
 
 import (
+	"context"
+
 	"github.com/spf13/cobra"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/config"
 	"github.com/cdc-relay/cdc-relay/internal/display"
 	"github.com/cdc-relay/cdc-relay/internal/provision"
 )
@@ -20,12 +23,8 @@ test that the checkpoint store can be read and written, and compare the position
 Each finding is one line with its fix. The exit code is 3 if any finding is a failure; warnings do not fail.`,
 		Example: "  cdc-relay check\n  cdc-relay check -o json",
 		Args:    noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := a.load()
-			if err != nil {
-				return err
-			}
-			r, err := provision.Check(cmd.Context(), c)
+		RunE: a.withConfig(func(ctx context.Context, c *config.Config) error {
+			r, err := provision.Check(ctx, c)
 			if err != nil {
 				return err
 			}
@@ -38,7 +37,7 @@ Each finding is one line with its fix. The exit code is 3 if any finding is a fa
 				err = errCheckFailed
 			}
 			return err
-		},
+		}),
 	}
 	output.add(cmd)
 	return cmd

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -24,41 +25,24 @@ func newConfigValidateCommand(a *cli) *cobra.Command {
 error with its line and column. No server is contacted; cdc-relay check does that.`,
 		Example: "  cdc-relay config validate --config orders.yaml",
 		Args:    noArgs,
-		RunE: func(*cobra.Command, []string) error {
-			c, err := a.load()
-			if err != nil {
-				return err
-			}
+		RunE: a.withDatabase(func(_ context.Context, c *config.Config, db app.Database) error {
 			if err := admin.ValidateWebConfig(c.HTTP.WebConfig); err != nil {
 				return err
 			}
-			mistakes, err := validateStages(c)
+			r, err := app.Router(c, db.Tables()) // some errors only the stages' own validation finds
 			if err != nil {
 				return err
 			}
 			for _, w := range c.Warnings() {
 				a.printf("warn  %s\n", cdc.Sentence(w.Text, w.Fix))
 			}
-			for _, m := range mistakes {
+			for _, m := range r.Warnings() {
 				a.printf("warn  %s\n", cdc.Explain(m))
 			}
 			a.printf("ok  %s\n", a.configPath)
 			return nil
-		},
+		}),
 	}
-}
-
-// validateStages finds errors that only the stages' own validation finds, and probable mistakes.
-func validateStages(c *config.Config) ([]error, error) {
-	db, err := app.NewDatabase(c)
-	if err != nil {
-		return nil, err
-	}
-	r, err := app.Router(c, db.Tables())
-	if err != nil {
-		return nil, err
-	}
-	return r.Warnings(), nil
 }
 
 func newConfigShowCommand(a *cli) *cobra.Command {
@@ -69,13 +53,7 @@ func newConfigShowCommand(a *cli) *cobra.Command {
 The output holds no secrets.`,
 		Example: "  cdc-relay config show",
 		Args:    noArgs,
-		RunE: func(*cobra.Command, []string) error {
-			c, err := a.load()
-			if err != nil {
-				return err
-			}
-			return c.Show(a.stdout)
-		},
+		RunE:    a.withConfig(func(_ context.Context, c *config.Config) error { return c.Show(a.stdout) }),
 	}
 }
 

@@ -34,9 +34,9 @@ func endpoint(c *config.Config, db app.Database, r *relay.Relay, src app.Source,
 			}
 			return r.Ready()
 		},
-		Live: func() error { return live(r.Status(), src.State()) },
+		Live: func() error { return live(r.Status(), src.Status()) },
 		Status: func() admin.Status {
-			st := statusOf(r.Status(), src.State(), db.Display)
+			st := statusOf(r.Status(), src.Status(), db.Display)
 			if st.Source.Database == "" { // a standby has not asked
 				st.Source.Database = c.Database()
 			}
@@ -67,14 +67,14 @@ func lettersFull(letters *deadletter.Resolver) error {
 		"nothing is published: there may be no more dead letters")
 }
 
-func live(r relay.Status, f app.State) error {
+func live(r relay.Status, f cdc.SourceStatus) error {
 	if r.State == relay.StateLeading && f.Connected && !f.LastTick.IsZero() && time.Since(f.LastTick) > stuckAfter {
 		return cdc.Fixable("restart the relay and report this", "the replication connection was not served for %s", time.Since(f.LastTick).Round(time.Second))
 	}
 	return nil
 }
 
-func statusOf(r relay.Status, f app.State, display func(cdc.Position) string) admin.Status {
+func statusOf(r relay.Status, f cdc.SourceStatus, display func(cdc.Position) string) admin.Status {
 	st := admin.Status{
 		State: string(r.State), Since: r.Since, Connected: r.Connected, Stalled: r.Stalled, Leader: r.Leader,
 		Source: admin.Source{SystemID: r.Source.SystemID, Database: r.Source.Database, Slot: r.Source.Slot, Timeline: r.Source.Timeline},
@@ -88,12 +88,8 @@ func statusOf(r relay.Status, f app.State, display func(cdc.Position) string) ad
 			SavedAt: r.Checkpoint.SavedAt, LastEventID: r.Checkpoint.LastEventID,
 		},
 	}
-	if f.Slot.WALStatus != "" {
-		st.Lag.Bytes = &f.Slot.LagBytes
-		st.Slot = &admin.Slot{Status: f.Slot.WALStatus, RetainedBytes: f.Slot.RetainedBytes}
-		if f.Slot.SafeBytes >= 0 {
-			st.Slot.SafeBytes = &f.Slot.SafeBytes
-		}
+	if f.Slot != nil {
+		st.Slot, st.Lag.Bytes = f.Slot, &f.Slot.LagBytes
 	}
 	for i := range r.Problems {
 		p := &r.Problems[i]

@@ -34,20 +34,16 @@ func newPartitionsListCommand(a *cli) *cobra.Command {
 		Short:   "List the partitions, and what was taken out",
 		Example: "  cdc-relay partitions list",
 		Args:    noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := a.load()
-			if err != nil {
-				return err
-			}
-			return withTables(cmd.Context(), c, "", func(db passTables) error {
-				return eachTable(cmd.Context(), db.Partitions(db.dsn, false, db.load), func(t cleanup.Partitions, parts []cdc.Partition, now time.Time) {
+		RunE: a.withConfig(func(ctx context.Context, c *config.Config) error {
+			return withTables(ctx, c, "", func(db passTables) error {
+				return eachTable(ctx, db.Partitions(db.dsn, false, db.load), func(t cleanup.Partitions, parts []cdc.Partition, now time.Time) {
 					a.printf("table %s: partitions for %d days ahead\n", t.Name(), cleanup.Ahead(parts, now))
 					for _, p := range parts {
 						a.printf("  %s  %s\n", p.Name, describePartition(p))
 					}
 				})
 			})
-		},
+		}),
 	}
 }
 
@@ -127,16 +123,12 @@ tables without partitions are deleted, once they are relayed.
 The relay's role calls the routine that cdc-relay setup makes. With --owner-dsn (also ` + app.EnvOwner + `) no routine is needed.`,
 		Example: "  cdc-relay partitions run --dry-run\n  cdc-relay partitions run --ttl 90d",
 		Args:    noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := a.load()
-			if err != nil {
-				return err
-			}
+		RunE: a.withConfig(func(ctx context.Context, c *config.Config) error {
 			if len(lettersOf) > 0 {
 				return cdc.Usage("leave it out", "--letters-of is gone: no dead letter needs a row of the table any more")
 			}
-			return r.run(cmd.Context(), a, c, owner.given(a))
-		},
+			return r.run(ctx, a, c, owner.given(a))
+		}),
 	}
 	owner.add(cmd)
 	cmd.Flags().BoolVar(&r.dry, "dry-run", false, "print what would be done; change nothing")

@@ -7,7 +7,7 @@ import (
 
 	"github.com/cdc-relay/cdc-relay/internal/app"
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
-	"github.com/cdc-relay/cdc-relay/internal/checkpoint"
+	"github.com/cdc-relay/cdc-relay/internal/config"
 )
 
 func newPositionCommand(a *cli) *cobra.Command {
@@ -25,22 +25,11 @@ without a checkpoint. On MySQL and MariaDB only the checkpoint stores the positi
 	return cmd
 }
 
-// withPositions calls fn with what holds the positions.
-func (a *cli) withPositions(ctx context.Context, fn func(app.Database, *checkpoint.Places) error) error {
-	c, err := a.load()
-	if err != nil {
-		return err
-	}
-	db, err := app.NewDatabase(c)
-	if err != nil {
-		return err
-	}
-	places, err := app.Places(ctx, c)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = places.Close() }()
-	return fn(db, places)
+// withPositions is the action of a command about the positions of the configured relay.
+func (a *cli) withPositions(fn func(context.Context, *app.Positions) error) func(*cobra.Command, []string) error {
+	return a.withDatabase(func(ctx context.Context, c *config.Config, db app.Database) error {
+		return app.WithPositions(ctx, c, db, a.printf, func(p *app.Positions) error { return fn(ctx, p) })
+	})
 }
 
 func newPositionShowCommand(a *cli) *cobra.Command {
@@ -53,21 +42,19 @@ checkpoint, each as PostgreSQL prints it and as the 16 hex digits that are store
 checkpoint, and the GTIDs that the server has executed and purged. Nothing is changed; a relay may be running.`,
 		Example: "  cdc-relay position show\n  cdc-relay position show -o json",
 		Args:    noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.withPositions(cmd.Context(), func(db app.Database, at *checkpoint.Places) error {
-				answer, lines, err := db.ShowPositions(cmd.Context(), at)
-				if err != nil {
-					return err
-				}
-				if output.json() {
-					return printJSON(a.stdout, answer)
-				}
-				for _, line := range lines {
-					a.printf("%-20s %s\n", line[0], line[1])
-				}
-				return nil
-			})
-		},
+		RunE: a.withPositions(func(ctx context.Context, p *app.Positions) error {
+			answer, lines, err := p.Show(ctx)
+			if err != nil {
+				return err
+			}
+			if output.json() {
+				return printJSON(a.stdout, answer)
+			}
+			for _, line := range lines {
+				a.printf("%-20s %s\n", line[0], line[1])
+			}
+			return nil
+		}),
 	}
 	output.add(cmd)
 	return cmd
@@ -92,9 +79,7 @@ needs --yes; on PostgreSQL it also moves the slot, which cannot be undone.`,
   cdc-relay position set 0-1-42`,
 		Args: exactlyOne("a position, such as 16/B374D848, or a GTID set"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.withPositions(cmd.Context(), func(db app.Database, at *checkpoint.Places) error {
-				return db.SetPosition(cmd.Context(), at, args[0], yes, a.printf)
-			})
+			return a.withPositions(func(ctx context.Context, p *app.Positions) error { return p.Set(ctx, args[0], yes) })(cmd, args)
 		},
 	}
 	cmd.Flags().BoolVar(&yes, "yes", false, "move forward and skip events, which are then never published")
@@ -128,11 +113,7 @@ MySQL and MariaDB have no slot: run then refuses to start until setup, position 
 position. The deleted position is printed.`,
 		Example: "  cdc-relay position reset",
 		Args:    noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.withPositions(cmd.Context(), func(db app.Database, at *checkpoint.Places) error {
-				return db.ResetPosition(cmd.Context(), at, yes, a.printf)
-			})
-		},
+		RunE:    a.withPositions(func(ctx context.Context, p *app.Positions) error { return p.Reset(ctx, yes) }),
 	}
 	cmd.Flags().BoolVar(&yes, "yes", false, "drop it although the slot is ahead, whose events are then never published, or although it is another database's")
 	return cmd

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -35,13 +36,26 @@ const (
 // load reads the configuration file that the command line names.
 func (a *cli) load() (*config.Config, error) { return config.Load(a.configPath, a.env) }
 
-// database loads the configuration and returns its database.
-func (a *cli) database() (app.Database, error) {
-	c, err := a.load()
-	if err != nil {
-		return nil, err
+// withConfig is the action of a command that reads the configuration.
+func (a *cli) withConfig(fn func(context.Context, *config.Config) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, _ []string) error {
+		c, err := a.load()
+		if err != nil {
+			return err
+		}
+		return fn(cmd.Context(), c)
 	}
-	return app.NewDatabase(c)
+}
+
+// withDatabase is the action of a command that also needs the database.
+func (a *cli) withDatabase(fn func(context.Context, *config.Config, app.Database) error) func(*cobra.Command, []string) error {
+	return a.withConfig(func(ctx context.Context, c *config.Config) error {
+		db, err := app.NewDatabase(c)
+		if err != nil {
+			return err
+		}
+		return fn(ctx, c, db)
+	})
 }
 
 // printf writes to standard output. It ignores errors: the reader may have closed the pipe.

@@ -1,12 +1,14 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"slices"
 
 	"github.com/spf13/cobra"
 
+	"github.com/cdc-relay/cdc-relay/internal/config"
 	"github.com/cdc-relay/cdc-relay/internal/inspect"
 )
 
@@ -24,11 +26,7 @@ The row is a JSON object of columns. Strings are taken as they are, other values
 is left out, is NULL. A row without an event ID gets an example.`,
 		Example: `  cdc-relay route --row '{"aggregate_type": "Order", "aggregate_id": "o-1", "event_type": "OrderPlaced", "payload": {"total": 12}}'`,
 		Args:    noArgs,
-		RunE: func(*cobra.Command, []string) error {
-			c, err := a.load()
-			if err != nil {
-				return err
-			}
+		RunE: a.withConfig(func(_ context.Context, c *config.Config) error {
 			res, err := inspect.Route(c, table, row)
 			if err != nil {
 				return err
@@ -38,7 +36,7 @@ is left out, is NULL. A row without an event ID gets an example.`,
 			}
 			a.printRouted(&res)
 			return nil
-		},
+		}),
 	}
 	output.add(cmd)
 	cmd.Flags().StringVar(&row, "row", "", "the row, as a `JSON` object")

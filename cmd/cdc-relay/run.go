@@ -155,7 +155,7 @@ func newInfo(c *config.Config, s app.Source) prometheus.Collector {
 		id = m.ID
 	}
 	return prometheus.CollectorFunc(func(ch chan<- prometheus.Metric) {
-		ch <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, 1, c.Database(), s.State().Flavor, slot, id, buildVersion().Version)
+		ch <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, 1, c.Database(), s.Status().Flavor, slot, id, buildVersion().Version)
 	})
 }
 

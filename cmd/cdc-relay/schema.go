@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -8,7 +9,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/cdc-relay/cdc-relay/internal/app"
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/config"
 	"github.com/cdc-relay/cdc-relay/internal/outbox"
 	"github.com/cdc-relay/cdc-relay/internal/provision"
 )
@@ -174,17 +177,13 @@ creates publication, slot and topics.
 ` + ownerHelp,
 		Example: "  cdc-relay schema apply\n  cdc-relay schema apply --ahead 60",
 		Args:    noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			db, err := a.database()
-			if err != nil {
-				return err
-			}
+		RunE: a.withDatabase(func(ctx context.Context, c *config.Config, db app.Database) error {
 			dsn, err := owner.dsn(a, db)
 			if err != nil {
 				return err
 			}
-			return provision.NewSetup(db, provision.SetupOptions{Table: flags.table, Printf: a.printf}).Apply(cmd.Context(), dsn)
-		},
+			return provision.NewSetup(c, db, provision.SetupOptions{Table: flags.table, Printf: a.printf}).Apply(ctx, dsn)
+		}),
 	}
 	flags.add(cmd)
 	owner.add(cmd)

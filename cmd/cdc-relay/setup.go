@@ -10,6 +10,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/app"
 	"github.com/cdc-relay/cdc-relay/internal/backfill"
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/config"
 	"github.com/cdc-relay/cdc-relay/internal/provision"
 )
 
@@ -60,20 +61,16 @@ With --print the SQL is printed, grouped by the role that must run it, and nothi
   cdc-relay setup --skip-existing
   cdc-relay setup --print`,
 		Args: noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			db, err := a.database()
-			if err != nil {
-				return err
-			}
-			if err := backfillFlags(&options, sql, cmd.Flags().Changed("where")); err != nil {
-				return err
-			}
-			if sql {
-				return provision.NewSetup(db, options).Print(cmd.Context())
-			}
-			return a.setup(cmd.Context(), db, options, owner)
-		},
 	}
+	cmd.RunE = a.withDatabase(func(ctx context.Context, c *config.Config, db app.Database) error {
+		if err := backfillFlags(&options, sql, cmd.Flags().Changed("where")); err != nil {
+			return err
+		}
+		if sql {
+			return provision.NewSetup(c, db, options).Print(ctx)
+		}
+		return a.setup(ctx, c, db, options, owner)
+	})
 	flags.add(cmd)
 	owner.add(cmd)
 	cmd.Flags().BoolVar(&sql, "print", false, "print the SQL instead of running it")
@@ -97,7 +94,7 @@ func backfillFlags(o *provision.SetupOptions, sql, where bool) error {
 	return nil
 }
 
-func (a *cli) setup(ctx context.Context, db app.Database, o provision.SetupOptions, owner ownerFlag) error {
+func (a *cli) setup(ctx context.Context, c *config.Config, db app.Database, o provision.SetupOptions, owner ownerFlag) error {
 	dsn, err := owner.dsn(a, db)
 	if err != nil {
 		return err
@@ -107,14 +104,10 @@ func (a *cli) setup(ctx context.Context, db app.Database, o provision.SetupOptio
 			return err
 		}
 	}
-	if err := provision.NewSetup(db, o).Run(ctx, dsn); err != nil || !o.Backfill {
+	if err := provision.NewSetup(c, db, o).Run(ctx, dsn); err != nil || !o.Backfill {
 		return err
 	}
 	ran, err := a.repair(ctx, backfill.Options{All: o.Where == "", Where: o.Where}, owner)
-	if err != nil {
-		return err
-	}
-	c, err := a.load()
 	if err != nil {
 		return err
 	}

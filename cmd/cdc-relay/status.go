@@ -173,7 +173,7 @@ func lettersText(l *admin.DeadLetters, now time.Time) string {
 	return text
 }
 
-func slotText(s *admin.Slot) string {
+func slotText(s *cdc.SlotStatus) string {
 	text := fmt.Sprintf("%s, keeps %s of WAL", s.Status, display.Bytes(s.RetainedBytes))
 	if s.SafeBytes != nil {
 		text += fmt.Sprintf(", %s more until it is in danger", display.Bytes(*s.SafeBytes))

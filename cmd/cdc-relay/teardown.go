@@ -2,12 +2,15 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/cdc-relay/cdc-relay/internal/app"
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/config"
 	"github.com/cdc-relay/cdc-relay/internal/outbox"
 	"github.com/cdc-relay/cdc-relay/internal/provision"
 )
@@ -35,13 +38,9 @@ still runs can no longer save and ends with exit code 4.
 ` + ownerHelp,
 		Example: "  cdc-relay teardown\n  cdc-relay teardown --yes\n  cdc-relay teardown --table\n  cdc-relay teardown --print",
 		Args:    noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			db, err := a.database()
-			if err != nil {
-				return err
-			}
+		RunE: a.withDatabase(func(ctx context.Context, c *config.Config, db app.Database) error {
 			if sql {
-				provision.NewTeardown(db, options).Print()
+				provision.NewTeardown(c, db, options).Print()
 				return nil
 			}
 			dsn, err := owner.dsn(a, db)
@@ -52,8 +51,8 @@ still runs can no longer save and ends with exit code 4.
 			if yes {
 				options.Confirm = func(string, []outbox.Name, map[string][]string) error { return nil }
 			}
-			return provision.NewTeardown(db, options).Run(cmd.Context(), dsn)
-		},
+			return provision.NewTeardown(c, db, options).Run(ctx, dsn)
+		}),
 	}
 	owner.add(cmd)
 	cmd.Flags().BoolVar(&options.WithTable, "table", false, "drop the outbox table too, with all its events")

@@ -34,7 +34,7 @@ func example() admin.Status {
 		Lag:        admin.Lag{Seconds: 0.25, Bytes: &lag},
 		InFlight:   admin.InFlight{Events: 12, Bytes: 3456},
 		Checkpoint: admin.Checkpoint{Generation: 3, Sequence: 1842, SavedAt: at, LastEventID: "0198"},
-		Slot:       &admin.Slot{Status: "reserved", RetainedBytes: 16 << 20, SafeBytes: &safe},
+		Slot:       &cdc.SlotStatus{Status: "reserved", RetainedBytes: 16 << 20, SafeBytes: &safe},
 		Leader:     "connection 7 of the server (from 10.0.0.2:40112) holds the lock",
 		Problems:   []admin.Problem{{With: "kafka", Server: "k1:9092", Since: at, Text: "connection refused"}},
 		LastError:  &admin.Error{Text: "kafka was away", At: at, Past: true},

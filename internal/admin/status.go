@@ -1,6 +1,10 @@
 package admin
 
-import "time"
+import (
+	"time"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+)
 
 // Status is the JSON at /status. Fields may be added, but are not renamed or removed. Positions are in the source's form
 // (PostgreSQL: an LSN) or "".
@@ -23,7 +27,7 @@ type Status struct {
 	InFlight   InFlight   `json:"in_flight"`
 	Checkpoint Checkpoint `json:"checkpoint"`
 	// Slot is absent on MySQL and MariaDB, and before it was first read.
-	Slot *Slot `json:"slot,omitempty"`
+	Slot *cdc.SlotStatus `json:"slot,omitempty"`
 	// DeadLetters is absent where there can be none.
 	DeadLetters *DeadLetters `json:"dead_letters,omitempty"`
 	// Leader says which process leads, while this relay stands by.
@@ -93,16 +97,6 @@ type Checkpoint struct {
 	Sequence    uint64    `json:"sequence"`
 	SavedAt     time.Time `json:"saved_at,omitzero"`
 	LastEventID string    `json:"last_event_id,omitempty"`
-}
-
-// Slot is the state of the replication slot.
-type Slot struct {
-	// Status is PostgreSQL's wal_status: reserved, extended, unreserved or lost.
-	Status string `json:"status"`
-	// RetainedBytes of WAL are kept for the slot.
-	RetainedBytes int64 `json:"retained_bytes"`
-	// SafeBytes of WAL may still be written before the slot is in danger of being lost; absent if there is no limit.
-	SafeBytes *int64 `json:"safe_bytes,omitempty"`
 }
 
 // Problem is what is wrong with a server at present.

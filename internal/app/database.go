@@ -11,18 +11,15 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/cdc-relay/cdc-relay/internal/backfill"
 	"github.com/cdc-relay/cdc-relay/internal/binlog"
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
-	"github.com/cdc-relay/cdc-relay/internal/checkpoint"
 	"github.com/cdc-relay/cdc-relay/internal/cleanup"
 	"github.com/cdc-relay/cdc-relay/internal/config"
 	"github.com/cdc-relay/cdc-relay/internal/outbox"
-	"github.com/cdc-relay/cdc-relay/internal/postgres"
 	"github.com/cdc-relay/cdc-relay/internal/record"
 	"github.com/cdc-relay/cdc-relay/internal/relay"
 	"github.com/cdc-relay/cdc-relay/internal/router"
@@ -36,17 +33,16 @@ type Database interface {
 	// NewRepair takes the relay's place. verify checks each table's schema, read is the connection that reads it. A condition picks
 	// rows, together with a position that is behind all of them and before all others.
 	NewRepair(verify func(*cdc.Table) error, read ConnString, where string, log *slog.Logger) backfill.Database
-	// Visit calls the function for its kind.
-	Visit(postgres func(*Postgres), mysql func(*MySQL))
 	// Display returns a position as the database prints it; "" for none.
 	Display(p cdc.Position) string
 	// Passed reports whether a position is behind a row's place; see [cdc.Batch.Place].
 	Passed(p cdc.Progress, place string) bool
 	// SlotPosition is that of the slot where only the slot has the position, and nil elsewhere.
 	SlotPosition() func(ctx context.Context) (cdc.Progress, error)
-	// Tables are the configured tables, in their order, and Conditions those of the ones whose rows are marked; see
+	// Tables are the configured tables, in their order, Needed what the relay needs of them, and Conditions those of the ones whose rows are marked; see
 	// [cleanup.Condition].
 	Tables() []Table
+	Needed() outbox.SetupOptions
 	Conditions() map[string]string
 	// ConnString returns the owner's connection string if it is given, or the relay's own if given is "".
 	ConnString(given string) (ConnString, error)
@@ -62,15 +58,8 @@ type Database interface {
 	// Marks returns the tables whose published rows write_back marks. Rows that meet the condition published are never pending; "": none
 	// does.
 	Marks(dsn ConnString, published string) cleanup.MarkTables
-	// Settle stores with the position that no row is pending from before it, of the tables of which that is so: but for rows that meet the
-	// condition published, which were. Where a relay runs it does nothing.
-	Settle(ctx context.Context, at *checkpoint.Places, published string, printf Printf) error
-	// ShowPositions returns the stored positions and where a run would continue, as JSON and as lines.
-	ShowPositions(ctx context.Context, at *checkpoint.Places) (answer any, lines [][2]string, err error)
-	// SetPosition moves the position, and ResetPosition drops what is stored beside the slot. Both print what they did, and return an
-	// error if events would be skipped or another relay's position dropped, unless yes is given.
-	SetPosition(ctx context.Context, at *checkpoint.Places, to string, yes bool, printf Printf) error
-	ResetPosition(ctx context.Context, at *checkpoint.Places, yes bool, printf Printf) error
+	// positioned connects for [WithPositions].
+	positioned(ctx context.Context) (positioned, error)
 }
 
 // Printf prints to a person.
@@ -118,19 +107,7 @@ type SourceOptions struct {
 // Source is a source of the relay that also reports its state.
 type Source interface {
 	relay.Source
-	State() State
-}
-
-// State is the state of a source, for /status and /livez.
-type State struct {
-	Flavor    string // of the database; empty: not known yet
-	Connected bool
-	// LastTick is when the goroutine that owns the connection last served it.
-	LastTick time.Time
-	// Received and Confirmed are positions as the database prints them.
-	Received, Confirmed string
-	// Slot is the zero value where the database has none.
-	Slot postgres.SlotStatus
+	Status() cdc.SourceStatus
 }
 
 // NewDatabase returns the database of a configuration.
@@ -187,6 +164,23 @@ func (c *configured) Purged() []Table {
 // Marked returns the tables whose published rows are marked.
 func (c *configured) Marked() []Table {
 	return slices.DeleteFunc(slices.Clone(c.tables), func(t Table) bool { return t.Config.WriteBack == nil })
+}
+
+// Needed returns what the relay needs of the tables that are configured.
+func (c *configured) Needed() (n outbox.SetupOptions) {
+	for _, t := range c.tables {
+		n.Read = append(n.Read, t.Name)
+		if c.Config.Partitions != nil && !t.Foreign() {
+			n.Maintain = append(n.Maintain, t.Name)
+		}
+	}
+	for _, t := range c.Purged() {
+		n.Delete = append(n.Delete, t.Name)
+	}
+	for _, t := range c.Marked() {
+		n.Mark = append(n.Mark, outbox.Columns{Table: t.Name, Names: t.MarkedColumns()})
+	}
+	return n
 }
 
 // Conditions names the conditions of these tables; see [cleanup.Condition].

@@ -62,9 +62,6 @@ func newMySQL(c *config.Config) (*MySQL, error) {
 // SlotPosition implements [Database].
 func (m *MySQL) SlotPosition() func(ctx context.Context) (cdc.Progress, error) { return nil }
 
-// Visit implements [Database].
-func (m *MySQL) Visit(_ func(*Postgres), mysql func(*MySQL)) { mysql(m) }
-
 // Display implements [Database].
 func (m *MySQL) Display(p cdc.Position) string { return string(p) }
 
@@ -96,18 +93,10 @@ func (m *MySQL) NewSource(o SourceOptions, log *slog.Logger, reg prometheus.Regi
 	if o.Dry {
 		options.StartFrom, options.ServerID, options.NoLock = binlog.Current, 0, true // a running relay keeps both
 	}
-	return binlogSource{binlog.New(options, log, reg)}, nil
+	return binlog.New(options, log, reg), nil
 }
 
-// binlogSource adds the state to binlog.Source.
-type binlogSource struct{ *binlog.Source }
-
-var _ relay.Lagging = binlogSource{}
-
-func (s binlogSource) State() State {
-	b := s.Status()
-	return State{Flavor: string(b.Flavor), Connected: b.Connected, LastTick: b.LastTick, Received: b.Received, Confirmed: b.Confirmed}
-}
+var _ relay.Lagging = (*binlog.Source)(nil)
 
 // readOptions are those to read a table by SQL.
 func (m *MySQL) readOptions(t *Table) mysql.ReadOptions {

@@ -1,53 +1,300 @@
 package app
 
 import (
+	"context"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/checkpoint"
+	"github.com/cdc-relay/cdc-relay/internal/config"
 	"github.com/cdc-relay/cdc-relay/internal/display"
 )
 
-// positions is one command about positions.
-type positions struct {
-	*checkpoint.Places
-
+// Positions shows and moves the stored positions of a relay.
+type Positions struct {
+	places *checkpoint.Places
+	db     positioned
 	printf Printf
 }
 
+// positioned is a database that is connected for one command about positions.
+type positioned interface {
+	Database
+	// parse takes a position as people write it.
+	parse(text string) (cdc.Position, error)
+	// inspect reads what is stored, which the other methods then know.
+	inspect(ctx context.Context, load cdc.Resumer) (*cdc.Inspection, error)
+	// idle returns an error while a relay may move the positions itself.
+	idle(ctx context.Context) error
+	// preview returns what a move means, or why it cannot be made.
+	preview(to cdc.Position) (cdc.Move, error)
+	// moveSlot moves the slot, where there is one, after the position was stored.
+	moveSlot(ctx context.Context, to cdc.Position) error
+	// amount is a part of the WAL or binlog; see [cdc.Move].
+	amount(n uint64) string
+	// atReset says where the next run continues if no position is stored.
+	atReset() string
+	// show describes what is stored.
+	show(d *described) shown
+	close(ctx context.Context)
+}
+
+// described is what position show says of every database.
+type described struct {
+	place, loadError, refused string
+
+	found *cdc.Checkpoint // nil: none
+	saved shownSaved
+}
+
+// shownSaved says in JSON how a checkpoint was saved.
+type shownSaved struct {
+	LastEventID string     `json:"last_event_id,omitempty"`
+	Generation  uint64     `json:"generation"`
+	Sequence    uint64     `json:"sequence"`
+	SavedAt     *time.Time `json:"saved_at,omitempty"`
+}
+
+// shown is what position show says of a database: as JSON, and the lines before and behind those of the checkpoint.
+type shown struct {
+	answer     any
+	head, tail [][2]string
+	// Position and last commit of the checkpoint, and where a run would continue.
+	at, commit, next string
+}
+
+// WithPositions calls fn with the positions of a relay.
+func WithPositions(ctx context.Context, c *config.Config, db Database, printf Printf, fn func(*Positions) error) error {
+	places, err := Places(ctx, c)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = places.Close() }()
+	connected, err := db.positioned(ctx)
+	if err != nil {
+		return err
+	}
+	defer connected.close(ctx)
+	return fn(&Positions{places, connected, printf})
+}
+
+// Show returns the stored positions and where a run would continue, as JSON and as lines.
+func (p *Positions) Show(ctx context.Context) (answer any, lines [][2]string, err error) {
+	in, err := p.db.inspect(ctx, p.places.Resume)
+	if err != nil {
+		return nil, nil, err
+	}
+	d := described{place: p.places.Location()}
+	if c := &in.Checkpoint; in.Found {
+		d.found, d.saved = c, shownSaved{c.LastEventID, c.Generation, c.Sequence, &c.SavedAt}
+	} else if in.LoadErr != nil {
+		d.loadError = cdc.Explain(in.LoadErr)
+	}
+	if in.Refused != nil {
+		d.refused = cdc.Explain(in.Refused)
+	}
+	s := p.db.show(&d)
+	if d.refused != "" {
+		s.next = "refused: " + d.refused
+	}
+	return s.answer, slices.Concat(s.head, d.lines(&s), s.tail, [][2]string{{"next start", s.next}}), nil
+}
+
+// lines are those about the checkpoint.
+func (d *described) lines(s *shown) [][2]string {
+	const name = "checkpoint (C)"
+	switch c := d.found; {
+	case d.place == "":
+		return [][2]string{{name, "none configured"}}
+	case d.loadError != "":
+		return [][2]string{{name, "cannot be read: " + d.loadError}}
+	case c == nil:
+		return [][2]string{{name, "none yet in " + d.place}}
+	default:
+		return [][2]string{
+			{name, s.at + "  " + d.place},
+			{"last outbox commit", s.commit},
+			{"last event", display.OrNone(c.LastEventID)},
+			{"saved", fmt.Sprintf("%s, generation %d, save %d", c.SavedAt.Format(time.RFC3339), c.Generation, c.Sequence)},
+		}
+	}
+}
+
+// Set moves the position, and prints what that means. If events would be skipped, it is an error unless yes is given.
+func (p *Positions) Set(ctx context.Context, text string, yes bool) error {
+	to, err := p.db.parse(text)
+	if err != nil {
+		return err
+	}
+	in, err := p.db.inspect(ctx, p.places.Resume)
+	if err == nil {
+		err = p.db.idle(ctx)
+	}
+	if err == nil {
+		err = checkpoint.Settable(in.LoadErr, in.Refused, in.Found)
+	}
+	if err != nil {
+		return err
+	}
+	move, err := p.db.preview(to)
+	if err != nil {
+		return err
+	}
+	if move.Skips > 0 && !yes {
+		return cdc.Usage("give --yes if that is meant", "%s skips %s, whose unpublished events would never be published", p.db.Display(move.To), p.db.amount(move.Skips))
+	}
+	next := checkpoint.Moved(in.Checkpoint, in.Source, move.To, move.KeepsCommit)
+	if in.Source.Slot == "" { // the server may be a restored one, which this position fits
+		next.Progress.Commit = ""
+	}
+	if err := p.places.Set(ctx, next); err != nil {
+		return err
+	}
+	if move.Slot && move.Skips > 0 {
+		if err := p.db.moveSlot(ctx, move.To); err != nil {
+			return err
+		}
+	}
+	p.reportMove(move, in)
+	return nil
+}
+
+func (p *Positions) reportMove(m cdc.Move, was *cdc.Inspection) {
+	p.printf("position is %s now", p.named(m.To))
+	switch part := was.Checkpoint.Progress.Part; {
+	case m.Skips > 0 || m.Repeats > 0:
+	case !was.Found && was.Source.Slot == "":
+		p.printf(", the first one stored")
+	case part.TxID == "":
+		p.printf(", as it was")
+	default: // what is stored may be within a transaction
+		p.printf(", as it was, before transaction %s; its first %s, published already, will be published again", part.TxID, display.Plural(int(part.Rows), "row"))
+	}
+	if m.Skips > 0 {
+		p.printf("; %s skipped, whose unpublished events will never be published", p.db.amount(m.Skips))
+	}
+	if m.Repeats > 0 {
+		p.printf("; %s repeated, whose events are published again", p.db.amount(m.Repeats))
+	}
+	p.printf("\n")
+}
+
+// named names a position for people.
+func (p *Positions) named(at cdc.Position) string { return OrStart(cdc.Position(p.db.Display(at))) }
+
+// OrStart names the position before the first transaction, which is an empty GTID set.
+func OrStart(p cdc.Position) string {
+	if p == "" {
+		return "the start of the binlog"
+	}
+	return string(p)
+}
+
+// Reset drops what is stored beside the slot, and prints what it did. If events would be skipped or another relay's position dropped, it is
+// an error unless yes is given.
+func (p *Positions) Reset(ctx context.Context, yes bool) error {
+	in, err := p.db.inspect(ctx, p.places.Resume)
+	if err == nil {
+		err = p.db.idle(ctx)
+	}
+	if err == nil {
+		err = checkpoint.Resettable(in.LoadErr)
+	}
+	if err == nil && !yes {
+		err = checkpoint.Foreign(in.LoadErr)
+	}
+	if err != nil {
+		return err
+	}
+	switch location := p.places.Location(); {
+	case location == "":
+		p.printf("no checkpoint is configured: the slot alone holds the position\n")
+		return nil
+	case !in.Found && in.LoadErr == nil:
+		p.printf("no checkpoint is stored in %s: %s\n", location, p.db.atReset())
+		return nil
+	case cdc.ReasonOf(in.Refused) == "slot_ahead" && !yes:
+		return cdc.Usage("give --yes if they were published or are not needed", "slot %q is ahead of the checkpoint, so events between them may never have been published", in.Source.Slot)
+	}
+	kept, err := p.places.DropRead(ctx)
+	if err != nil {
+		return err
+	}
+	p.reportReset(kept)
+	return nil
+}
+
 // reportReset prints what was dropped, and what was kept.
-func (p *positions) reportReset(kept bool, show func(cdc.Position) string) {
+func (p *Positions) reportReset(kept bool) {
+	at := p.places
 	was := func(found bool, c *cdc.Checkpoint) string {
 		if !found {
 			return ""
 		}
-		return " (its position was " + show(c.Progress.Position) + ")"
+		return " (its position was " + p.named(c.Progress.Position) + ")"
 	}
-	if !kept && (p.ExactlyOnce || p.Counts()) {
-		p.printf("position in Kafka topic %s: dropped%s\n", p.Topic, was(p.Committed, &p.Last))
+	if !kept && (at.ExactlyOnce || at.Counts()) {
+		p.printf("position in Kafka topic %s: dropped%s\n", at.Topic, was(at.Committed, &at.Last))
 	}
-	if store := p.Place(); store != "" {
-		p.printf("checkpoint in %s: dropped%s\n", store, was(p.Found, &p.Stored))
+	if store := at.Place(); store != "" {
+		p.printf("checkpoint in %s: dropped%s\n", store, was(at.Found, &at.Stored))
 	}
 	if kept {
-		p.printf("the next run continues from the position in Kafka topic %s, %s\n", p.Topic, show(p.Last.Progress.Position))
+		p.printf("the next run continues from the position in Kafka topic %s, %s\n", at.Topic, p.named(at.Last.Progress.Position))
+	} else {
+		p.printf("%s\n", p.db.atReset())
 	}
 }
 
-// repeatedPart says what a move to the position that is stored changes, which may be within a transaction.
-func repeatedPart(p cdc.Part) string {
-	if p.TxID == "" {
-		return ""
+// Settle stores with the position that no row is pending from before it, of the tables of which that is so: but for rows that meet the
+// condition published, which were. Where a relay runs it does nothing.
+func (p *Positions) Settle(ctx context.Context, published string) error {
+	in, err := p.db.inspect(ctx, p.places.Resume)
+	if err != nil || p.db.idle(ctx) != nil || in.LoadErr != nil || in.Refused != nil {
+		return err
 	}
-	return fmt.Sprintf(", before transaction %s; its first %s, published already, will be published again", p.TxID, display.Plural(int(p.Rows), "row"))
-}
-
-// savedLines are the lines about a checkpoint that are the same for every database.
-func savedLines(commit string, c *cdc.Checkpoint) [][2]string {
-	return [][2]string{
-		{"last outbox commit", commit},
-		{"last event", display.OrNone(c.LastEventID)},
-		{"saved", fmt.Sprintf("%s, generation %d, save %d", c.SavedAt.Format(time.RFC3339), c.Generation, c.Sequence)},
+	c := in.Checkpoint
+	if !in.Found {
+		c = checkpoint.Moved(c, in.Source, in.From, false)
 	}
+	if c.Progress.Part.Rows > 0 { // to store it would repeat them; the relay settles
+		return nil
+	}
+	dsn, err := p.db.ConnString("")
+	if err != nil {
+		return err
+	}
+	tables, closeAll, err := p.db.Marks(dsn, published)(ctx, func(context.Context) (cdc.Checkpoint, bool, error) { return c, true, nil })
+	if err != nil {
+		return err
+	}
+	defer closeAll()
+	conditions, settled := p.db.Conditions(), strings.Fields(c.Settled)
+	for _, t := range tables {
+		condition := conditions[t.Name()]
+		if slices.Contains(settled, condition) {
+			continue
+		}
+		if err := t.Verify(ctx); err != nil { // check reports it, too
+			p.printf("write_back: %s\n", cdc.Explain(err))
+			continue
+		}
+		pending, _, err := t.Pending(ctx, 1)
+		if err != nil {
+			return err
+		}
+		if len(pending) > 0 {
+			p.printf("table %s: has rows that are pending, that of event %s among them: nothing tells whether they were published, so write_back leaves them as they are until somebody sets their status; before the first run setup --backfill --where publishes them\n", t.Name(), pending[0].ID)
+			continue
+		}
+		settled = append(settled, condition)
+	}
+	if text := strings.Join(settled, " "); text != c.Settled {
+		c.Settled = text
+		return p.places.Set(ctx, c)
+	}
+	return nil
 }

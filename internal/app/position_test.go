@@ -6,10 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/cdc-relay/cdc-relay/internal/binlog"
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/checkpoint"
-	"github.com/cdc-relay/cdc-relay/internal/wal"
 )
 
 // The position that is set is the stored one, within a transaction of which some rows are published: they are published again.
@@ -19,9 +17,9 @@ func TestSetPositionWithinATransaction(t *testing.T) {
 		t.Errorf("the rows are skipped: %+v", c.Progress)
 	}
 	var out bytes.Buffer
-	shared := positions{printf: func(format string, args ...any) { fmt.Fprintf(&out, format, args...) }}
-	(&postgresPositions{positions: shared}).reportMove(wal.Move{To: "0000000000000001"}, part)
-	(&mysqlPositions{positions: shared}).reportMove(binlog.Move{To: "0-1-6"}, true, part)
+	was := &cdc.Inspection{Found: true, Checkpoint: cdc.Checkpoint{Progress: cdc.Progress{Part: part}}}
+	p := Positions{db: &mysqlPositions{}, printf: func(format string, args ...any) { fmt.Fprintf(&out, format, args...) }}
+	p.reportMove(cdc.Move{To: "0-1-6"}, was)
 	for line := range strings.Lines(out.String()) {
 		if !strings.Contains(line, "before transaction 0-1-7; its first 3 rows, published already, will be published again") {
 			t.Error(line)

@@ -52,9 +52,6 @@ func newPostgres(c *config.Config) (*Postgres, error) {
 	return &Postgres{tables, o}, nil
 }
 
-// Visit implements [Database].
-func (p *Postgres) Visit(postgres func(*Postgres), _ func(*MySQL)) { postgres(p) }
-
 // Display implements [Database].
 func (p *Postgres) Display(at cdc.Position) string { return postgres.DisplayPosition(at) }
 
@@ -100,18 +97,7 @@ func (p *Postgres) NewSource(o SourceOptions, log *slog.Logger, reg prometheus.R
 	options := p.WAL
 	options.Verify, options.Temporary, options.Problems = o.Verify, o.Dry, o.Problems
 	options.SlotAlone = p.slotAlone() && !o.Dry
-	return walSource{wal.New(options, log, reg)}, nil
-}
-
-// walSource adds the state to wal.Source.
-type walSource struct{ *wal.Source }
-
-// State returns the state as of now.
-func (s walSource) State() State {
-	w := s.Status()
-	return State{
-		Flavor: "postgresql", Connected: w.Connected, LastTick: w.LastTick, Received: w.Received, Confirmed: w.Confirmed, Slot: w.Slot,
-	}
+	return wal.New(options, log, reg), nil
 }
 
 // slotAlone reports whether only the slot has the position.

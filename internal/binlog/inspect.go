@@ -9,17 +9,11 @@ import (
 
 // Inspection holds the stored positions of a relay that does not run.
 type Inspection struct {
-	Source cdc.Source
+	cdc.Inspection
+
 	// Executed is every transaction that the server has in its binlog or had, Purged those that it has no log
 	// of any more. On MariaDB they are the last GTID of each domain.
 	Executed, Purged cdc.Position
-	// Checkpoint is what is stored, Found whether anything is, LoadErr why that is not known or not continued from.
-	Checkpoint cdc.Checkpoint
-	Found      bool
-	LoadErr    error
-	// From is where a run that starts now would go on; Refused is why it would not.
-	From    cdc.Position
-	Refused error
 
 	server server
 }
@@ -33,7 +27,7 @@ func Inspect(ctx context.Context, d *mysql.Database, o Options, load cdc.Resumer
 		return Inspection{}, err
 	}
 	in := Inspection{
-		Source: sv.source, Executed: cdc.Position(sv.executed.String()), Purged: cdc.Position(sv.purged.String()), server: sv,
+		Inspection: cdc.Inspection{Source: sv.source}, Executed: cdc.Position(sv.executed.String()), Purged: cdc.Position(sv.purged.String()), server: sv,
 	}
 	in.Checkpoint, in.Found, in.LoadErr = load(ctx, sv.source)
 	v, refused := resolve(sv, storedCheckpoint{in.Checkpoint, in.Found}, nil, o.StartFrom)
@@ -50,31 +44,22 @@ func Inspect(ctx context.Context, d *mysql.Database, o Options, load cdc.Resumer
 	return in, nil
 }
 
-// Move is a change of position by hand.
-type Move struct {
-	To cdc.Position
-	// Skips is how many transactions are passed over: their events are never published. Repeats is how many
-	// are read again: their events are published twice. Both may be more than 0: a set need not grow at one
-	// end. On MariaDB they count the numbers between two GTIDs of a domain.
-	Skips, Repeats uint64
-}
-
 // Preview returns what a move to the position means, or why it cannot be made. Where no checkpoint is stored
 // nothing is known to be skipped.
-func (in *Inspection) Preview(to cdc.Position) (Move, error) {
+func (in *Inspection) Preview(to cdc.Position) (cdc.Move, error) {
 	f := in.server.flavor
 	target, err := mysql.ParseSet(f, string(to))
 	if err != nil {
-		return Move{}, cdc.ConfigError("position", "give what `cdc-relay position show` prints", "%w", err)
+		return cdc.Move{}, cdc.ConfigError("position", "give what `cdc-relay position show` prints", "%w", err)
 	}
 	switch {
 	case !target.Covers(in.server.purged):
-		return Move{}, cdc.PositionError("binlog_purged", "publish what consumers miss with `cdc-relay repair --since TIME`",
+		return cdc.Move{}, cdc.PositionError("binlog_purged", "publish what consumers miss with `cdc-relay repair --since TIME`",
 			"%s lies before %s, where the server's binlog begins, and no replication goes back there", target, in.server.purged)
 	case !in.server.executed.Covers(target):
-		return Move{}, cdc.ConfigError("beyond_log", "give a position that has been", "%s holds transactions that the server does not have, which has reached %s", target, in.server.executed)
+		return cdc.Move{}, cdc.ConfigError("beyond_log", "give a position that has been", "%s holds transactions that the server does not have, which has reached %s", target, in.server.executed)
 	}
-	m := Move{To: cdc.Position(target.String())}
+	m := cdc.Move{To: cdc.Position(target.String()), KeepsCommit: true}
 	if !in.Found {
 		return m, nil
 	}
@@ -83,6 +68,7 @@ func (in *Inspection) Preview(to cdc.Position) (Move, error) {
 		return m, nil //nolint:nilerr // a position set by hand is the fix
 	}
 	m.Skips, m.Repeats = target.Without(now), now.Without(target)
+	m.KeepsCommit = m.Repeats == 0
 	return m, nil
 }
 
@@ -109,11 +95,11 @@ func TryLog(ctx context.Context, d *mysql.Database) error {
 // Check verifies what a run needs from the server and changes nothing; load is asked for the checkpoint to compare
 // with the binlog. It also returns the configured tables that exist, so that their columns can be checked.
 func Check(ctx context.Context, o Options, load cdc.Resumer) ([]cdc.Finding, map[string]*cdc.Table) {
-	return mysql.Check(ctx, o.Options, func(ctx context.Context, d *mysql.Database) (mysql.Resume, error) {
+	return mysql.Check(ctx, o.Options, func(ctx context.Context, d *mysql.Database) (in cdc.Inspection, unreadable, err error) {
 		if err := TryLog(ctx, d); err != nil {
-			return mysql.Resume{Unreadable: err}, nil //nolint:nilerr // it is a finding of its own
+			return in, err, nil
 		}
-		in, err := Inspect(ctx, d, o, load)
-		return mysql.Resume{Known: in.LoadErr == nil || in.Found, From: in.From, Refused: in.Refused}, err
+		inspected, err := Inspect(ctx, d, o, load)
+		return inspected.Inspection, nil, err
 	})
 }

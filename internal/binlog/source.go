@@ -111,33 +111,17 @@ func (s *Source) Progress(seq uint64) cdc.Progress {
 // keeps no position for us, so nothing is sent; see waitUntilSaved.
 func (s *Source) Confirm(seq uint64) { s.saved.Store(seq) }
 
-// Status is the source's state for people.
-type Status struct {
-	// Flavor is the server's; empty until it was reached.
-	Flavor    cdc.Flavor
-	Connected bool
-	// Received is the last transaction taken in, Confirmed the position that was last to be saved.
-	Received, Confirmed string
-	// LastCommit is the commit time of the last outbox transaction received; zero: none yet.
-	LastCommit time.Time
-	// LastTick is when the owner of the connection last came round: old means stuck.
-	LastTick time.Time
-}
-
 // Status returns the state as of now.
-func (s *Source) Status() Status {
-	st := Status{Connected: s.connected.Load()}
+func (s *Source) Status() cdc.SourceStatus {
+	st := cdc.SourceStatus{Connected: s.connected.Load()}
 	if f := s.server.Load(); f != nil {
-		st.Flavor = *f
+		st.Flavor = string(*f)
 	}
 	if p := s.confirmed.Load(); p != nil {
 		st.Confirmed = string(*p)
 	}
 	if g := s.lastSeen.Load(); g != nil {
 		st.Received = s.positions.text(*g)
-	}
-	if t := s.lastCommit.Load(); t != 0 {
-		st.LastCommit = time.UnixMicro(t)
 	}
 	if t := s.lastTick.Load(); t != 0 {
 		st.LastTick = time.Unix(0, t)

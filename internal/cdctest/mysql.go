@@ -37,7 +37,7 @@ func NewMySQL(ctx context.Context, server *testenv.MySQLServer, name string) (*M
 		return nil, fmt.Errorf("create database %s: %w", name, err)
 	}
 	table := outbox.Name{Schema: name, Table: "outbox"}
-	steps, err := outbox.MySQLSetup(outbox.MySQLSetupOptions{
+	steps, err := outbox.MySQLSetup(outbox.SetupOptions{
 		Flavor: cdc.Flavor(server.Flavor), Read: []outbox.Name{table},
 		Make: []outbox.TableOptions{{Name: table, From: time.Now().Add(-24 * time.Hour), Ahead: 2}},
 	})

@@ -38,8 +38,8 @@ func NewPostgres(ctx context.Context, server *testenv.PostgresServer, name strin
 	}
 	table := outbox.Name{Schema: "public", Table: "outbox"}
 	steps, err := outbox.PostgresSetup(outbox.SetupOptions{
-		Make:    []outbox.TableOptions{{Name: table, From: time.Now().Add(-24 * time.Hour), Ahead: 2}},
-		Publish: []outbox.Name{table}, Publication: name, Slot: name, Failover: server.Version >= 17,
+		Make: []outbox.TableOptions{{Name: table, From: time.Now().Add(-24 * time.Hour), Ahead: 2}},
+		Read: []outbox.Name{table}, Publication: name, Slot: name, Failover: server.Version >= 17,
 	})
 	if err != nil {
 		return nil, err

@@ -20,19 +20,9 @@ type checker struct {
 	report cdc.Report
 }
 
-// Resume is where a run that starts now would go on.
-type Resume struct {
-	// Unreadable is why the server does not send its binlog to this user.
-	Unreadable error
-	// Known is whether what is stored could be read; Refused is why a run would not start.
-	Known   bool
-	From    cdc.Position
-	Refused error
-}
-
 // Check verifies what a run needs from the server and changes nothing; resume is asked where a run would go on. It also returns the
 // configured tables that exist, so that their columns can be checked.
-func Check(ctx context.Context, o Options, resume func(context.Context, *Database) (Resume, error)) ([]cdc.Finding, map[string]*cdc.Table) {
+func Check(ctx context.Context, o Options, resume func(context.Context, *Database) (in cdc.Inspection, unreadable, err error)) ([]cdc.Finding, map[string]*cdc.Table) {
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
 	c := &checker{opts: o}
@@ -193,17 +183,17 @@ func (c *checker) semiSync() {
 }
 
 // replication verifies that this user may read the binlog from here.
-func (c *checker) replication(ctx context.Context, resume func(context.Context, *Database) (Resume, error)) {
-	in, err := resume(ctx, c.db)
-	if in.Unreadable != nil {
-		c.report.Fail("replication", in.Unreadable)
+func (c *checker) replication(ctx context.Context, resume func(context.Context, *Database) (in cdc.Inspection, unreadable, err error)) {
+	in, unreadable, err := resume(ctx, c.db)
+	if unreadable != nil { // the server does not send its binlog to this user
+		c.report.Fail("replication", unreadable)
 		return
 	}
 	c.report.OK("replication", "the server sends its binlog to this user")
 	switch {
 	case err != nil:
 		c.report.Fail("positions", err)
-	case !in.Known: // the checkpoint's own finding
+	case !in.Known(): // the checkpoint's own finding
 	case in.Refused != nil:
 		c.report.Fail("positions", in.Refused)
 	default:

@@ -15,29 +15,9 @@ const (
 	RunnerMySQLOwner Runner = "the owner of the table, with CREATE and ALTER on the database"
 )
 
-// MySQLSetupOptions are what the relay needs in a MySQL or MariaDB server.
-type MySQLSetupOptions struct {
-	// Flavor is the kind of server; "" is cdc.MySQL.
-	Flavor cdc.Flavor
-	// Make lists the tables to create.
-	Make []TableOptions
-	// Read lists the tables that the relay reads, at least one.
-	Read []Name
-	// Maintain lists the tables whose partitions the relay maintains.
-	Maintain []Name
-	// User is the relay's user, "relay" (from any host) or "relay@10.0.%". Without it no rights are granted.
-	User string
-	// Settings are the settings to change, see [MySQLSettings].
-	Settings []Setting
-	// Delete lists the tables whose old rows the relay deletes.
-	Delete []Name
-	// Mark lists the columns that the relay sets in rows that are published.
-	Mark []Columns
-}
-
-// MySQLSetup returns the steps that prepare a MySQL or MariaDB server for the relay: settings, rights and tables. They can
+// MySQLSetup returns the steps that prepare a MySQL or MariaDB server for the relay: settings, tables, and last the rights on them. They can
 // be repeated. The first position is stored in the relay's checkpoint, not by SQL.
-func MySQLSetup(o MySQLSetupOptions) (Steps, error) {
+func MySQLSetup(o SetupOptions) (Steps, error) {
 	if len(o.Read) == 0 {
 		return nil, cdc.Fixable("name a table under tables", "no table is configured")
 	}
@@ -54,29 +34,16 @@ func MySQLSetup(o MySQLSetupOptions) (Steps, error) {
 		owner.Statements = append(owner.Statements, MySQLMaintenance(o.Flavor, t, MySQLRoutine(t))...)
 	}
 	var grants []Statement
-	if o.User != "" {
-		account, err := mysqlAccount(o.User)
+	if o.Role != "" {
+		account, err := mysqlAccount(o.Role)
 		if err != nil {
 			return nil, err
 		}
 		admin.Statements = append(admin.Statements, mysqlReplicationGrant(o.Flavor, account))
-		grants = mysqlTableGrants(o.Read, account)
-		for _, t := range o.Maintain {
-			grants = append(grants, Statement{SQL: "GRANT EXECUTE ON PROCEDURE " + MySQLRoutine(t).MySQL() + " TO " + account})
+		if len(o.Mark) > 0 {
+			admin.Statements = append(admin.Statements, mysqlImageGrant(o.Flavor, account))
 		}
-	}
-	for _, t := range o.Delete {
-		if o.User != "" {
-			grants = append(grants, MySQLDeleteGrant(t, o.User))
-		}
-	}
-	for _, c := range o.Mark {
-		if o.User != "" {
-			grants = append(grants, MySQLMarkGrant(c, o.User))
-		}
-	}
-	if len(o.Mark) > 0 && o.User != "" {
-		grants = append(grants, mysqlImageGrant(o.Flavor, o.User))
+		grants = mysqlTableGrants(&o, account)
 	}
 	// Rights on a table can only be granted once it exists, and its owner may not be allowed to grant them.
 	var steps Steps
@@ -101,30 +68,29 @@ func mysqlReplicationGrant(f cdc.Flavor, account string) Statement {
 	}
 }
 
-// mysqlTableGrants let the relay see the tables' definitions, and read rows to fill a gap.
-func mysqlTableGrants(tables []Name, account string) []Statement {
-	statements := make([]Statement, len(tables))
-	for i, t := range tables {
-		statements[i].SQL = "GRANT SELECT ON " + t.MySQL() + " TO " + account
+// mysqlTableGrants let the relay see the tables' definitions, read rows to fill a gap, maintain partitions, and delete and mark rows.
+func mysqlTableGrants(o *SetupOptions, account string) []Statement {
+	var statements []Statement
+	grant := func(right, on string) {
+		statements = append(statements, Statement{SQL: "GRANT " + right + " ON " + on + " TO " + account})
+	}
+	for _, t := range o.Read {
+		grant("SELECT", t.MySQL())
+	}
+	for _, t := range o.Maintain {
+		grant("EXECUTE", "PROCEDURE "+MySQLRoutine(t).MySQL())
+	}
+	for _, t := range o.Delete {
+		grant("DELETE", t.MySQL())
+	}
+	for _, c := range o.Mark {
+		grant("SELECT, UPDATE ("+c.list(QuoteMySQL)+")", c.Table.MySQL())
 	}
 	return statements
 }
 
-// MySQLDeleteGrant lets a valid user delete old rows.
-func MySQLDeleteGrant(table Name, user string) Statement {
-	account, _ := mysqlAccount(user)
-	return Statement{SQL: "GRANT DELETE ON " + table.MySQL() + " TO " + account}
-}
-
-// MySQLMarkGrant lets a valid user mark published rows.
-func MySQLMarkGrant(c Columns, user string) Statement {
-	account, _ := mysqlAccount(user)
-	return Statement{SQL: "GRANT SELECT, UPDATE (" + c.list(QuoteMySQL) + ") ON " + c.Table.MySQL() + " TO " + account}
-}
-
-// mysqlImageGrant lets a valid user set binlog_row_image in its session.
-func mysqlImageGrant(f cdc.Flavor, user string) Statement {
-	account, _ := mysqlAccount(user)
+// mysqlImageGrant lets the relay set binlog_row_image in its session.
+func mysqlImageGrant(f cdc.Flavor, account string) Statement {
 	right := "SESSION_VARIABLES_ADMIN"
 	if f == cdc.MariaDB {
 		right = "BINLOG ADMIN"

@@ -114,8 +114,8 @@ func testMySQLSetup(t *testing.T, root *sql.Conn, flavor cdc.Flavor, dsn func(st
 	t.Helper()
 	execMySQL(t, root, "DROP USER IF EXISTS ``@localhost", "CREATE DATABASE shop", "CREATE USER owner@`%`", "GRANT SELECT, INSERT, CREATE, ALTER, DROP, CREATE ROUTINE, ALTER ROUTINE ON shop.* TO owner@`%`", "CREATE USER relay@`%`")
 	table := outbox.Name{Schema: "shop", Table: "outbox"}
-	steps, err := outbox.MySQLSetup(outbox.MySQLSetupOptions{
-		Flavor: flavor, Make: []outbox.TableOptions{{Name: table, From: day(), Ahead: 1}}, Read: []outbox.Name{table}, User: "relay",
+	steps, err := outbox.MySQLSetup(outbox.SetupOptions{
+		Flavor: flavor, Make: []outbox.TableOptions{{Name: table, From: day(), Ahead: 1}}, Read: []outbox.Name{table}, Role: "relay",
 		Maintain: []outbox.Name{table},
 	})
 	must(t, err)
@@ -182,7 +182,7 @@ func testMySQLOddNames(t *testing.T, root *sql.Conn, flavor cdc.Flavor) {
 	schema, user := "My `own` 'x'", "Re`lay'@x"
 	execMySQL(t, root, "CREATE DATABASE "+outbox.QuoteMySQL(schema), "CREATE USER "+outbox.QuoteMySQL(user)+"@localhost")
 	tables := []outbox.Name{{schema, "order"}, {schema, `100% it's\`}, {schema, strings.Repeat("ö", 64)}}
-	options := outbox.MySQLSetupOptions{Flavor: flavor, Read: tables, Maintain: tables, User: user + "@localhost"}
+	options := outbox.SetupOptions{Flavor: flavor, Read: tables, Maintain: tables, Role: user + "@localhost"}
 	for _, name := range tables {
 		options.Make = append(options.Make, outbox.TableOptions{Name: name, From: day(), Ahead: 1})
 	}
@@ -300,10 +300,10 @@ func TestParseMySQLName(t *testing.T) {
 
 func TestBadMySQLOptions(t *testing.T) {
 	table := outbox.Name{Schema: "shop", Table: "outbox"}
-	for says, o := range map[string]outbox.MySQLSetupOptions{
-		"no table is configured":        {User: "relay"},
-		`account "@%" is not valid`:     {Read: []outbox.Name{table}, User: "@%"},
-		`account "relay@" is not valid`: {Read: []outbox.Name{table}, User: "relay@"},
+	for says, o := range map[string]outbox.SetupOptions{
+		"no table is configured":        {Role: "relay"},
+		`account "@%" is not valid`:     {Read: []outbox.Name{table}, Role: "@%"},
+		`account "relay@" is not valid`: {Read: []outbox.Name{table}, Role: "relay@"},
 		"name is missing":               {Read: []outbox.Name{table}, Make: make([]outbox.TableOptions, 1)},
 	} {
 		if _, err := outbox.MySQLSetup(o); err == nil || !strings.Contains(err.Error(), says) {

@@ -46,20 +46,26 @@ func (s Steps) String() string {
 type SetupOptions struct {
 	// Make lists the tables to create.
 	Make []TableOptions
-	// Publish lists the publication's tables, at least one.
-	Publish []Name
-	// Publication and Slot are their names.
-	Publication, Slot string
-	// Failover creates a failover slot, which standbys synchronize. PostgreSQL 17 and newer only.
-	Failover bool
-	// Role is the relay's role. Without it no rights are granted.
-	Role string
+	// Read lists the tables that the relay reads, at least one.
+	Read []Name
 	// Maintain lists the tables whose partitions the relay maintains. They are made, or exist.
 	Maintain []Name
 	// Delete lists the tables whose old rows the relay deletes.
 	Delete []Name
 	// Mark lists the columns that the relay sets in rows that are published.
 	Mark []Columns
+	// Role is the relay's role; on MySQL and MariaDB its user, "relay" (from any host) or "relay@10.0.%". Without it no rights are granted.
+	Role string
+
+	// Publication and Slot are the names of those on PostgreSQL.
+	Publication, Slot string
+	// Failover creates a failover slot, which standbys synchronize. PostgreSQL 17 and newer only.
+	Failover bool
+
+	// Flavor is the kind of MySQL server; "" is cdc.MySQL.
+	Flavor cdc.Flavor
+	// Settings are the settings to change of a MySQL or MariaDB server, see [MySQLSettings].
+	Settings []Setting
 }
 
 // Columns are some of a table's.
@@ -77,7 +83,7 @@ func (c *Columns) list(quote func(string) string) string {
 }
 
 func (o *SetupOptions) check() error {
-	if len(o.Publish) == 0 {
+	if len(o.Read) == 0 {
 		return cdc.Fixable("name a table under tables", "publication has no table to publish")
 	}
 	if err := checkIdentifier(o.Publication); err != nil {
@@ -119,7 +125,7 @@ func PostgresSetup(o SetupOptions) (Steps, error) {
 			owner.Statements = append(owner.Statements, postgresMaintenance(t)...)
 		}
 	}
-	owner.Statements = append(owner.Statements, postgresPublication(o.Publication, o.Publish))
+	owner.Statements = append(owner.Statements, postgresPublication(o.Publication, o.Read))
 	relay := Step{RunnerRelay, []Statement{PostgresSlot(o.Slot, o.Failover)}}
 	if o.Role == "" {
 		return Steps{owner, relay}, nil
@@ -137,7 +143,7 @@ func PostgresSetup(o SetupOptions) (Steps, error) {
 func grants(o *SetupOptions) []Statement {
 	var statements []Statement
 	granted := make(map[string]bool)
-	for _, t := range o.Publish {
+	for _, t := range o.Read {
 		if !granted[t.Schema] {
 			granted[t.Schema] = true
 			statements = append(statements, Statement{SQL: "GRANT USAGE ON SCHEMA " + Quote(t.Schema) + " TO " + Quote(o.Role)})

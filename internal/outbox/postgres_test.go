@@ -142,13 +142,13 @@ func testSetup(t *testing.T, pg *testenv.PostgresServer) {
 		outbox.RunnerAdmin: admin, outbox.RunnerOwner: connect(t, pg, "shop", "app"), outbox.RunnerRelay: connect(t, pg, "shop", "relay"),
 	}
 	options := outbox.SetupOptions{
-		Make: []outbox.TableOptions{{Name: first, From: time.Now(), Ahead: 1}}, Publish: []outbox.Name{first},
+		Make: []outbox.TableOptions{{Name: first, From: time.Now(), Ahead: 1}}, Read: []outbox.Name{first},
 		Publication: "cdc_relay_shop", Slot: "cdc_relay_shop", Failover: pg.Version >= 17, Role: "relay",
 	}
 	runSteps(t, runners, setup(t, options))
 	runSteps(t, runners, setup(t, options))
 	options.Make = append(options.Make, outbox.TableOptions{Name: second, Partition: outbox.PartitionNone})
-	options.Publish = append(options.Publish, second)
+	options.Read = append(options.Read, second)
 	runSteps(t, runners, setup(t, options))
 	if got := query(t, admin, "SELECT string_agg(schemaname || '.' || tablename, ' ' ORDER BY tablename) FROM pg_publication_tables"); got != "sales.more sales.outbox" {
 		t.Errorf("published: %s", got)
@@ -162,7 +162,7 @@ func testSetup(t *testing.T, pg *testenv.PostgresServer) {
 	}
 	query(t, runners[outbox.RunnerRelay], "SELECT count(*) FROM sales.outbox")
 
-	down := outbox.PostgresTeardown(outbox.TeardownOptions{Publication: "cdc_relay_shop", Slot: "cdc_relay_shop", Drop: options.Publish})
+	down := outbox.PostgresTeardown(outbox.TeardownOptions{Publication: "cdc_relay_shop", Slot: "cdc_relay_shop", Drop: options.Read})
 	runSteps(t, runners, down)
 	runSteps(t, runners, down)
 	if got := query(t, admin, "SELECT (SELECT count(*) FROM pg_replication_slots) + (SELECT count(*) FROM pg_publication) + "+
@@ -186,7 +186,7 @@ func testOddNames(t *testing.T, pg *testenv.PostgresServer) {
 	exec(t, conn, "CREATE SCHEMA "+outbox.Quote(schema)+"; CREATE ROLE "+outbox.Quote(role)+" LOGIN")
 	long := outbox.Name{Schema: schema, Table: strings.Repeat("ö", 31)}
 	tables := []outbox.Name{{schema, "order"}, {schema, "100% it's\\"}, long}
-	options := outbox.SetupOptions{Publish: tables, Publication: `Pub"'$$`, Slot: "odd_slot", Role: role}
+	options := outbox.SetupOptions{Read: tables, Publication: `Pub"'$$`, Slot: "odd_slot", Role: role}
 	for _, name := range tables {
 		options.Make = append(options.Make, outbox.TableOptions{Name: name, From: day(), Ahead: 1})
 	}

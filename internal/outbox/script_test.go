@@ -69,8 +69,8 @@ func TestFlywayPlaceholderIsRefused(t *testing.T) {
 func TestStepsAsText(t *testing.T) {
 	table := outbox.Name{Schema: "public", Table: "outbox"}
 	steps, err := outbox.PostgresSetup(outbox.SetupOptions{
-		Make:    []outbox.TableOptions{{Name: table, Partition: outbox.PartitionNone}},
-		Publish: []outbox.Name{table, {Schema: "app", Table: "order"}}, Publication: "cdc_relay_shop", Slot: "cdc_relay_shop",
+		Make: []outbox.TableOptions{{Name: table, Partition: outbox.PartitionNone}},
+		Read: []outbox.Name{table, {Schema: "app", Table: "order"}}, Publication: "cdc_relay_shop", Slot: "cdc_relay_shop",
 		Failover: true, Role: "relay",
 	})
 	if err != nil {
@@ -101,9 +101,9 @@ func TestMySQLAsText(t *testing.T) {
 		cdc.MySQL:   {{"gtid_mode", "ON"}, {"binlog_format", "ROW"}, {"binlog_row_value_options", ""}, {"sync_binlog", "1"}},
 		cdc.MariaDB: {{"log_bin", "binlog"}, {"binlog_format", "ROW"}, {"binlog_row_metadata", "FULL"}},
 	} {
-		steps, err := outbox.MySQLSetup(outbox.MySQLSetupOptions{
+		steps, err := outbox.MySQLSetup(outbox.SetupOptions{
 			Flavor: flavor, Make: []outbox.TableOptions{{Name: table, Partition: outbox.PartitionNone}},
-			Read: []outbox.Name{table}, Maintain: []outbox.Name{table}, User: "relay@10.0.%", Settings: settings,
+			Read: []outbox.Name{table}, Maintain: []outbox.Name{table}, Role: "relay@10.0.%", Settings: settings,
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -150,10 +150,10 @@ func TestBadOptions(t *testing.T) {
 	}
 	for says, o := range map[string]outbox.SetupOptions{
 		"no table to publish":              {Publication: "p", Slot: "s"},
-		`publication name "" has an empty`: {Publish: []outbox.Name{table}, Slot: "s"},
-		`slot name "S" is not valid`:       {Publish: []outbox.Name{table}, Publication: "p", Slot: "S"},
-		`role name "a\x00" holds a zero`:   {Publish: []outbox.Name{table}, Publication: "p", Slot: "s", Role: "a\x00"},
-		"name is missing":                  {Make: make([]outbox.TableOptions, 1), Publish: []outbox.Name{table}, Publication: "p", Slot: "s"},
+		`publication name "" has an empty`: {Read: []outbox.Name{table}, Slot: "s"},
+		`slot name "S" is not valid`:       {Read: []outbox.Name{table}, Publication: "p", Slot: "S"},
+		`role name "a\x00" holds a zero`:   {Read: []outbox.Name{table}, Publication: "p", Slot: "s", Role: "a\x00"},
+		"name is missing":                  {Make: make([]outbox.TableOptions, 1), Read: []outbox.Name{table}, Publication: "p", Slot: "s"},
 	} {
 		if _, err := outbox.PostgresSetup(o); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%v, want %q", err, says)

@@ -16,16 +16,6 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
 
-// SlotStatus is what the server says of the slot.
-type SlotStatus struct {
-	WALStatus     string // reserved, extended, unreserved, lost
-	Restart       string // LSN from which the server keeps WAL
-	Confirmed     string // LSN the server was told last
-	RetainedBytes int64
-	SafeBytes     int64 // -1: no limit is set
-	LagBytes      int64 // WAL written and not received yet
-}
-
 // SlotRow is a row of pg_replication_slots. It is read as JSON because its columns differ between
 // versions: wal_status came with 13, invalidation_reason with 17.
 type SlotRow struct {
@@ -134,13 +124,11 @@ func (r SlotRow) Usable(name, database string) error {
 }
 
 // Status returns what people see of the slot; received is how far a relay has read.
-func (r SlotRow) Status(received LSN) SlotStatus {
-	s := SlotStatus{WALStatus: r.WALStatus, Restart: r.RestartLSN, Confirmed: r.ConfirmedFlushLSN, RetainedBytes: r.Retained, SafeBytes: -1}
+func (r SlotRow) Status(received LSN) cdc.SlotStatus {
+	s := cdc.SlotStatus{Status: r.WALStatus, RetainedBytes: r.Retained, LagBytes: int64(max(r.Flushed, received) - received)}
 	if r.SafeWALSize != nil {
-		s.SafeBytes = *r.SafeWALSize
-	}
-	if r.Flushed > received {
-		s.LagBytes = int64(r.Flushed - received)
+		safe := max(0, *r.SafeWALSize) // less than 0 in the state unreserved
+		s.SafeBytes = &safe
 	}
 	return s
 }

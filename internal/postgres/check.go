@@ -26,20 +26,9 @@ type checker struct {
 	report cdc.Report
 }
 
-// Resume is where a run that starts now would go on.
-type Resume struct {
-	// Source is what the replication connection leads to.
-	Source cdc.Source
-	// Known is whether what is stored could be read, Found whether anything is; Refused is why a run would not start.
-	Known   bool
-	Found   bool
-	From    cdc.Position
-	Refused error
-}
-
 // Check verifies what a run needs from the database and changes nothing; resume is asked, on connections of the check, where a run
 // would go on. It also returns the configured tables that exist, so that their columns can be checked.
-func Check(ctx context.Context, o Options, resume func(context.Context, *Database, *pgconn.PgConn) (Resume, error)) ([]cdc.Finding, map[string]*cdc.Table) {
+func Check(ctx context.Context, o Options, resume func(context.Context, *Database, *pgconn.PgConn) (cdc.Inspection, error)) ([]cdc.Finding, map[string]*cdc.Table) {
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
 	c := &checker{opts: o}
@@ -138,7 +127,7 @@ func (c *checker) publication() {
 
 // replication verifies that this role may replicate from here: rights, pg_hba.conf, poolers and free slots
 // are all in it. One connection does for everything: there may be no room for two.
-func (c *checker) replication(ctx context.Context, resume func(context.Context, *Database, *pgconn.PgConn) (Resume, error)) {
+func (c *checker) replication(ctx context.Context, resume func(context.Context, *Database, *pgconn.PgConn) (cdc.Inspection, error)) {
 	repl, err := ConnectReplication(ctx, c.opts)
 	if err != nil {
 		c.report.Fail("replication", err)
@@ -157,7 +146,7 @@ func (c *checker) replication(ctx context.Context, resume func(context.Context, 
 	}
 	c.report.OK("replication", "%s", works)
 	switch {
-	case c.survey.Slot.Problem != nil || !in.Known: // findings of their own
+	case c.survey.Slot.Problem != nil || !in.Known(): // findings of their own
 	case in.Refused != nil:
 		c.report.Fail("positions", in.Refused)
 	default:

@@ -110,12 +110,15 @@ func (c *checker) peek(ctx context.Context) error {
 
 // room warns when the slot has used up most of what max_slot_wal_keep_size leaves it.
 func (c *checker) room(s *SlotInfo) {
-	limit := s.RetainedBytes + s.SafeBytes
-	if s.SafeBytes < 0 || limit == 0 || s.SafeBytes > limit*3/10 {
+	if s.SafeBytes == nil {
+		return
+	}
+	safe := *s.SafeBytes
+	if limit := s.RetainedBytes + safe; limit == 0 || safe > limit*3/10 {
 		return
 	}
 	c.report.Warn("slot", "start the relay, or raise max_slot_wal_keep_size",
-		"slot %q is lost after %s more of WAL (max_slot_wal_keep_size)", c.opts.Slot, size(s.SafeBytes))
+		"slot %q is lost after %s more of WAL (max_slot_wal_keep_size)", c.opts.Slot, size(safe))
 }
 
 func size(n int64) string {

@@ -101,8 +101,10 @@ type Survey struct {
 
 // SlotInfo is a slot as it stands.
 type SlotInfo struct {
-	SlotStatus
+	cdc.SlotStatus
 
+	// Confirmed is the LSN that the server was told last.
+	Confirmed string
 	// ActivePID is the server process that reads it; 0: none.
 	ActivePID int
 	Failover  bool
@@ -145,7 +147,7 @@ func (d *Database) Slot(ctx context.Context, name string) (*SlotInfo, error) {
 		return nil, err
 	}
 	return &SlotInfo{
-		SlotStatus: row.Status(0), ActivePID: row.ActivePID, Failover: row.Failover,
+		SlotStatus: row.Status(0), Confirmed: row.ConfirmedFlushLSN, ActivePID: row.ActivePID, Failover: row.Failover,
 		Problem: row.Usable(name, d.Server.Database),
 	}, nil
 }

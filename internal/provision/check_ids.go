@@ -13,17 +13,18 @@ import (
 
 // checkIDs warns where two events may have one ID: a consumer takes the second for a repetition.
 func (c *check) checkIDs(ctx context.Context, tables map[string]*cdc.Table, r *cdc.Report) {
-	c.db.Visit(func(p *app.Postgres) {
-		if db, err := postgres.OpenDatabase(ctx, p.WAL.Options); err == nil { // otherwise it is reported
+	switch own := c.db.(type) {
+	case *app.Postgres:
+		if db, err := postgres.OpenDatabase(ctx, own.WAL.Options); err == nil { // otherwise it is reported
 			defer db.Close(ctx)
 			noteRepeatedIDs(ctx, db, c.db.Tables(), tables, outbox.PostgresUnique, r)
 		}
-	}, func(m *app.MySQL) {
-		if db, err := mysql.OpenDatabase(ctx, m.Binlog.Options); err == nil {
+	case *app.MySQL:
+		if db, err := mysql.OpenDatabase(ctx, own.Binlog.Options); err == nil {
 			defer db.Close()
 			noteRepeatedIDs(ctx, db, c.db.Tables(), tables, outbox.MySQLUnique, r)
 		}
-	})
+	}
 	noteSharedIDs(c.db.Tables(), tables, r)
 }
 

@@ -16,13 +16,27 @@ import (
 )
 
 // Setup creates what a relay needs and does not find.
-type Setup interface {
-	// Run creates what is missing. owner is the connection string of the tables' owner.
-	Run(ctx context.Context, owner app.ConnString) error
-	// Print prints the SQL that Run would execute, by the role that must.
-	Print(ctx context.Context) error
-	// Apply creates the tables, or their missing partitions.
-	Apply(ctx context.Context, owner app.ConnString) error
+type Setup struct {
+	SetupOptions
+
+	config *config.Config
+	db     app.Database
+	steps  setupSteps
+}
+
+// setupSteps are those that differ between the databases.
+type setupSteps interface {
+	// printSQL prints the SQL that the others would execute, by the role that must.
+	printSQL(ctx context.Context) error
+	// apply creates the tables, or their missing partitions, as their owner.
+	apply(ctx context.Context, owner app.ConnString) error
+	// open connects. owner is the connection string of the tables' owner.
+	open(ctx context.Context, owner app.ConnString) error
+	close(ctx context.Context)
+	// makeObjects creates what is missing of tables and what belongs to them.
+	makeObjects(ctx context.Context) error
+	// begin makes the slot or stores the first position.
+	begin(ctx context.Context) error
 }
 
 // SetupOptions are those of a [Setup].
@@ -40,20 +54,58 @@ type SetupOptions struct {
 }
 
 // NewSetup returns the setup of a database.
-func NewSetup(db app.Database, o SetupOptions) (s Setup) {
-	db.Visit(func(p *app.Postgres) { s = &postgresSetup{o, p} }, func(m *app.MySQL) { s = &mysqlSetup{o, m} })
+func NewSetup(c *config.Config, db app.Database, o SetupOptions) *Setup {
+	s := &Setup{SetupOptions: o, config: c, db: db}
+	switch db := db.(type) {
+	case *app.Postgres:
+		s.steps = &postgresSetup{Setup: s, Postgres: db}
+	case *app.MySQL:
+		s.steps = &mysqlSetup{Setup: s, MySQL: db}
+	}
 	return s
+}
+
+// Print prints the SQL that Run would execute, by the role that must.
+func (s *Setup) Print(ctx context.Context) error { return s.steps.printSQL(ctx) }
+
+// Apply creates the tables, or their missing partitions. owner is the connection string of the tables' owner.
+func (s *Setup) Apply(ctx context.Context, owner app.ConnString) error {
+	return s.steps.apply(ctx, owner)
+}
+
+// Run creates what is missing, in the order of dependencies, and says how to continue. owner is the connection string of the tables' owner.
+func (s *Setup) Run(ctx context.Context, owner app.ConnString) error {
+	defer s.steps.close(ctx)
+	if err := s.steps.open(ctx, owner); err != nil {
+		return err
+	}
+	for _, step := range []func(context.Context) error{
+		s.steps.makeObjects, s.makeOwnTopics, // before the slot: where that is refused, repair needs them
+		s.steps.begin, s.makeTopics,
+	} {
+		if err := step(ctx); err != nil {
+			return err
+		}
+	}
+	if s.Backfill { // which is not done yet
+		return nil
+	}
+	if err := Settle(ctx, s.config, s.db, "", s.Printf); err != nil {
+		return err
+	}
+	s.Printf("done: verify with `cdc-relay check`, then start `cdc-relay run`\n")
+	return nil
 }
 
 // skips returns an error if a slot or a first position that is made now would leave out rows that nobody may have published. Neither tells
 // whether there was another one before: one that was dropped, a checkpoint that was lost, a slot that has another name in the configuration.
 // So rows decide, and not whether this is the first setup: whoever knows what they are says so. A table without rows has nothing that
 // could be published, so a setup that was interrupted, or whose publication an administrator has made, goes on by itself.
-func (s *SetupOptions) skips(ctx context.Context, begins string, tables []app.Table, hasRows func(context.Context, outbox.Name) (bool, error)) error {
+func (s *Setup) skips(ctx context.Context, begins string, hasRows func(context.Context, outbox.Name) (bool, error)) error {
 	if s.SkipExisting {
 		return nil
 	}
-	for _, t := range tables {
+	for _, t := range s.db.Tables() {
 		rows, err := hasRows(ctx, t.Name)
 		if err != nil {
 			return err
@@ -70,29 +122,12 @@ const rowsExist = "rows_exist"
 
 const fixRows = "if a relay has published from this database, publish what it has not with `cdc-relay repair --since TIME`; otherwise publish every row with `cdc-relay setup --backfill`, or none, because consumers have them or need none, with `cdc-relay setup --skip-existing`"
 
-// finish makes the topics, settles write_back and says how to continue.
-func (s *SetupOptions) finish(ctx context.Context, c *config.Config, db app.Database) error {
-	if err := s.makeTopics(ctx, c); err != nil {
-		return err
-	}
-	if s.Backfill { // which is not done yet
+// Settle settles what write_back needs: see [app.Positions.Settle].
+func Settle(ctx context.Context, c *config.Config, db app.Database, published string, printf app.Printf) error {
+	if len(db.Conditions()) == 0 {
 		return nil
 	}
-	if err := Settle(ctx, c, db, "", s.Printf); err != nil {
-		return err
-	}
-	s.Printf("done: verify with `cdc-relay check`, then start `cdc-relay run`\n")
-	return nil
-}
-
-// Settle settles what write_back needs: see [app.Database.Settle].
-func Settle(ctx context.Context, c *config.Config, db app.Database, published string, printf app.Printf) error {
-	at, err := app.Places(ctx, c)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = at.Close() }()
-	return db.Settle(ctx, at, published, printf)
+	return app.WithPositions(ctx, c, db, printf, func(p *app.Positions) error { return p.Settle(ctx, published) })
 }
 
 // CountPending prints how many rows of each table that exists meet the condition of a backfill. Its error is that of a condition that
@@ -121,9 +156,9 @@ func countPending(ctx context.Context, db app.Database, read app.ConnString, t *
 	return r.Orderly(ctx, tableread.Filter{Where: where})
 }
 
-// apply calls create with each table that is ours; it reports whether the table existed.
-func (s *SetupOptions) apply(tables []app.Table, create func(outbox.TableOptions) (existed bool, err error)) error {
-	for _, t := range tables {
+// applyTo calls create with each table that is ours; it reports whether the table existed.
+func (s *Setup) applyTo(create func(outbox.TableOptions) (existed bool, err error)) error {
+	for _, t := range s.db.Tables() {
 		if t.Foreign() {
 			s.Printf("table %s: unchanged, it has a columns mapping\n", t.Name)
 			continue
@@ -138,14 +173,29 @@ func (s *SetupOptions) apply(tables []app.Table, create func(outbox.TableOptions
 	return nil
 }
 
-// reportTable prints whether a table was created.
-func (s *SetupOptions) reportTable(t *app.Table, created bool) {
-	said := "exists"
-	if created {
-		o := s.Table(t.Name)
-		said = "created" + partitionsUntil(&o)
+// needed returns what the relay needs, with those of its own tables to make that are missing.
+func (s *Setup) needed(missing func(app.Table) bool) outbox.SetupOptions {
+	o := s.db.Needed()
+	for _, t := range s.db.Tables() {
+		if !t.Foreign() && missing(t) {
+			o.Make = append(o.Make, s.Table(t.Name))
+		}
 	}
-	s.Printf("table %s: %s\n", t.Name, said)
+	return o
+}
+
+func every(app.Table) bool { return true }
+
+// reportTables prints which tables were created.
+func (s *Setup) reportTables(created func(outbox.Name) bool) {
+	for _, t := range s.db.Tables() {
+		said := "exists"
+		if created(t.Name) {
+			o := s.Table(t.Name)
+			said = "created" + partitionsUntil(&o)
+		}
+		s.Printf("table %s: %s\n", t.Name, said)
+	}
 }
 
 // partitionsUntil says until when there are daily partitions.
@@ -157,29 +207,29 @@ func partitionsUntil(o *outbox.TableOptions) string {
 }
 
 // makeOwnTopics makes the topics of dead letters, and that of positions for exactly-once delivery.
-func (s *SetupOptions) makeOwnTopics(ctx context.Context, c *config.Config) error {
-	like := app.TopicSpec(c)
-	if l := &c.DeadLetter; l.On() {
-		if err := s.makeLetterTopic(ctx, c, like); err != nil {
+func (s *Setup) makeOwnTopics(ctx context.Context) error {
+	like := app.TopicSpec(s.config)
+	if l := &s.config.DeadLetter; l.On() {
+		if err := s.makeLetterTopic(ctx, like); err != nil {
 			return err
 		}
-		if err := s.makeTopicsAs(ctx, c, []string{l.Index()}, kafka.PositionTopic(like)); err != nil {
+		if err := s.makeTopicsAs(ctx, []string{l.Index()}, kafka.PositionTopic(like)); err != nil {
 			return err
 		}
 	}
-	if topic := app.PositionTopic(c); topic != "" {
-		return s.makeTopicsAs(ctx, c, []string{topic}, kafka.PositionTopic(like))
+	if topic := app.PositionTopic(s.config); topic != "" {
+		return s.makeTopicsAs(ctx, []string{topic}, kafka.PositionTopic(like))
 	}
 	return nil
 }
 
 // makeLetterTopic makes the topic of dead letters for letters as large as the brokers allow: those of managed services refuse more than 20 or
 // 8 MiB (docs.confluent.io/cloud/current/topics/manage.html, Amazon MSK Serverless), or any setting of it.
-func (s *SetupOptions) makeLetterTopic(ctx context.Context, c *config.Config, like *kafka.TopicSpec) error {
-	l := &c.DeadLetter
+func (s *Setup) makeLetterTopic(ctx context.Context, like *kafka.TopicSpec) error {
+	l := &s.config.DeadLetter
 	var refused error
 	for _, limit := range []int{kafka.LargestRecord, 20 << 20, 8 << 20, 0} {
-		err := s.makeTopicsAs(ctx, c, []string{l.Topic}, kafka.LetterTopic(l.Partitions, limit, like))
+		err := s.makeTopicsAs(ctx, []string{l.Topic}, kafka.LetterTopic(l.Partitions, limit, like))
 		switch {
 		case kafka.SettingRefused(err):
 			refused = err
@@ -195,16 +245,16 @@ func (s *SetupOptions) makeLetterTopic(ctx context.Context, c *config.Config, li
 }
 
 // makeTopics makes the topics that routes name, where the configuration says how.
-func (s *SetupOptions) makeTopics(ctx context.Context, c *config.Config) error {
-	topics := app.RouteTopics(c)
-	if c.Topics.Create == nil || len(topics) == 0 {
+func (s *Setup) makeTopics(ctx context.Context) error {
+	topics := app.RouteTopics(s.config)
+	if s.config.Topics.Create == nil || len(topics) == 0 {
 		return nil
 	}
-	return s.makeTopicsAs(ctx, c, topics, app.TopicSpec(c))
+	return s.makeTopicsAs(ctx, topics, app.TopicSpec(s.config))
 }
 
-func (s *SetupOptions) makeTopicsAs(ctx context.Context, c *config.Config, topics []string, spec *kafka.TopicSpec) error {
-	client, err := app.KafkaClient(c)
+func (s *Setup) makeTopicsAs(ctx context.Context, topics []string, spec *kafka.TopicSpec) error {
+	client, err := app.KafkaClient(s.config)
 	if err != nil {
 		return err
 	}

@@ -18,11 +18,31 @@ import (
 
 // mysqlSetup is one run of setup on MySQL or MariaDB.
 type mysqlSetup struct {
-	SetupOptions
+	*Setup
 	*app.MySQL
+
+	relay *mysql.Database // as the relay's user
+	owner app.ConnString
 }
 
-func (s *mysqlSetup) Apply(ctx context.Context, owner app.ConnString) error {
+func (s *mysqlSetup) open(ctx context.Context, owner app.ConnString) (err error) {
+	s.owner = owner
+	if s.relay, err = mysql.OpenDatabase(ctx, s.Binlog.Options); err != nil {
+		return err
+	}
+	if err := s.relay.Problem(s.Binlog.Options); err != nil && len(s.relay.Settings(s.Binlog.Options)) == 0 {
+		return err // another flavor or an unsupported version
+	}
+	return s.relay.Filtered(ctx, s.Binlog.Options)
+}
+
+func (s *mysqlSetup) close(context.Context) {
+	if s.relay != nil {
+		s.relay.Close()
+	}
+}
+
+func (s *mysqlSetup) apply(ctx context.Context, owner app.ConnString) error {
 	db, err := s.Open(ctx, owner)
 	if err != nil {
 		return err
@@ -32,7 +52,7 @@ func (s *mysqlSetup) Apply(ctx context.Context, owner app.ConnString) error {
 	if err != nil {
 		return err
 	}
-	return s.apply(s.Tables(), func(o outbox.TableOptions) (bool, error) {
+	return s.applyTo(func(o outbox.TableOptions) (bool, error) {
 		return before.Tables[o.Name.String()] != nil, makeTable(ctx, db, o)
 	})
 }
@@ -65,29 +85,21 @@ func (s *mysqlSetup) survey(ctx context.Context) serverState {
 		if flavor == "" {
 			flavor = cdc.MySQL
 		}
-		return serverState{flavor: flavor, user: s.Config.Role()}
+		return serverState{flavor: flavor, user: s.config.Role()}
 	}
 	defer db.Close()
 	return serverState{flavor: db.Server.Flavor, settings: db.Settings(s.Binlog.Options), user: db.Server.Role, answered: true}
 }
 
-// steps returns the SQL for an administrator and the tables' owner. maintain is whether the procedures are lacking.
-func (s *mysqlSetup) steps(v serverState, tables []outbox.TableOptions, maintain bool) (outbox.Steps, error) {
-	o := outbox.MySQLSetupOptions{Flavor: v.flavor, User: v.user, Make: tables}
+// script returns the SQL for an administrator and the tables' owner. maintain is whether the procedures are lacking.
+func (s *mysqlSetup) script(v serverState, missing func(app.Table) bool, maintain bool) (outbox.Steps, error) {
+	o := s.needed(missing)
+	o.Flavor, o.Role = v.flavor, v.user
+	if !maintain {
+		o.Maintain = nil
+	}
 	for _, setting := range v.settings {
 		o.Settings = append(o.Settings, outbox.Setting{Name: setting.Name, Value: setting.Want})
-	}
-	for _, t := range s.Tables() {
-		o.Read = append(o.Read, t.Name)
-		if _, maintained := s.Binlog.Routines[t.Name.String()]; maintain && maintained {
-			o.Maintain = append(o.Maintain, t.Name)
-		}
-	}
-	for _, t := range s.Purged() {
-		o.Delete = append(o.Delete, t.Name)
-	}
-	for _, t := range s.Marked() {
-		o.Mark = append(o.Mark, outbox.Columns{Table: t.Name, Names: t.MarkedColumns()})
 	}
 	steps, err := outbox.MySQLSetup(o)
 	if err != nil {
@@ -96,15 +108,11 @@ func (s *mysqlSetup) steps(v serverState, tables []outbox.TableOptions, maintain
 	return steps, nil
 }
 
-func (s *mysqlSetup) Print(ctx context.Context) error {
-	var tables []outbox.TableOptions
-	for _, t := range s.Tables() {
-		if !t.Foreign() {
-			tables = append(tables, s.Table(t.Name))
-		}
-	}
+func none(app.Table) bool { return false }
+
+func (s *mysqlSetup) printSQL(ctx context.Context) error {
 	v := s.survey(ctx)
-	steps, err := s.steps(v, tables, true)
+	steps, err := s.script(v, every, true)
 	if err != nil {
 		return err
 	}
@@ -115,69 +123,61 @@ func (s *mysqlSetup) Print(ctx context.Context) error {
 	return nil
 }
 
-// Run creates what is missing, in the order of dependencies.
-func (s *mysqlSetup) Run(ctx context.Context, owner app.ConnString) error {
-	db, err := mysql.OpenDatabase(ctx, s.Binlog.Options)
+// makeObjects creates the tables and procedures as their owner, and gives the relay's user its rights if the owner may.
+func (s *mysqlSetup) makeObjects(ctx context.Context) error {
+	before, err := s.relay.Survey(ctx, s.Binlog.Options)
 	if err != nil {
 		return err
 	}
-	defer db.Close()
-	if err := db.Problem(s.Binlog.Options); err != nil && len(db.Settings(s.Binlog.Options)) == 0 {
-		return err // another flavor or an unsupported version
-	}
-	if err := db.Filtered(ctx, s.Binlog.Options); err != nil {
+	maintains, err := s.mayMaintain(ctx)
+	if err != nil {
 		return err
 	}
-	if err := s.makeTables(ctx, db, owner); err != nil {
-		return err
+	may := before.Problem == nil && maintains
+	if may {
+		if may, err = s.mayChangeRows(ctx); err != nil {
+			return err
+		}
 	}
-	if err := s.grantRows(ctx, db, owner); err != nil {
-		return err
+	var made []outbox.Name
+	if !may {
+		if made, err = s.asOwner(ctx, before, !maintains); err != nil {
+			return err
+		}
 	}
-	if err := s.ready(ctx, db); err != nil {
-		return err
-	}
-	if err := s.storePosition(ctx, db); err != nil {
-		return err
-	}
-	return s.finish(ctx, s.Config, s.MySQL)
+	s.reportTables(func(t outbox.Name) bool { return slices.Contains(made, t) })
+	return s.ready(ctx)
 }
 
 // mayMaintain reports whether the relay's user may maintain the partitions, if it is to.
-func (s *mysqlSetup) mayMaintain(ctx context.Context, db *mysql.Database) (bool, error) {
+func (s *mysqlSetup) mayMaintain(ctx context.Context) (bool, error) {
 	for _, routine := range s.Binlog.Routines {
-		if may, err := db.MayMaintain(ctx, routine); err != nil || !may {
+		if may, err := s.relay.MayMaintain(ctx, routine); err != nil || !may {
 			return false, err
 		}
 	}
 	return true, nil
 }
 
-// makeTables creates the tables and procedures as their owner, and grants the relay's user its rights if the owner may.
-func (s *mysqlSetup) makeTables(ctx context.Context, db *mysql.Database, owner app.ConnString) error {
-	before, err := db.Survey(ctx, s.Binlog.Options)
-	if err != nil {
-		return err
-	}
-	may, err := s.mayMaintain(ctx, db)
-	if err != nil {
-		return err
-	}
-	var made []outbox.Name
-	if before.Problem != nil || !may {
-		if made, err = s.asOwner(ctx, db.Server.Role, owner, before); err != nil {
-			return err
+// mayChangeRows reports whether the relay's user may delete old rows and mark published ones, if it is to.
+func (s *mysqlSetup) mayChangeRows(ctx context.Context) (bool, error) {
+	for _, t := range s.Purged() {
+		if may, err := s.relay.MayDelete(ctx, t.Name.MySQL()); err != nil || !may {
+			return false, err
 		}
 	}
-	for _, t := range s.Tables() {
-		s.reportTable(&t, slices.Contains(made, t.Name))
+	for _, t := range s.Marked() {
+		if may, err := s.relay.MayUpdate(ctx, t.Name.MySQL(), t.MarkedColumns()); err != nil || !may {
+			return false, err
+		}
 	}
-	return nil
+	return true, nil
 }
 
-// asOwner returns the tables that it has made: the relay's user may not have seen those that were there.
-func (s *mysqlSetup) asOwner(ctx context.Context, user string, dsn app.ConnString, before mysql.Survey) (made []outbox.Name, err error) {
-	owner, err := s.Open(ctx, dsn)
+// asOwner returns the tables that it has made: the relay's user may not have seen those that were there. maintain is whether the procedures
+// are lacking.
+func (s *mysqlSetup) asOwner(ctx context.Context, before mysql.Survey, maintain bool) (made []outbox.Name, err error) {
+	owner, err := s.Open(ctx, s.owner)
 	if err != nil {
 		return made, err
 	}
@@ -188,51 +188,40 @@ func (s *mysqlSetup) asOwner(ctx context.Context, user string, dsn app.ConnStrin
 	}
 	for _, t := range s.Tables() {
 		name := t.Name.String()
-		if before.Tables[name] == nil && known.Tables[name] == nil {
-			if t.Foreign() {
-				return made, cdc.Stop(cdc.ClassConfig, "table_missing", fmt.Errorf(
-					"table %s does not exist, or its owner may not see it, and setup creates no table that has a columns mapping", name),
-					"correct tables[].name, or have its software create it")
-			}
-			if err := makeTable(ctx, owner, s.Table(t.Name)); err != nil {
-				return made, err
-			}
-			made = append(made, t.Name)
+		if before.Tables[name] != nil || known.Tables[name] != nil {
+			continue
 		}
-		_, maintain := s.Binlog.Routines[name]
-		if maintain {
-			statements := outbox.MySQLMaintenance(owner.Server.Flavor, t.Name, outbox.MySQLRoutine(t.Name))
-			if err := owner.Exec(ctx, "create the procedure that maintains the partitions of "+name, outbox.Texts(statements)...); err != nil {
-				return made, err
-			}
+		if t.Foreign() {
+			return made, cdc.Stop(cdc.ClassConfig, "table_missing", fmt.Errorf(
+				"table %s does not exist, or its owner may not see it, and setup creates no table that has a columns mapping", name),
+				"correct tables[].name, or have its software create it")
 		}
-		if user != owner.Server.Role && (maintain || before.Tables[name] == nil) {
-			o := outbox.MySQLSetupOptions{User: user}
-			if maintain {
-				o.Maintain = []outbox.Name{t.Name}
-			}
-			grant(ctx, owner, t.Name, o)
+		if err := makeTable(ctx, owner, s.Table(t.Name)); err != nil {
+			return made, err
+		}
+		made = append(made, t.Name)
+	}
+	steps, err := s.script(serverState{flavor: owner.Server.Flavor, user: s.relay.Server.Role}, none, maintain)
+	if err != nil {
+		return made, err
+	}
+	if procedures := statementsFor(steps, outbox.RunnerMySQLOwner); len(procedures) > 0 {
+		if err := owner.Exec(ctx, "create the procedures that maintain the partitions", outbox.Texts(procedures)...); err != nil {
+			return made, err
+		}
+	}
+	if s.relay.Server.Role != owner.Server.Role {
+		for _, grant := range steps[len(steps)-1].Statements { // the owner may lack the right to grant: ready and check report missing rights
+			_ = owner.Exec(ctx, "grant rights", grant.SQL)
 		}
 	}
 	return made, nil
 }
 
-// grant gives the relay's user rights on a table and what belongs to it. It ignores errors: the owner may lack the right to grant, and
-// ready reports missing rights.
-func grant(ctx context.Context, owner *mysql.Database, table outbox.Name, o outbox.MySQLSetupOptions) {
-	o.Read = []outbox.Name{table}
-	steps, err := outbox.MySQLSetup(o)
-	if err != nil || len(steps) == 0 {
-		return
-	}
-	for _, statement := range steps[len(steps)-1].Statements {
-		_ = owner.Exec(ctx, "grant rights on "+table.String(), statement.SQL)
-	}
-}
-
 // ready returns an error if the binlog cannot be read, because a position must not be stored then. It prints the
 // statements that fix it.
-func (s *mysqlSetup) ready(ctx context.Context, db *mysql.Database) error {
+func (s *mysqlSetup) ready(ctx context.Context) error {
+	db := s.relay
 	v := serverState{flavor: db.Server.Flavor, settings: db.Settings(s.Binlog.Options), user: db.Server.Role}
 	after, err := db.Survey(ctx, s.Binlog.Options)
 	if err != nil {
@@ -257,7 +246,7 @@ func (s *mysqlSetup) ready(ctx context.Context, db *mysql.Database) error {
 			lacks = append(lacks, v.user+" must be granted the right to read the binlog")
 		}
 	}
-	may, err := s.mayMaintain(ctx, db)
+	may, err := s.mayMaintain(ctx)
 	if err != nil {
 		return err
 	}
@@ -267,7 +256,7 @@ func (s *mysqlSetup) ready(ctx context.Context, db *mysql.Database) error {
 	if len(lacks) == 0 {
 		return nil
 	}
-	steps, err := s.steps(v, nil, !may)
+	steps, err := s.script(v, none, !may)
 	if err != nil {
 		return err
 	}
@@ -277,17 +266,17 @@ func (s *mysqlSetup) ready(ctx context.Context, db *mysql.Database) error {
 		"have an administrator run the statements above, then run `cdc-relay setup` again")
 }
 
-// storePosition stores the end of the binlog as the first position, unless one is stored.
-func (s *mysqlSetup) storePosition(ctx context.Context, db *mysql.Database) error {
-	if err := s.makeOwnTopics(ctx, s.Config); err != nil || s.Backfill {
-		return err
+// begin stores the end of the binlog as the first position, unless one is stored.
+func (s *mysqlSetup) begin(ctx context.Context) error {
+	if s.Backfill {
+		return nil
 	}
-	at, err := app.Places(ctx, s.Config)
+	at, err := app.Places(ctx, s.config)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = at.Close() }()
-	in, err := binlog.Inspect(ctx, db, s.Binlog, at.Resume)
+	in, err := binlog.Inspect(ctx, s.relay, s.Binlog, at.Resume)
 	if err != nil {
 		return err
 	}
@@ -305,7 +294,7 @@ func (s *mysqlSetup) storePosition(ctx context.Context, db *mysql.Database) erro
 		return nil
 	}
 	// A row that is committed from here on is behind in.Executed, or is found, and refused.
-	if err := s.unpublished(ctx, db, at); err != nil {
+	if err := s.unpublished(ctx, at); err != nil {
 		return err
 	}
 	first := cdc.Checkpoint{Source: in.Source, Progress: cdc.Progress{Position: in.Executed}, SavedAt: time.Now()}
@@ -316,51 +305,15 @@ func (s *mysqlSetup) storePosition(ctx context.Context, db *mysql.Database) erro
 	return nil
 }
 
-// unpublished is [SetupOptions.skips], which also names the checkpoint of a relay with at-least-once delivery, if there may be one that the
+// unpublished is [Setup.skips], which also names the checkpoint of a relay with at-least-once delivery, if there may be one that the
 // configuration does not name any more.
-func (s *mysqlSetup) unpublished(ctx context.Context, db *mysql.Database, at *checkpoint.Places) error {
-	err := s.skips(ctx, "the first position", s.Tables(), func(ctx context.Context, table outbox.Name) (bool, error) {
-		return db.HasRows(ctx, table.MySQL())
+func (s *mysqlSetup) unpublished(ctx context.Context, at *checkpoint.Places) error {
+	err := s.skips(ctx, "the first position", func(ctx context.Context, table outbox.Name) (bool, error) {
+		return s.relay.HasRows(ctx, table.MySQL())
 	})
-	if stop, ok := errors.AsType[*cdc.StopError](err); ok && stop.Reason == rowsExist && app.PositionTopic(s.Config) != "" && at.Place() == "" {
+	if stop, ok := errors.AsType[*cdc.StopError](err); ok && stop.Reason == rowsExist && app.PositionTopic(s.config) != "" && at.Place() == "" {
 		return cdc.PositionError(rowsExist, "if a relay with at-least-once delivery has published from this database, configure its checkpoint again (checkpoint.redis or checkpoint.file) and run `cdc-relay setup`: the first start takes its position over, and the checkpoint may be left out afterwards; otherwise "+stop.Fix,
 			"%w", stop.Cause)
 	}
 	return err
-}
-
-// grantRows grants the relay's user rights on the rows that it deletes or marks. It ignores an error of a grant: the owner may lack the
-// right, and check reports the missing one.
-func (s *mysqlSetup) grantRows(ctx context.Context, db *mysql.Database, dsn app.ConnString) error {
-	var lacks []outbox.Statement
-	for _, t := range s.Purged() {
-		may, err := db.MayDelete(ctx, t.Name.MySQL())
-		if err != nil {
-			return err
-		}
-		if !may {
-			lacks = append(lacks, outbox.MySQLDeleteGrant(t.Name, db.Server.Role))
-		}
-	}
-	for _, t := range s.Marked() {
-		may, err := db.MayUpdate(ctx, t.Name.MySQL(), t.MarkedColumns())
-		if err != nil {
-			return err
-		}
-		if !may {
-			lacks = append(lacks, outbox.MySQLMarkGrant(outbox.Columns{Table: t.Name, Names: t.MarkedColumns()}, db.Server.Role))
-		}
-	}
-	if len(lacks) == 0 {
-		return nil
-	}
-	owner, err := s.Open(ctx, dsn)
-	if err != nil {
-		return err
-	}
-	defer owner.Close()
-	for _, grant := range lacks {
-		_ = owner.Exec(ctx, "grant rights on rows", grant.SQL)
-	}
-	return nil
 }

@@ -16,17 +16,52 @@ import (
 
 // postgresSetup is one run of setup on PostgreSQL.
 type postgresSetup struct {
-	SetupOptions
+	*Setup
 	*app.Postgres
+
+	relay  *postgres.Database // as the relay's role
+	owner  app.ConnString
+	before postgres.Survey
 }
 
-func (s *postgresSetup) Apply(ctx context.Context, owner app.ConnString) error {
+func (s *postgresSetup) open(ctx context.Context, owner app.ConnString) (err error) {
+	s.owner = owner
+	if s.relay, err = postgres.OpenDatabase(ctx, s.WAL.Options); err != nil {
+		return err
+	}
+	if err := s.relay.Server.Problem(); err != nil {
+		return err
+	}
+	s.before, err = s.relay.Survey(ctx, s.WAL.Options)
+	return err
+}
+
+func (s *postgresSetup) close(ctx context.Context) {
+	if s.relay != nil {
+		s.relay.Close(ctx)
+	}
+}
+
+// asOwner calls fn with a connection as the tables' owner.
+func (s *postgresSetup) asOwner(ctx context.Context, fn func(*postgres.Database) error) error {
+	owner, err := s.Open(ctx, s.owner)
+	if err != nil {
+		return err
+	}
+	defer owner.Close(ctx)
+	if err := owner.Patient(ctx); err != nil {
+		return err
+	}
+	return fn(owner)
+}
+
+func (s *postgresSetup) apply(ctx context.Context, owner app.ConnString) error {
 	db, err := s.Open(ctx, owner)
 	if err != nil {
 		return err
 	}
 	defer db.Close(ctx)
-	return s.apply(s.Tables(), func(o outbox.TableOptions) (bool, error) {
+	return s.applyTo(func(o outbox.TableOptions) (bool, error) {
 		script, err := outbox.PostgresTable(o)
 		if err != nil {
 			return false, cdc.Usage("", "%w", err)
@@ -39,24 +74,10 @@ func (s *postgresSetup) Apply(ctx context.Context, owner app.ConnString) error {
 	})
 }
 
-// steps returns the SQL, with grants for role unless it is "".
-func (s *postgresSetup) steps(version int, role string, missing func(app.Table) bool) (outbox.Steps, error) {
-	o := outbox.SetupOptions{Publication: s.WAL.Publication, Slot: s.WAL.Slot, Role: role, Failover: s.failover(version)}
-	for _, t := range s.Tables() {
-		o.Publish = append(o.Publish, t.Name)
-		if !t.Foreign() && missing(t) {
-			o.Make = append(o.Make, s.Table(t.Name))
-		}
-		if _, maintained := s.WAL.Routines[t.Name.String()]; maintained {
-			o.Maintain = append(o.Maintain, t.Name)
-		}
-	}
-	for _, t := range s.Purged() {
-		o.Delete = append(o.Delete, t.Name)
-	}
-	for _, t := range s.Marked() {
-		o.Mark = append(o.Mark, outbox.Columns{Table: t.Name, Names: t.MarkedColumns()})
-	}
+// script returns the SQL, with grants for role unless it is "".
+func (s *postgresSetup) script(version int, role string, missing func(app.Table) bool) (outbox.Steps, error) {
+	o := s.needed(missing)
+	o.Publication, o.Slot, o.Role, o.Failover = s.WAL.Publication, s.WAL.Slot, role, s.failover(version)
 	steps, err := outbox.PostgresSetup(o)
 	if err != nil {
 		return nil, cdc.Usage("", "%w", err)
@@ -68,7 +89,7 @@ func (s *postgresSetup) steps(version int, role string, missing func(app.Table) 
 const failoverVersion = 170000
 
 func (s *postgresSetup) failover(version int) bool {
-	switch s.Config.Source.Postgres.Failover {
+	switch s.config.Source.Postgres.Failover {
 	case config.FailoverOn:
 		return true
 	case config.FailoverOff:
@@ -81,7 +102,7 @@ func (s *postgresSetup) failover(version int) bool {
 // surveyTimeout limits how long --print waits for the server.
 const surveyTimeout = 5 * time.Second
 
-func (s *postgresSetup) Print(ctx context.Context) error {
+func (s *postgresSetup) printSQL(ctx context.Context) error {
 	version := 0
 	asking, cancel := context.WithTimeout(ctx, surveyTimeout)
 	defer cancel()
@@ -89,11 +110,11 @@ func (s *postgresSetup) Print(ctx context.Context) error {
 		version = db.Server.Version
 		db.Close(ctx)
 	}
-	steps, err := s.steps(version, s.Config.Role(), func(app.Table) bool { return true })
+	steps, err := s.script(version, s.config.Role(), every)
 	if err != nil {
 		return err
 	}
-	if version == 0 && s.Config.Source.Postgres.Failover == config.FailoverAuto {
+	if version == 0 && s.config.Source.Postgres.Failover == config.FailoverAuto {
 		s.Printf("-- The database did not answer, so its version is not known. On PostgreSQL 17 and newer add\n" +
 			"-- failover => true to pg_create_logical_replication_slot: the slot then survives a standby's promotion.\n\n")
 	}
@@ -101,74 +122,43 @@ func (s *postgresSetup) Print(ctx context.Context) error {
 	return nil
 }
 
-// Run creates what is missing, in the order of dependencies.
-func (s *postgresSetup) Run(ctx context.Context, ownerDSN app.ConnString) error {
-	db, err := postgres.OpenDatabase(ctx, s.WAL.Options)
-	if err != nil {
-		return err
-	}
-	defer db.Close(ctx)
-	if err := db.Server.Problem(); err != nil {
-		return err
-	}
-	before, err := db.Survey(ctx, s.WAL.Options)
-	if err != nil {
-		return err
-	}
-	if err := s.added(ctx, db, ownerDSN, before); err != nil {
-		return err
-	}
-	if err := s.makeObjects(ctx, db, ownerDSN, before); err != nil {
-		return err
-	}
-	if err := s.makeOwnTopics(ctx, s.Config); err != nil { // before the slot: where that is refused, repair needs them
-		return err
-	}
-	if err := s.makeSlot(ctx, db, ownerDSN, before); err != nil {
-		return err
-	}
-	return s.finish(ctx, s.Config, s.Postgres)
-}
-
 // makeObjects creates tables and publication, as their owner and in one transaction.
-func (s *postgresSetup) makeObjects(ctx context.Context, db *postgres.Database, ownerDSN app.ConnString, before postgres.Survey) error {
-	if err := s.feasible(before); err != nil {
+func (s *postgresSetup) makeObjects(ctx context.Context) error {
+	if err := s.added(ctx); err != nil {
 		return err
 	}
-	may, err := s.mayMaintain(ctx, db)
+	if err := s.feasible(); err != nil {
+		return err
+	}
+	may, err := s.mayMaintain(ctx)
 	if err != nil {
 		return err
 	}
-	if before.Problem != nil || !may {
-		owner, err := s.Open(ctx, ownerDSN)
-		if err != nil {
-			return err
-		}
-		defer owner.Close(ctx)
-		if err := s.execOwner(ctx, owner, db.Server.Role, before); err != nil {
+	if s.before.Problem != nil || !may {
+		if err := s.asOwner(ctx, func(owner *postgres.Database) error { return s.execOwner(ctx, owner) }); err != nil {
 			return err
 		}
 	}
-	after, err := db.Survey(ctx, s.WAL.Options)
+	after, err := s.relay.Survey(ctx, s.WAL.Options)
 	if err != nil {
 		return err
 	}
-	s.report(before, after)
+	s.report(after)
 	return after.Problem
 }
 
 // added returns an error if a table has rows that is yet to come to the publication that the slot reads: the WAL has them as those of a table
 // that is not published.
-func (s *postgresSetup) added(ctx context.Context, db *postgres.Database, ownerDSN app.ConnString, before postgres.Survey) error {
-	if before.Slot == nil || !before.Publication || s.Backfill || s.SkipExisting {
+func (s *postgresSetup) added(ctx context.Context) error {
+	if s.before.Slot == nil || !s.before.Publication || s.Backfill || s.SkipExisting {
 		return nil
 	}
 	var added []app.Table
 	for _, t := range s.Tables() {
-		if before.Tables[t.Name.String()] == nil {
+		if s.before.Tables[t.Name.String()] == nil {
 			continue
 		}
-		published, err := db.Publishes(ctx, s.WAL.Publication, t.Name.SQL())
+		published, err := s.relay.Publishes(ctx, s.WAL.Publication, t.Name.SQL())
 		if err != nil {
 			return err
 		}
@@ -179,36 +169,33 @@ func (s *postgresSetup) added(ctx context.Context, db *postgres.Database, ownerD
 	if len(added) == 0 {
 		return nil
 	}
-	owner, err := s.Open(ctx, ownerDSN)
-	if err != nil {
-		return err
-	}
-	defer owner.Close(ctx)
-	for _, t := range added {
-		if rows, _, err := owner.HasRows(ctx, t.Name.SQL()); err != nil {
-			return err
-		} else if rows {
-			return cdc.PositionError(rowsExist, fmt.Sprintf("add it with `cdc-relay setup --skip-existing`, then publish those that consumers need, as with `cdc-relay replay --table %s`", t.Name),
-				"table %s has rows and is not in publication %q yet: the relay would not publish them", t.Name, s.WAL.Publication)
+	return s.asOwner(ctx, func(owner *postgres.Database) error {
+		for _, t := range added {
+			if rows, _, err := owner.HasRows(ctx, t.Name.SQL()); err != nil {
+				return err
+			} else if rows {
+				return cdc.PositionError(rowsExist, fmt.Sprintf("add it with `cdc-relay setup --skip-existing`, then publish those that consumers need, as with `cdc-relay replay --table %s`", t.Name),
+					"table %s has rows and is not in publication %q yet: the relay would not publish them", t.Name, s.WAL.Publication)
+			}
 		}
-	}
-	return nil
+		return nil
+	})
 }
 
 // mayMaintain reports whether the relay's role may maintain the partitions, delete old rows and mark published ones, if it is to.
-func (s *postgresSetup) mayMaintain(ctx context.Context, db *postgres.Database) (bool, error) {
+func (s *postgresSetup) mayMaintain(ctx context.Context) (bool, error) {
 	for table, routine := range s.WAL.Routines {
-		if may, err := db.MayMaintain(ctx, table, routine); err != nil || !may {
+		if may, err := s.relay.MayMaintain(ctx, table, routine); err != nil || !may {
 			return false, err
 		}
 	}
 	for _, t := range s.Purged() {
-		if may, err := db.MayDelete(ctx, t.Name.String()); err != nil || !may {
+		if may, err := s.relay.MayDelete(ctx, t.Name.String()); err != nil || !may {
 			return false, err
 		}
 	}
 	for _, t := range s.Marked() {
-		if may, err := db.MayUpdate(ctx, t.Name.String(), t.MarkedColumns()); err != nil || !may {
+		if may, err := s.relay.MayUpdate(ctx, t.Name.String(), t.MarkedColumns()); err != nil || !may {
 			return false, err
 		}
 	}
@@ -216,7 +203,8 @@ func (s *postgresSetup) mayMaintain(ctx context.Context, db *postgres.Database) 
 }
 
 // feasible returns an error for what setup cannot fix.
-func (s *postgresSetup) feasible(before postgres.Survey) error {
+func (s *postgresSetup) feasible() error {
+	before := &s.before
 	for _, t := range s.Tables() {
 		if t.Foreign() && before.Tables[t.Name.String()] == nil {
 			return cdc.Stop(cdc.ClassConfig, "table_missing", fmt.Errorf(
@@ -238,15 +226,13 @@ func (s *postgresSetup) feasible(before postgres.Survey) error {
 }
 
 // execOwner runs the owner's statements, with grants where the relay has a role of its own.
-func (s *postgresSetup) execOwner(ctx context.Context, owner *postgres.Database, relayRole string, before postgres.Survey) error {
-	if relayRole == owner.Server.Role {
-		relayRole = ""
+func (s *postgresSetup) execOwner(ctx context.Context, owner *postgres.Database) error {
+	role := s.relay.Server.Role
+	if role == owner.Server.Role {
+		role = ""
 	}
-	steps, err := s.steps(owner.Server.Version, relayRole, func(t app.Table) bool { return before.Tables[t.Name.String()] == nil })
+	steps, err := s.script(owner.Server.Version, role, func(t app.Table) bool { return s.before.Tables[t.Name.String()] == nil })
 	if err != nil {
-		return err
-	}
-	if err := owner.Patient(ctx); err != nil {
 		return err
 	}
 	return owner.Exec(ctx, fmt.Sprintf("create table and publication %q", s.WAL.Publication), outbox.Texts(statementsFor(steps, outbox.RunnerOwner))...)
@@ -261,11 +247,9 @@ func statementsFor(steps outbox.Steps, runner outbox.Runner) []outbox.Statement 
 	return nil
 }
 
-func (s *postgresSetup) report(before, after postgres.Survey) {
-	for _, t := range s.Tables() {
-		name := t.Name.String()
-		s.reportTable(&t, before.Tables[name] == nil && after.Tables[name] != nil)
-	}
+func (s *postgresSetup) report(after postgres.Survey) {
+	before := &s.before
+	s.reportTables(func(t outbox.Name) bool { return before.Tables[t.String()] == nil && after.Tables[t.String()] != nil })
 	said := "exists"
 	switch {
 	case !before.Publication && after.Publication:
@@ -278,8 +262,8 @@ func (s *postgresSetup) report(before, after postgres.Survey) {
 
 // noneUnfinished returns an error while a repair, or a backfill with a condition, has a slot of its own: what is committed between that
 // and one that is made now would be in neither.
-func (s *postgresSetup) noneUnfinished(ctx context.Context, db *postgres.Database) error {
-	left, err := db.Slot(ctx, postgres.RepairSlot(s.WAL.Slot))
+func (s *postgresSetup) noneUnfinished(ctx context.Context) error {
+	left, err := s.relay.Slot(ctx, postgres.RepairSlot(s.WAL.Slot))
 	if err != nil || left == nil {
 		return err
 	}
@@ -287,9 +271,9 @@ func (s *postgresSetup) noneUnfinished(ctx context.Context, db *postgres.Databas
 		"a repair, or a setup with --backfill, runs or was interrupted, and has slot %q: slot %q gets its position at the end", postgres.RepairSlot(s.WAL.Slot), s.WAL.Slot)
 }
 
-// makeSlot creates the slot, after the publication is committed.
-func (s *postgresSetup) makeSlot(ctx context.Context, db *postgres.Database, ownerDSN app.ConnString, before postgres.Survey) error {
-	slot := before.Slot
+// begin creates the slot, after the publication is committed.
+func (s *postgresSetup) begin(ctx context.Context) error {
+	slot := s.before.Slot
 	if slot != nil && slot.Confirmed != "" {
 		s.Printf("slot %s: exists, position %s\n", s.WAL.Slot, slot.Confirmed)
 		return nil
@@ -298,17 +282,17 @@ func (s *postgresSetup) makeSlot(ctx context.Context, db *postgres.Database, own
 		return nil
 	}
 	if slot != nil {
-		if err := s.awaitSlot(ctx, db, slot.ActivePID); err != nil {
+		if err := s.awaitSlot(ctx, slot.ActivePID); err != nil {
 			return err
 		}
-	} else if err := s.createSlot(ctx, db, ownerDSN, before.Publication); err != nil {
+	} else if err := s.createSlot(ctx); err != nil {
 		return err
 	}
 	// A slot begins behind the transactions that it waited for, and behind all that was committed meanwhile.
-	if err := s.unpublished(ctx, ownerDSN, false); err != nil {
-		return errors.Join(err, db.DropSlot(context.WithoutCancel(ctx), s.WAL.Slot))
+	if err := s.unpublished(ctx, false); err != nil {
+		return errors.Join(err, s.relay.DropSlot(context.WithoutCancel(ctx), s.WAL.Slot))
 	}
-	slot, err := db.Slot(ctx, s.WAL.Slot)
+	slot, err := s.relay.Slot(ctx, s.WAL.Slot)
 	if err != nil || slot == nil {
 		return err
 	}
@@ -316,18 +300,18 @@ func (s *postgresSetup) makeSlot(ctx context.Context, db *postgres.Database, own
 	return nil
 }
 
-func (s *postgresSetup) createSlot(ctx context.Context, db *postgres.Database, ownerDSN app.ConnString, used bool) error {
-	if err := s.noneUnfinished(ctx, db); err != nil {
+func (s *postgresSetup) createSlot(ctx context.Context) error {
+	if err := s.noneUnfinished(ctx); err != nil {
 		return err
 	}
-	if err := s.unpublished(ctx, ownerDSN, used); err != nil {
+	if err := s.unpublished(ctx, s.before.Publication); err != nil {
 		return err
 	}
-	if err := errors.Join(db.Patient(ctx), db.Exec(ctx, "set lock_timeout", "SET lock_timeout = 0")); err != nil { // it waits for transactions by their locks
+	if err := errors.Join(s.relay.Patient(ctx), s.relay.Exec(ctx, "set lock_timeout", "SET lock_timeout = 0")); err != nil { // it waits for transactions by their locks
 		return err
 	}
-	statement := outbox.PostgresSlot(s.WAL.Slot, s.failover(db.Server.Version))
-	return db.CreateSlot(ctx, s.WAL.Slot, statement.SQL, s.waits)
+	statement := outbox.PostgresSlot(s.WAL.Slot, s.failover(s.relay.Server.Version))
+	return s.relay.CreateSlot(ctx, s.WAL.Slot, statement.SQL, s.waits)
 }
 
 func (s *postgresSetup) waits(who string) {
@@ -336,14 +320,14 @@ func (s *postgresSetup) waits(who string) {
 
 // awaitSlot waits until a slot that another process of the server makes has a position, and that process no longer holds it. It is that of
 // a setup that was killed, or that runs.
-func (s *postgresSetup) awaitSlot(ctx context.Context, db *postgres.Database, maker int) error {
+func (s *postgresSetup) awaitSlot(ctx context.Context, maker int) error {
 	waiting, cancel := context.WithTimeout(ctx, postgres.ExecTimeout)
 	defer cancel()
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
-	s.waits(db.Open(ctx))
+	s.waits(s.relay.Open(ctx))
 	for {
-		slot, err := db.Slot(ctx, s.WAL.Slot)
+		slot, err := s.relay.Slot(ctx, s.WAL.Slot)
 		switch {
 		case err != nil:
 			return err
@@ -360,27 +344,21 @@ func (s *postgresSetup) awaitSlot(ctx context.Context, db *postgres.Database, ma
 	}
 }
 
-// unpublished is [SetupOptions.skips]. used is whether a relay may have read the publication: rows that were deleted count then, too, as far
+// unpublished is [Setup.skips]. used is whether a relay may have read the publication: rows that were deleted count then, too, as far
 // as the server's statistics know of them. They cannot be published any more, but that some are missing is not kept quiet.
-func (s *postgresSetup) unpublished(ctx context.Context, ownerDSN app.ConnString, used bool) error {
+func (s *postgresSetup) unpublished(ctx context.Context, used bool) error {
 	if s.Backfill || s.SkipExisting {
 		return nil
 	}
-	owner, err := s.Open(ctx, ownerDSN)
-	if err != nil {
-		return err
-	}
-	defer owner.Close(ctx)
-	if err := owner.Patient(ctx); err != nil {
-		return err
-	}
 	had := ""
-	err = s.skips(ctx, fmt.Sprintf("slot %q", s.WAL.Slot), s.Tables(), func(ctx context.Context, table outbox.Name) (bool, error) {
-		rows, inserted, err := owner.HasRows(ctx, table.SQL())
-		if inserted {
-			had = table.String()
-		}
-		return rows, err
+	err := s.asOwner(ctx, func(owner *postgres.Database) error {
+		return s.skips(ctx, fmt.Sprintf("slot %q", s.WAL.Slot), func(ctx context.Context, table outbox.Name) (bool, error) {
+			rows, inserted, err := owner.HasRows(ctx, table.SQL())
+			if inserted {
+				had = table.String()
+			}
+			return rows, err
+		})
 	})
 	if err != nil || !used || had == "" {
 		return err

@@ -56,8 +56,8 @@ func TestSetupTakesTheLargestLimitOfLetters(t *testing.T) {
 			})
 			conf := &config.Config{Kafka: config.Kafka{Brokers: c.ListenAddrs()}, DeadLetter: config.DeadLetter{Topic: "letters", Partitions: 2}}
 			said := ""
-			s := SetupOptions{Printf: func(format string, args ...any) { said += fmt.Sprintf(format, args...) }}
-			err = s.makeOwnTopics(t.Context(), conf)
+			s := Setup{config: conf, SetupOptions: SetupOptions{Printf: func(format string, args ...any) { said += fmt.Sprintf(format, args...) }}}
+			err = s.makeOwnTopics(t.Context())
 			if (err == nil) != (tt.want > 0) || !strings.Contains(said, tt.says) || tt.says == "" && strings.Contains(said, "max.message.bytes") {
 				t.Fatalf("%v, says %q", err, said)
 			}

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 
 	"github.com/cdc-relay/cdc-relay/internal/app"
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
@@ -13,14 +11,6 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/config"
 	"github.com/cdc-relay/cdc-relay/internal/outbox"
 )
-
-// Teardown drops what [Setup] created.
-type Teardown interface {
-	// Run drops what is there. owner is the connection string of the tables' owner.
-	Run(ctx context.Context, owner app.ConnString) error
-	// Print prints the SQL that Run would execute.
-	Print()
-}
 
 // TeardownOptions are those of a [Teardown].
 type TeardownOptions struct {
@@ -32,36 +22,86 @@ type TeardownOptions struct {
 	Printf app.Printf
 }
 
+// Teardown drops what [Setup] created.
+type Teardown struct {
+	TeardownOptions
+
+	config *config.Config
+	db     app.Database
+	steps  teardownSteps
+}
+
+// teardownSteps are those that differ between the databases.
+type teardownSteps interface {
+	// sql is what drop executes.
+	sql(tables []outbox.Name) string
+	// open connects and finds what is there. An error if a relay runs is one of them.
+	open(ctx context.Context, owner app.ConnString) (found, error)
+	// drop drops tables and what else the relay has in the database, and prints what it did.
+	drop(ctx context.Context, tables []outbox.Name) error
+	close(ctx context.Context)
+}
+
+// found is what teardown finds in a database.
+type found struct {
+	source cdc.Source
+	tables map[string]*cdc.Table
+	// what is dropped beside tables, for a question.
+	what string
+	// names are read as whoever may see what was taken out of a table, which takenOut queries.
+	names    namer
+	takenOut func(outbox.Name) string
+}
+
+type namer interface {
+	Names(ctx context.Context, action, query string) ([]string, error)
+}
+
 // NewTeardown returns the teardown of a database.
-func NewTeardown(db app.Database, o TeardownOptions) (t Teardown) {
-	db.Visit(func(p *app.Postgres) { t = &postgresTeardown{o, p} }, func(m *app.MySQL) { t = &mysqlTeardown{o, m} })
+func NewTeardown(c *config.Config, db app.Database, o TeardownOptions) *Teardown {
+	t := &Teardown{TeardownOptions: o, config: c, db: db}
+	switch db := db.(type) {
+	case *app.Postgres:
+		t.steps = &postgresTeardown{Postgres: db, printf: o.Printf}
+	case *app.MySQL:
+		t.steps = &mysqlTeardown{MySQL: db}
+	}
 	return t
 }
 
-// reportTakenOut prints what was done with what was taken out.
-func (t *TeardownOptions) reportTakenOut(taken map[string][]string) {
-	said := "kept; --table drops it with all its events"
-	if t.WithTable {
-		said = "dropped"
-	}
-	for _, table := range slices.Sorted(maps.Keys(taken)) {
-		for _, part := range taken[table] {
-			t.Printf("table %s, taken out of %s: %s\n", part, table, said)
-		}
-	}
-}
+// Print prints the SQL that Run would execute.
+func (t *Teardown) Print() { t.Printf("%s", t.steps.sql(t.drop())) }
 
-func droppedOrMissing(there bool) string {
-	if there {
-		return "dropped"
+// Run drops what is there. owner is the connection string of the tables' owner.
+func (t *Teardown) Run(ctx context.Context, owner app.ConnString) error {
+	defer t.steps.close(ctx)
+	there, err := t.steps.open(ctx, owner)
+	if err != nil {
+		return err
 	}
-	return "does not exist"
+	taken, err := t.takenOut(ctx, &there)
+	if err != nil {
+		return err
+	}
+	store, foreign, err := t.checkpoint(ctx, there.source)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = store.Close() }()
+	if err := t.Confirm(there.what, t.drop(), taken); err != nil {
+		return err
+	}
+	if err := t.steps.drop(ctx, t.drop()); err != nil {
+		return err
+	}
+	t.report(there.tables, taken)
+	return t.dropCheckpoint(ctx, store, foreign)
 }
 
 // drop returns the tables to drop.
-func (t *TeardownOptions) drop(tables []app.Table) []outbox.Name {
+func (t *Teardown) drop() []outbox.Name {
 	var drop []outbox.Name
-	for _, table := range tables {
+	for _, table := range t.db.Tables() {
 		if t.WithTable && !table.Foreign() {
 			drop = append(drop, table.Name)
 		}
@@ -69,25 +109,32 @@ func (t *TeardownOptions) drop(tables []app.Table) []outbox.Name {
 	return drop
 }
 
-// reportTables prints what was done with the tables.
-func (t *TeardownOptions) reportTables(tables []app.Table, before map[string]*cdc.Table) {
-	for _, table := range tables {
-		there := before[table.Name.String()] != nil
-		said := droppedOrMissing(there)
+// report prints what was done with the tables, and with what was taken out of them.
+func (t *Teardown) report(before map[string]*cdc.Table, taken map[string][]string) {
+	done := "kept; --table drops it with all its events"
+	if t.WithTable {
+		done = "dropped"
+	}
+	for _, table := range t.db.Tables() {
+		name := table.Name.String()
 		switch {
-		case there && table.Foreign():
-			said = "kept, it has a columns mapping"
-		case there && !t.WithTable:
-			said = "kept; --table drops it with all its events"
+		case before[name] == nil:
+			t.Printf("table %s: does not exist\n", name)
+		case table.Foreign():
+			t.Printf("table %s: kept, it has a columns mapping\n", name)
+		default:
+			t.Printf("table %s: %s\n", name, done)
 		}
-		t.Printf("table %s: %s\n", table.Name, said)
+		for _, part := range taken[name] {
+			t.Printf("table %s, taken out of %s: %s\n", part, name, done)
+		}
 	}
 }
 
 // checkpoint opens where the position is kept. It is read before anything is dropped, so that a teardown does not end half done
 // where Kafka or Redis is away. A position that a run would refuse is dropped, but not another relay's.
-func (t *TeardownOptions) checkpoint(ctx context.Context, c *config.Config, id cdc.Source) (store *checkpoint.Places, foreign bool, err error) {
-	if store, err = app.Places(ctx, c); err != nil {
+func (t *Teardown) checkpoint(ctx context.Context, id cdc.Source) (store *checkpoint.Places, foreign bool, err error) {
+	if store, err = app.Places(ctx, t.config); err != nil {
 		return nil, false, err
 	}
 	_, _, refused := store.Resume(ctx, id)
@@ -99,8 +146,8 @@ func (t *TeardownOptions) checkpoint(ctx context.Context, c *config.Config, id c
 }
 
 // dropCheckpoint drops the checkpoint, which would not fit the next slot or setup.
-func (t *TeardownOptions) dropCheckpoint(ctx context.Context, c *config.Config, store *checkpoint.Places, foreign bool) error {
-	if l := &c.DeadLetter; l.On() {
+func (t *Teardown) dropCheckpoint(ctx context.Context, store *checkpoint.Places, foreign bool) error {
+	if l := &t.config.DeadLetter; l.On() {
 		t.Printf("topics %s and %s: kept, with the dead letters that are left\n", l.Topic, l.Index())
 	}
 	location := store.Location() // of this delivery, whatever is found there
@@ -118,21 +165,17 @@ func (t *TeardownOptions) dropCheckpoint(ctx context.Context, c *config.Config, 
 }
 
 // takenOut returns what was taken out of each table, as far as the user may see it.
-func takenOut(ctx context.Context, db namer, tables []app.Table, query func(outbox.Name) string) (map[string][]string, error) {
+func (t *Teardown) takenOut(ctx context.Context, there *found) (map[string][]string, error) {
 	taken := map[string][]string{}
-	for _, t := range tables {
-		if t.Foreign() {
+	for _, table := range t.db.Tables() {
+		if table.Foreign() {
 			continue
 		}
-		names, err := db.Names(ctx, "read what was taken out of "+t.Name.String(), query(t.Name))
+		names, err := there.names.Names(ctx, "read what was taken out of "+table.Name.String(), there.takenOut(table.Name))
 		if err != nil {
 			return nil, err
 		}
-		taken[t.Name.String()] = names
+		taken[table.Name.String()] = names
 	}
 	return taken, nil
-}
-
-type namer interface {
-	Names(ctx context.Context, action, query string) ([]string, error)
 }

@@ -8,60 +8,48 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/outbox"
 )
 
-// mysqlTeardown is one run of teardown on MySQL or MariaDB.
+// mysqlTeardown drops the tables. The relay has nothing else in a server of MySQL or MariaDB.
 type mysqlTeardown struct {
-	TeardownOptions
 	*app.MySQL
+
+	owner *mysql.Database
 }
 
-// Run drops the checkpoint and, with --table, the tables. The relay has nothing else in the server.
-func (t *mysqlTeardown) Run(ctx context.Context, owner app.ConnString) error {
+func (t *mysqlTeardown) sql(tables []outbox.Name) string {
+	if len(tables) == 0 {
+		return "-- Nothing to run: the server has only the table, which --table drops. `cdc-relay teardown --yes` drops the checkpoint.\n"
+	}
+	return outbox.MySQLTeardown(tables, tables).String()
+}
+
+func (t *mysqlTeardown) open(ctx context.Context, owner app.ConnString) (found, error) {
 	db, err := mysql.OpenDatabase(ctx, t.Binlog.Options)
 	if err != nil {
-		return err
+		return found{}, err
 	}
 	defer db.Close()
 	before, err := db.Survey(ctx, t.Binlog.Options)
 	if err != nil {
-		return err
+		return found{}, err
 	}
 	if err := mysql.Idle(ctx, db, t.Binlog.Options); err != nil {
-		return err
+		return found{}, err
 	}
-	drop := t.drop(t.Tables())
-	maker, err := t.Open(ctx, owner)
-	if err != nil {
-		return err
-	}
-	defer maker.Close()
-	taken, err := takenOut(ctx, maker, t.Tables(), outbox.MySQLTakenOut)
-	if err != nil {
-		return err
-	}
-	store, foreign, err := t.checkpoint(ctx, t.Config, db.Source(t.Binlog.Options))
-	if err != nil {
-		return err
-	}
-	defer func() { _ = store.Close() }()
-	if err := t.Confirm("the checkpoint", drop, taken); err != nil {
-		return err
-	}
-	if err := t.dropTables(ctx, drop, maker); err != nil {
-		return err
-	}
-	if err := t.dropCheckpoint(ctx, t.Config, store, foreign); err != nil {
-		return err
-	}
-	t.reportTables(t.Tables(), before.Tables)
-	t.reportTakenOut(taken)
-	return nil
+	t.owner, err = t.Open(ctx, owner)
+	return found{db.Source(t.Binlog.Options), before.Tables, "the checkpoint", t.owner, outbox.MySQLTakenOut}, err
 }
 
-// dropTables drops tables, and the procedures that are there: to drop one that is not takes a right too.
-func (t *mysqlTeardown) dropTables(ctx context.Context, tables []outbox.Name, owner *mysql.Database) error {
+func (t *mysqlTeardown) close(context.Context) {
+	if t.owner != nil {
+		t.owner.Close()
+	}
+}
+
+// drop drops tables, and the procedures that are there: to drop one that is not takes a right too.
+func (t *mysqlTeardown) drop(ctx context.Context, tables []outbox.Name) error {
 	var maintained []outbox.Name
 	for _, table := range tables {
-		names, err := owner.Names(ctx, "look for the procedure of "+table.String(), outbox.MySQLRoutineThere(table))
+		names, err := t.owner.Names(ctx, "look for the procedure of "+table.String(), outbox.MySQLRoutineThere(table))
 		if err != nil {
 			return err
 		}
@@ -70,18 +58,9 @@ func (t *mysqlTeardown) dropTables(ctx context.Context, tables []outbox.Name, ow
 		}
 	}
 	for _, step := range outbox.MySQLTeardown(tables, maintained) {
-		if err := owner.Exec(ctx, "drop table", outbox.Texts(step.Statements)...); err != nil {
+		if err := t.owner.Exec(ctx, "drop table", outbox.Texts(step.Statements)...); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-func (t *mysqlTeardown) Print() {
-	steps := outbox.MySQLTeardown(t.drop(t.Tables()), t.drop(t.Tables()))
-	if len(steps) == 0 {
-		t.Printf("-- Nothing to run: the server has only the table, which --table drops. `cdc-relay teardown --yes` drops the checkpoint.\n")
-		return
-	}
-	t.Printf("%s", steps)
 }

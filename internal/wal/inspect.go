@@ -12,18 +12,12 @@ import (
 
 // Inspection holds the stored positions of a relay that does not run.
 type Inspection struct {
-	Source cdc.Source
+	cdc.Inspection
+
 	// Slot is nil when there is none.
 	Slot *postgres.SlotInfo
 	// WALEnd is the end of the server's WAL.
 	WALEnd cdc.Position
-	// Checkpoint is what is stored, Found whether anything is, LoadErr why that is not known or not continued from.
-	Checkpoint cdc.Checkpoint
-	Found      bool
-	LoadErr    error
-	// From is where a run that starts now would go on; Refused is why it would not.
-	From    cdc.Position
-	Refused error
 }
 
 // Inspect reads the slot and the checkpoint and applies the start rules as [Source.Acquire] does, without
@@ -52,7 +46,7 @@ func inspect(ctx context.Context, db *postgres.Database, repl *pgconn.PgConn, o 
 	if err := sv.readForks(ctx, repl); err != nil {
 		return Inspection{}, err
 	}
-	in := Inspection{Source: sv.source, WALEnd: postgres.FormatLSN(sv.flushed)}
+	in := Inspection{Inspection: cdc.Inspection{Source: sv.source}, WALEnd: postgres.FormatLSN(sv.flushed)}
 	if in.Slot, err = db.Slot(ctx, o.Slot); err != nil {
 		return in, err
 	}
@@ -77,71 +71,54 @@ func (in *Inspection) resume(ctx context.Context, db *postgres.Database, sv *ser
 // to compare with the slot. It also returns the configured tables that exist, so that their columns can be
 // checked.
 func Check(ctx context.Context, o Options, load cdc.Resumer) ([]cdc.Finding, map[string]*cdc.Table) {
-	return postgres.Check(ctx, o.Options, func(ctx context.Context, db *postgres.Database, repl *pgconn.PgConn) (postgres.Resume, error) {
+	return postgres.Check(ctx, o.Options, func(ctx context.Context, db *postgres.Database, repl *pgconn.PgConn) (cdc.Inspection, error) {
 		in, err := inspect(ctx, db, repl, o, load)
-		return postgres.Resume{Source: in.Source, Known: in.LoadErr == nil || in.Found, Found: in.Found, From: in.From, Refused: in.Refused}, err
+		return in.Inspection, err
 	})
 }
 
-// Move is a change of position by hand.
-type Move struct {
-	To cdc.Position
-	// Skips is how many bytes of WAL are passed over: their events are never published. Repeats is how
-	// many are read again: their events are published twice. At most one is more than 0.
-	Skips, Repeats int64
-	// Slot is whether the slot must be moved too.
-	Slot bool
-}
-
 // Preview returns what a move to the position means, or why it cannot be made.
-func (in *Inspection) Preview(to cdc.Position) (Move, error) {
+func (in *Inspection) Preview(to cdc.Position) (cdc.Move, error) {
 	target, err := postgres.ParseLSN(to)
 	if err != nil {
-		return Move{}, err
+		return cdc.Move{}, err
 	}
-	if err := in.Idle(); err != nil {
-		return Move{}, err
+	if in.Slot == nil {
+		return cdc.Move{}, postgres.MissingSlot(in.Source.Slot)
 	}
 	slot, err := postgres.ParseLSN(cdc.Position(in.Slot.Confirmed))
 	if err != nil {
-		return Move{}, err
+		return cdc.Move{}, err
 	}
 	end, err := postgres.ParseLSN(in.WALEnd)
 	if err != nil {
-		return Move{}, err
+		return cdc.Move{}, err
 	}
 	now := slot
 	if in.Found {
 		if now, err = postgres.ParseLSN(in.Checkpoint.Progress.Position); err != nil {
-			return Move{}, err
+			return cdc.Move{}, err
 		}
 	}
 	switch {
 	case target < slot:
-		return Move{}, cdc.PositionError("behind_slot",
+		return cdc.Move{}, cdc.PositionError("behind_slot",
 			"publish what consumers miss with `cdc-relay repair --since TIME`",
 			"%s lies before %s, where the slot stands, and PostgreSQL has removed the WAL before that", target, slot)
 	case target > end:
-		return Move{}, cdc.ConfigError("beyond_wal", "give a position that exists already", "%s lies beyond %s, the end of the server's WAL", target, end)
+		return cdc.Move{}, cdc.ConfigError("beyond_wal", "give a position that exists already", "%s lies beyond %s, the end of the server's WAL", target, end)
 	}
-	return Move{To: postgres.FormatLSN(target), Skips: ahead(target, now), Repeats: ahead(now, target), Slot: target > slot}, nil
+	to = postgres.FormatLSN(target)
+	return cdc.Move{
+		To: to, Skips: uint64(max(target, now) - now), Repeats: uint64(max(target, now) - target), KeepsCommit: in.Checkpoint.Progress.Commit <= to, Slot: target > slot,
+	}, nil
 }
 
-// Idle returns an error while a relay may move the positions itself, and when there is no slot.
+// Idle returns an error while a relay may move the positions itself.
 func (in *Inspection) Idle() error {
-	switch {
-	case in.Slot == nil:
-		return postgres.MissingSlot(in.Source.Slot)
-	case in.Slot.ActivePID != 0:
+	if in.Slot != nil && in.Slot.ActivePID != 0 {
 		return cdc.Stop(cdc.ClassRuntime, "slot_active", fmt.Errorf(
 			"a relay runs (PID %d on the server reads slot %q)", in.Slot.ActivePID, in.Source.Slot), "stop it first, then try again")
 	}
 	return nil
-}
-
-func ahead(a, b lsn) int64 {
-	if a <= b {
-		return 0
-	}
-	return int64(a - b)
 }

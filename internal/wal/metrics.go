@@ -3,7 +3,7 @@ package wal
 import (
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/cdc-relay/cdc-relay/internal/postgres"
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/visibility"
 )
 
@@ -47,13 +47,17 @@ func newMetrics(reg prometheus.Registerer, s *Source) *metrics {
 	return m
 }
 
-func (m *metrics) observeSlot(s postgres.SlotStatus) {
+func (m *metrics) observeSlot(s cdc.SlotStatus) {
 	m.lagBytes.Set(float64(s.LagBytes))
 	m.retained.Set(float64(s.RetainedBytes))
-	m.safe.Set(float64(s.SafeBytes))
+	safe := int64(-1)
+	if s.SafeBytes != nil {
+		safe = *s.SafeBytes
+	}
+	m.safe.Set(float64(safe))
 	for _, state := range slotStates() {
 		v := 0.0
-		if state == s.WALStatus {
+		if state == s.Status {
 			v = 1
 		}
 		m.slotStatus.WithLabelValues(state).Set(v)

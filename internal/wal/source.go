@@ -62,7 +62,7 @@ type Source struct {
 	confirmed  atomic.Uint64 // see lastConfirmed; the owner's to write
 	lastCommit atomic.Int64  // Unix microseconds
 	lastTick   atomic.Int64  // Unix nanoseconds
-	slot       atomic.Pointer[postgres.SlotStatus]
+	slot       atomic.Pointer[cdc.SlotStatus]
 }
 
 // handedOn is how far rows were handed on, by this process or according to the checkpoint, so that none is handed on
@@ -115,34 +115,14 @@ func (s *Source) Confirm(seq uint64) {
 	}
 }
 
-// Status is the source's state for people.
-type Status struct {
-	Connected bool
-	// Received is the end of the last transaction or keepalive taken in, Confirmed what the server was
-	// told; both as PostgreSQL prints LSNs.
-	Received, Confirmed string
-	// LastCommit is the commit time of the last outbox transaction received; zero: none yet.
-	LastCommit time.Time
-	// LastTick is when the owner of the connection last came round: old means stuck.
-	LastTick time.Time
-	// Slot is the last look at the slot.
-	Slot postgres.SlotStatus
-}
-
 // Status returns the state as of now.
-func (s *Source) Status() Status {
-	st := Status{Connected: s.connected.Load(), Confirmed: s.lastConfirmed().String()}
+func (s *Source) Status() cdc.SourceStatus {
+	st := cdc.SourceStatus{Flavor: "postgresql", Connected: s.connected.Load(), Confirmed: s.lastConfirmed().String(), Slot: s.slot.Load()}
 	if k, ok := s.positions.at(s.handed.Load()); ok {
 		st.Received = k.resume.String()
 	}
-	if t := s.lastCommit.Load(); t != 0 {
-		st.LastCommit = time.UnixMicro(t)
-	}
 	if t := s.lastTick.Load(); t != 0 {
 		st.LastTick = time.Unix(0, t)
-	}
-	if slot := s.slot.Load(); slot != nil {
-		st.Slot = *slot
 	}
 	return st
 }

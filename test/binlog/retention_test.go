@@ -34,8 +34,8 @@ func keeping(d *database, days int) *keeper {
 	d.t.Helper()
 	k := &keeper{database: d, user: fmt.Sprintf("keep_%x", time.Now().UnixNano()), source: cdc.Source{SystemID: d.flavor, Database: d.name}}
 	o := outbox.TableOptions{Name: d.outbox(), From: time.Now().AddDate(0, 0, -days), Ahead: days}
-	steps, err := outbox.MySQLSetup(outbox.MySQLSetupOptions{
-		Flavor: cdc.Flavor(d.flavor), Make: []outbox.TableOptions{o}, Read: []outbox.Name{d.outbox()}, User: k.user, Maintain: []outbox.Name{d.outbox()},
+	steps, err := outbox.MySQLSetup(outbox.SetupOptions{
+		Flavor: cdc.Flavor(d.flavor), Make: []outbox.TableOptions{o}, Read: []outbox.Name{d.outbox()}, Role: k.user, Maintain: []outbox.Name{d.outbox()},
 	})
 	if err != nil {
 		d.t.Fatal(err)

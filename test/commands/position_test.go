@@ -64,18 +64,18 @@ func TestPositionSet(t *testing.T) {
 		t.Fatalf("the slot is not behind: %+v", p)
 	}
 
-	s.want(0, "position is LSN already", "position", "set", p.Checkpoint.LSN)
+	s.want(0, "position is LSN now, as it was", "position", "set", p.Checkpoint.LSN)
 	s.want(5, "cdc-relay: LSN lies before LSN, where the slot stands, and PostgreSQL has removed the WAL before that. "+
 		"Fix: publish what consumers miss with `cdc-relay repair --since TIME`.", "position", "set", "0/1")
 	s.want(2, "cdc-relay: LSN lies beyond LSN, the end of the server's WAL. Fix: give a position that exists already.", "position", "set", "FF/0")
 	s.want(2, `cdc-relay: "yesterday" is not an LSN. Fix: write it as PostgreSQL prints it (LSN) or as 16 hex digits.`, "position", "set", "yesterday")
-	s.want(0, "position is LSN now, SIZE back: events committed after it are published again", "position", "set", p.Slot.Hex)
+	s.want(0, "position is LSN now; SIZE of WAL repeated, whose events are published again", "position", "set", p.Slot.Hex)
 	s.insert(3).publish(3, 3)
 
 	end := s.insert(4).positions().WALEnd.LSN
-	s.want(2, "cdc-relay: LSN is a move forward over SIZE of WAL, whose unpublished events would never be published. Fix: give --yes if that is meant.",
+	s.want(2, "cdc-relay: LSN skips SIZE of WAL, whose unpublished events would never be published. Fix: give --yes if that is meant.",
 		"position", "set", end)
-	s.want(0, "position is LSN now, SIZE further: unpublished events before it will never be published", "position", "set", "--yes", end)
+	s.want(0, "position is LSN now; SIZE of WAL skipped, whose unpublished events will never be published", "position", "set", "--yes", end)
 	if p := s.positions(); p.Slot.LSN != end || p.Checkpoint.LSN != end {
 		t.Errorf("forward to %s: %+v", end, p)
 	}

@@ -80,8 +80,8 @@ func printedBySetup(t *testing.T, flavor cdc.Flavor) []string {
 	if flavor == cdc.MariaDB {
 		settings = append(settings, outbox.Setting{Name: "binlog_format", Value: "ROW"}, outbox.Setting{Name: "sync_binlog", Value: "1"})
 	}
-	steps, err := outbox.MySQLSetup(outbox.MySQLSetupOptions{
-		Flavor: flavor, User: "cdc_relay", Settings: settings, Read: []outbox.Name{ordersOutbox()},
+	steps, err := outbox.MySQLSetup(outbox.SetupOptions{
+		Flavor: flavor, Role: "cdc_relay", Settings: settings, Read: []outbox.Name{ordersOutbox()},
 	})
 	if err != nil {
 		t.Fatal(err)

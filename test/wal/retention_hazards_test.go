@@ -328,7 +328,7 @@ func TestTablesWhoseNamesJoinAlike(t *testing.T) {
 	before, after := outbox.Name{Schema: "app_eu", Table: "outbox"}, outbox.Name{Schema: "app", Table: "eu_outbox"}
 	setup := func(tables ...outbox.Name) {
 		t.Helper()
-		o := outbox.SetupOptions{Publish: tables, Publication: d.name, Slot: d.name, Role: role, Maintain: tables}
+		o := outbox.SetupOptions{Read: tables, Publication: d.name, Slot: d.name, Role: role, Maintain: tables}
 		for _, n := range tables {
 			o.Make = append(o.Make, outbox.TableOptions{Name: n, From: time.Now().AddDate(0, 0, -3), Ahead: 3})
 		}

@@ -38,7 +38,7 @@ func keeping(t *testing.T, days int) (d *database, role string) {
 	role = d.name[:min(len(d.name), 50)] + "_role"
 	d.exec("CREATE ROLE " + role + " LOGIN REPLICATION")
 	steps, err := outbox.PostgresSetup(outbox.SetupOptions{
-		Publish: []outbox.Name{outboxName()}, Publication: d.name, Slot: d.name, Role: role, Maintain: []outbox.Name{outboxName()},
+		Read: []outbox.Name{outboxName()}, Publication: d.name, Slot: d.name, Role: role, Maintain: []outbox.Name{outboxName()},
 	})
 	if err != nil {
 		t.Fatal(err)

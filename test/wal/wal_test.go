@@ -76,7 +76,7 @@ func newDatabase(t *testing.T) *database {
 	table := outbox.Name{Schema: "public", Table: "outbox"}
 	steps, err := outbox.PostgresSetup(outbox.SetupOptions{
 		Make:    []outbox.TableOptions{{Name: table, Payload: outbox.PayloadBytea, Partition: outbox.PartitionDaily, From: time.Now(), Ahead: 1}},
-		Publish: []outbox.Name{table}, Publication: name, Slot: name,
+		Read: []outbox.Name{table}, Publication: name, Slot: name,
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -1,0 +1,28 @@
+package cdc
+
+import "time"
+
+// SourceStatus is the state of a source as of now, for people, /status and /livez.
+type SourceStatus struct {
+	// Flavor is the database's, for cdc_relay_info; empty until it is known.
+	Flavor    string
+	Connected bool
+	// LastTick is when the goroutine that owns the connection last served it: old means stuck.
+	LastTick time.Time
+	// Received is up to where the WAL or binlog was taken in, Confirmed what was confirmed last; both as the database prints positions.
+	Received, Confirmed string
+	// Slot is the last look at the replication slot; nil: there was none.
+	Slot *SlotStatus
+}
+
+// SlotStatus is what PostgreSQL says of a replication slot. It is part of the JSON at /status.
+type SlotStatus struct {
+	// Status is PostgreSQL's wal_status: reserved, extended, unreserved or lost.
+	Status string `json:"status"`
+	// RetainedBytes of WAL are kept for the slot.
+	RetainedBytes int64 `json:"retained_bytes"`
+	// SafeBytes of WAL may still be written before the slot is in danger of being lost; absent if there is no limit.
+	SafeBytes *int64 `json:"safe_bytes,omitempty"`
+	// LagBytes of WAL are written and not received yet.
+	LagBytes int64 `json:"-"`
+}
