@@ -5,7 +5,6 @@ import (
 	"math"
 	"testing"
 
-	"github.com/IBM/sarama"
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"pgregory.net/rapid"
 
@@ -24,21 +23,6 @@ func TestMurmur2(t *testing.T) {
 			t.Errorf("murmur2(%q) = %d, want %d", key, got, want)
 		}
 	}
-}
-
-func TestPartitionIsSaramas(t *testing.T) {
-	theirs := sarama.NewMurmur2Partitioner("t")
-	rapid.Check(t, func(t *rapid.T) {
-		key := rapid.SliceOf(rapid.Byte()).Draw(t, "key")
-		n := rapid.Int32Range(1, 1000).Draw(t, "partitions")
-		want, err := theirs.Partition(&sarama.ProducerMessage{Key: sarama.ByteEncoder(key)}, n)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := partitionOf(key, int(n)); got != int(want) {
-			t.Errorf("key %x of %d partitions goes to %d, sarama says %d", key, n, got, want)
-		}
-	})
 }
 
 func TestRecord(t *testing.T) {

@@ -3,7 +3,6 @@ package publisher_test
 import (
 	"errors"
 	"fmt"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -200,27 +199,5 @@ func TestAttemptsCarryTheirOwnTime(t *testing.T) {
 				}
 			}
 		})
-	}
-}
-
-// The error for a timestamp that is rejected again and again names the clock and no event.
-func TestRefusedTimeNamesTheClock(t *testing.T) {
-	c := newCluster(t, 1, 1)
-	c.Fault(onProduce(kerr.InvalidTimestamp, -1))
-	opts := options(c)
-	opts.Rejected, opts.Timing.Patience = cdc.PolicyDrop, 20*time.Millisecond
-	s := open(t, opts)
-	s.send(t, msg("k", "0"))
-	err := s.failed(t)
-	for _, part := range []string{"the time of this machine", "message.timestamp.before.max.ms", `"t"`} {
-		if !strings.Contains(cdc.Explain(err), part) {
-			t.Errorf("%s\ndoes not say %s", cdc.Explain(err), part)
-		}
-	}
-	if strings.Contains(cdc.Explain(err), "k/0") {
-		t.Errorf("%v names an event", err)
-	}
-	if n := metric(t, s.reg, "cdc_relay_events_dropped_total"); n != 0 {
-		t.Errorf("%v events dropped", n)
 	}
 }

@@ -17,7 +17,6 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
-	"github.com/cdc-relay/cdc-relay/internal/kafka"
 )
 
 // to sets the topic of messages.
@@ -55,20 +54,6 @@ func client(t *testing.T, addrs []string, opts ...kgo.Opt) *kgo.Client {
 	}
 	t.Cleanup(cl.Close)
 	return cl
-}
-
-func TestUnknownTopicStops(t *testing.T) {
-	c := newCluster(t, 1, 1)
-	s := open(t, options(c))
-	s.send(t, numbered(0, 10, 1)...)
-	s.send(t, to("nowhere", msg("k", "a"))...)
-	s.send(t, numbered(10, 10, 1)...)
-	err := s.failed(t)
-	var stop *cdc.StopError
-	if !errors.As(err, &stop) || stop.Reason != "unknown_topic" || !strings.Contains(cdc.Explain(err), `event "k/a": publish to topic "nowhere"`) {
-		t.Errorf("error %v, want a stop that names event and topic", err)
-	}
-	s.answered(t, 1)
 }
 
 func TestUnknownTopicMayAppearInTime(t *testing.T) {
@@ -115,34 +100,6 @@ func TestUnknownTopicDrops(t *testing.T) {
 	s.answered(t, 4)
 	if got := values(read(t, c.ListenAddrs(), "nowhere", 1)); !slices.Equal(got, []string{"b"}) {
 		t.Errorf("published %v", got)
-	}
-}
-
-func TestTopicIsCreated(t *testing.T) {
-	c := newCluster(t, 3, 1)
-	opts := options(c)
-	opts.Create = &kafka.TopicSpec{Partitions: 4, ReplicationFactor: 3, Configs: map[string]string{"cleanup.policy": "compact"}}
-	s := open(t, opts)
-	s.send(t, to("made", numbered(0, 40, 9)...)...)
-	s.answered(t, 1)
-	d, err := newClient(t, opts.Kafka).Describe(t.Context(), []string{"made"}, "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := d.Topics[0]; got.Partitions != 4 || got.Replicas != 3 || got.CleanupPolicy != "compact" {
-		t.Errorf("created %+v", got)
-	}
-}
-
-func TestTopicCannotBeCreated(t *testing.T) {
-	c := newCluster(t, 1, 1)
-	c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.CreateTopics}, Err: kerr.InvalidReplicationFactor, Count: -1})
-	opts := options(c)
-	opts.Create = &kafka.TopicSpec{Partitions: 4, ReplicationFactor: 3}
-	s := open(t, opts)
-	s.send(t, to("made", msg("k", "a"))...)
-	if err := s.failed(t); !strings.Contains(cdc.Explain(err), "replication_factor") {
-		t.Errorf("the error %q does not say what to correct", err)
 	}
 }
 
@@ -246,41 +203,6 @@ func TestPartitionsAreAdded(t *testing.T) {
 	}
 	if n := len(read(t, c.ListenAddrs(), "t", 150)); n != 150 {
 		t.Errorf("%d records, want 150", n)
-	}
-}
-
-func TestRecordTooLarge(t *testing.T) {
-	big := strings.Repeat("x", 3000)
-	for _, policy := range []cdc.Policy{cdc.PolicyStop, cdc.PolicyDrop} {
-		t.Run(string(policy), func(t *testing.T) {
-			c := newCluster(t, 1, 1)
-			createTopic(t, c.ListenAddrs(), "small", 1, map[string]string{"max.message.bytes": "2000"})
-			w := watch(c)
-			opts := options(c)
-			opts.TooLarge = policy
-			s := open(t, opts)
-			s.send(t, to("small", msg("k", "a"), msg("k", big), msg("k", "b"))...)
-			want := []string{"a", "b"}
-			if policy == cdc.PolicyStop {
-				want = []string{"a"}
-				err := s.failed(t)
-				for _, part := range []string{"max.message.bytes", "2000", `"small"`, "errors.too_large"} {
-					if !strings.Contains(cdc.Explain(err), part) {
-						t.Errorf("the error %.300q does not name %s", err, part)
-					}
-				}
-			} else {
-				s.answered(t, 1)
-			}
-			if got := values(read(t, c.ListenAddrs(), "small", len(want))); !slices.Equal(got, want) {
-				t.Errorf("published %v, want %v", got, want)
-			}
-			for _, b := range w.list() {
-				if len(b.records) > 2000 {
-					t.Error("the record was sent although its size is known")
-				}
-			}
-		})
 	}
 }
 

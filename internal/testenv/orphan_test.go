@@ -129,3 +129,10 @@ func await(t *testing.T, what string, condition func() bool) {
 		<-time.After(20 * time.Millisecond)
 	}
 }
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

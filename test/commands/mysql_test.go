@@ -121,7 +121,7 @@ func (s *site) printedFrom(printed string) {
 	s.published(relay.leading(), 1)
 	relay.signal(syscall.SIGTERM)
 	s.says(0, "outbox: kept", strings.Fields(printedCommand(s.t, s.run("teardown", "--print").stdout, "teardown"))...)
-	s.wantRows("1")
+	s.wantRows(1)
 }
 
 func printedCommand(t *testing.T, said, start string) string {

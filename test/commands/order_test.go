@@ -7,22 +7,20 @@ import (
 	"testing"
 )
 
-// onEveryDatabase runs a test on each database, with its type of a time.
-func onEveryDatabase(t *testing.T, test func(s *site, timeType string)) {
-	t.Helper()
-	t.Run("postgres", func(t *testing.T) {
-		t.Parallel()
-		test(newSite(t), "timestamptz")
-	})
-	onMySQL(t, func(s *site) { test(s, "datetime") })
+// timeType is the type of a time.
+func (s *site) timeType() string {
+	if s.mysql == nil {
+		return "timestamptz"
+	}
+	return "datetime"
 }
 
 // Rows of one time come in the order of their IDs, which is said if these do not grow; tables[].order_by names what does.
 func TestOrderBy(t *testing.T) {
 	t.Parallel()
-	onEveryDatabase(t, func(s *site, timeType string) {
+	onAll(t, func(s *site) {
 		const rows = 10
-		s.sql("CREATE TABLE jobs (id varchar(64) PRIMARY KEY, n int NOT NULL, at " + timeType + " NOT NULL)")
+		s.sql("CREATE TABLE jobs (id varchar(64) PRIMARY KEY, n int NOT NULL, at " + s.timeType() + " NOT NULL)")
 		var values []string
 		for n := range rows {
 			values = append(values, fmt.Sprintf("('%x', %d, '2026-01-02 03:04:05')", sha256.Sum256([]byte{byte(n)}), n))
@@ -75,8 +73,8 @@ func TestDigitsOfNumbers(t *testing.T) {
 // first, and nothing is left behind.
 func TestRowsWithoutAPlace(t *testing.T) {
 	t.Parallel()
-	onEveryDatabase(t, func(s *site, timeType string) {
-		s.sql("CREATE TABLE jobs (id int PRIMARY KEY, body varchar(9), status varchar(9), at "+timeType+" NULL)",
+	onAll(t, func(s *site) {
+		s.sql("CREATE TABLE jobs (id int PRIMARY KEY, body varchar(9), status varchar(9), at "+s.timeType()+" NULL)",
 			"INSERT INTO jobs VALUES (1, 'old', 'SENT', NULL), (2, 'new', 'NEW', '2026-01-02 03:04:05')")
 		s.config = "tables: [{name: jobs, columns: {event_id: {template: \"job-${id}\"}, event_type: {const: Placed}, payload: body, created_at: at}}]\n" + s.config
 		s.says(0, "published 1 row", "setup", "--backfill", "--where", "status = 'NEW'")
@@ -98,7 +96,7 @@ func TestRowsWithoutAPlace(t *testing.T) {
 // A replay leaves out, and counts, what the relay makes a dead letter.
 func TestReplayLeavesOutDeadLetters(t *testing.T) {
 	t.Parallel()
-	onEveryDatabase(t, func(s *site, _ string) {
+	onAll(t, func(s *site) {
 		s.sql("CREATE TABLE jobs (id int PRIMARY KEY, type varchar(9), seq int NOT NULL)", "INSERT INTO jobs VALUES (1, 'placed', 1), (2, NULL, 2), (3, 'placed', 3)")
 		s.config = "tables: [{name: jobs, columns: {event_id: {template: \"job-${id}\"}, event_type: type, payload: id}, order_by: seq}]\n" + s.config +
 			"errors: {malformed: dead_letter}\ndead_letter: {topic: " + s.name + "_letters}\n"

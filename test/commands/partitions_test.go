@@ -11,21 +11,16 @@ import (
 
 	"github.com/cdc-relay/cdc-relay/internal/cdctest"
 	"github.com/cdc-relay/cdc-relay/internal/outbox"
-	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
 
 // check warns if the daily partitions reach less than 7 days ahead, and schema apply fixes it.
 func TestCheckWarnsOfFewPartitions(t *testing.T) {
-	t.Run("postgres", func(t *testing.T) {
-		t.Parallel()
-		fewPartitions(newSite(t), "public.outbox")
-	})
-	onMySQL(t, func(s *site) { fewPartitions(s, s.name+".outbox") })
+	onAll(t, func(s *site) { fewPartitions(s, s.qualified("outbox")) })
 }
 
 func fewPartitions(s *site, table string) {
 	s.t.Helper()
-	warns := "warn  partitions: daily partitions of " + s.normal(table) + " reach "
+	warns := "warn  partitions: daily partitions of " + table + " reach "
 	for _, step := range []struct {
 		command string
 		warned  bool
@@ -64,47 +59,59 @@ func (s *site) follows(code int, part, message, start string) {
 	s.says(code, part, args...)
 }
 
-// partitions run makes days and removes old ones once the slot has passed them: through the function that setup makes, or
+// partitions run makes days and removes old ones once the position has passed them: through the routine that setup makes, or
 // without it as the table's owner.
 func TestPartitionsRun(t *testing.T) {
 	t.Parallel()
-	s := newSite(t)
-	const maintained = "partitions: {ahead: 8, ttl: 2d}\n"
-	s.config += maintained
-	s.sql("CREATE ROLE keeping LOGIN REPLICATION", "CREATE ROLE owning_parts LOGIN",
-		"GRANT CREATE ON DATABASE "+s.name+" TO owning_parts", "GRANT CREATE ON SCHEMA public TO owning_parts")
-	s.replace("postgres@", "keeping@")
-	s.env = []string{"CDC_RELAY_OWNER_DSN=" + s.pg.DSN(s.name, "owning_parts")}
-	s.follows(0, "created", s.says(2, "table public.outbox does not exist", "replay", "--id", eventID(1)), "setup")
-	s.as("owning_parts", "DROP TABLE outbox CASCADE")
-	s.follows(0, "created", s.says(1, "does not exist or has no partitions", "partitions", "run"), "setup")
-	s.replace(maintained, "").says(0, "", "check")
-	s.config += maintained
-	s.says(0, "until", "partitions", "list")
-	s.as("owning_parts", "DROP TABLE outbox CASCADE")
-	s.oldDays("owning_parts", 4)
-	s.setup().says(0, `role "keeping" may maintain the partitions of public.outbox`, "check")
-	s.says(0, "would take out cdc_relay.public_outbox_", "partitions", "run", "--dry-run")
-	s.says(2, "--yes", "partitions", "run", "--ttl", "1h")
-	s.replace("ttl: 2d", "ttl: 2d, drop: false").says(0, `change="taken out"`, "partitions", "run")
-	s.says(0, "taken out, not relayed yet", "partitions", "list")
-	s.as("owning_parts", "DROP FUNCTION cdc_relay.public_outbox_maintain")
-	s.sql("SELECT pg_replication_slot_advance('" + s.slot() + "', pg_current_wal_lsn())")
-	s.replace(", drop: false", "")
-	owner := s.env
-	s.env = nil
-	said := s.says(1, "run `cdc-relay setup`", "partitions", "run")
-	s.says(0, "may not call", "check")
-	s.env = owner
-	s.follows(0, "change=dropped", said, "partitions run")
-	s.env = nil
-	s.says(2, "--owner-dsn", "setup")
-	s.env = owner
-	s.follows(0, "", said, "setup")
-	s.says(0, "nothing is left to do", "partitions", "run")
-	s.youngDayOfPostgres(owner)
+	onAll(t, func(s *site) {
+		const maintained = "partitions: {ahead: 8, ttl: 2d}\n"
+		s.config += maintained
+		s.asReplicator("keeping")
+		s.ownedBy("owning_parts")
+		owner, drop := s.env, "DROP PROCEDURE outbox_maintain"
+		if s.mysql == nil {
+			drop = "DROP FUNCTION cdc_relay.public_outbox_maintain"
+			s.follows(0, "created", s.says(2, "table public.outbox does not exist", "replay", "--id", eventID(1)), "setup")
+			s.as("owning_parts", "DROP TABLE outbox CASCADE")
+		}
+		s.follows(0, "created", s.says(1, "does not exist", "partitions", "run"), "setup")
+		s.replace(maintained, "").says(0, "", "check")
+		s.config += maintained
+		s.says(0, "until", "partitions", "list")
+		s.oldDays("owning_parts", 4)
+		s.setup().says(0, "may maintain the partitions of "+s.qualified("outbox"), "check")
+		s.says(0, "would take out ", "partitions", "run", "--dry-run")
+		s.says(2, "--yes", "partitions", "run", "--ttl", "1h")
+		s.replace("ttl: 2d", "ttl: 2d, drop: false").says(0, `change="taken out"`, "partitions", "run")
+		s.says(0, "taken out, not relayed yet", "partitions", "list")
+		s.asOwner("owning_parts", drop)
+		s.relayed().replace(", drop: false", "")
+		s.env = nil
+		said := s.says(1, "run `cdc-relay setup`", "partitions", "run")
+		s.says(0, "may not call", "check")
+		s.env = owner
+		s.follows(0, "change=dropped", said, "partitions run")
+		s.env = nil
+		s.says(2, "--owner-dsn", "setup")
+		s.env = owner
+		s.follows(0, "", said, "setup")
+		s.says(0, "nothing is left to do", "partitions", "run")
+		s.insert(1)
+		said = s.replace("ttl: 2d", "ttl: 1m").says(2, "shorter than a day", "partitions", "run")
+		s.replace("ttl: 1m", "ttl: 2d").follows(0, "nothing is left to do", said, "partitions run")
+		s.wantRows(1)
+		s.youngDay(owner)
+		if s.mysql == nil {
+			s.renamedAway()
+		}
+	})
+}
+
+// renamedAway renames the table, and follows what setup says.
+func (s *site) renamedAway() {
+	s.t.Helper()
 	s.as("owning_parts", "ALTER TABLE outbox RENAME TO away")
-	said = s.says(2, "is a partition of public.away", "setup")
+	said := s.says(2, "is a partition of public.away", "setup")
 	_, back, _ := strings.Cut(said, "rename it back with `")
 	back, _, _ = strings.Cut(back, "`")
 	s.as("owning_parts", strings.Replace(back, " NAME", " outbox", 1))
@@ -115,37 +122,66 @@ func TestPartitionsRun(t *testing.T) {
 	s.published(relay.leading(), 2)
 }
 
-// youngDayOfPostgres takes out yesterday, which the relay's role does not drop before it is a day old, and the owner does. Its row is
-// behind the slot by then.
-func (s *site) youngDayOfPostgres(owner []string) {
+// ownedBy has setup run as a role that may create tables, and give rights to them.
+func (s *site) ownedBy(role string) {
 	s.t.Helper()
-	s.oldDays("owning_parts", 1)
-	s.insert(1).sql("INSERT INTO outbox SELECT * FROM json_populate_record((SELECT outbox FROM outbox), json_build_object('created_at', date_trunc('day', now()) - interval '1 second'))")
-	s.env = nil
-	relayed := "SELECT pg_replication_slot_advance('" + s.slot() + "', pg_current_wal_lsn())"
-	s.sql(relayed).run("partitions", "run", "--ttl", "1s", "--yes")
-	said := s.sql(relayed).says(1, "wait until it is a day old", "partitions", "run", "--ttl", "1s", "--yes")
-	s.env = owner
-	s.follows(0, "nothing is left to do", said, "partitions run") // it is not past the TTL of the configuration
-	s.says(0, "change=dropped", "partitions", "run", "--ttl", "1s", "--yes")
-	s.wantRowsOfPostgres(1)
+	if s.mysql == nil {
+		s.sql("CREATE ROLE "+role+" LOGIN", "GRANT CREATE ON DATABASE "+s.name+" TO "+role, "GRANT CREATE ON SCHEMA public TO "+role)
+		s.env = []string{"CDC_RELAY_OWNER_DSN=" + s.pg.DSN(s.name, role)}
+		return
+	}
+	s.sql("CREATE USER "+role, "GRANT ALL ON "+s.name+".* TO "+role+" WITH GRANT OPTION")
+	s.env = []string{"CDC_RELAY_OWNER_DSN=" + s.mysql.UserDSN(role, "", s.name, "")}
 }
 
-// wantRowsOfPostgres counts the rows of the outbox.
-func (s *site) wantRowsOfPostgres(want int) {
+// asOwner runs SQL as the role that owns the table.
+func (s *site) asOwner(role, sql string) {
 	s.t.Helper()
-	s.sql(fmt.Sprintf("DO $$ BEGIN IF (SELECT count(*) FROM outbox) <> %d THEN RAISE 'there are %% rows, want %d', (SELECT count(*) FROM outbox); END IF; END $$", want, want))
+	if s.mysql == nil {
+		s.as(role, sql)
+	} else {
+		s.sql(sql)
+	}
 }
 
-// oldDays makes a table with partitions for the last days, by its owner.
+// relayed moves the position to the end of the WAL or binlog.
+func (s *site) relayed() *site {
+	s.t.Helper()
+	if s.mysql == nil {
+		return s.sql("SELECT pg_replication_slot_advance('" + s.slot() + "', pg_current_wal_lsn())")
+	}
+	gtids, err := s.mysql.GTIDs(s.t.Context())
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.says(0, "", "position", "set", gtids, "--yes")
+	return s
+}
+
+// oldDays makes the table anew, by its owner, with partitions for the last days, on MySQL and MariaDB with an old event.
 func (s *site) oldDays(owner string, days int) {
 	s.t.Helper()
-	old, err := outbox.PostgresTable(outbox.TableOptions{Name: outbox.Name{Schema: "public", Table: "outbox"}, From: time.Now().AddDate(0, 0, -days), Ahead: 1})
+	o := outbox.TableOptions{Name: outbox.Name{Schema: "public", Table: "outbox"}, From: time.Now().AddDate(0, 0, -days), Ahead: 1}
+	table, statements := outbox.PostgresTable, []string{"DROP TABLE IF EXISTS outbox CASCADE"}
+	if s.mysql != nil {
+		o.Name.Schema, o.Ahead = s.name, 6
+		table, statements = outbox.MySQLTable, []string{"DROP TABLE outbox"}
+	}
+	old, err := table(o)
 	if err != nil {
 		s.t.Fatal(err)
 	}
 	for _, st := range old.Up {
-		s.as(owner, st.SQL)
+		statements = append(statements, st.SQL)
+	}
+	if s.mysql != nil {
+		statements = append(statements, "INSERT INTO outbox (event_id, aggregate_type, aggregate_id, event_type, occurred_at, created_at) "+
+			"VALUES (X'01', 'Order', '1', 'placed', UTC_TIMESTAMP(6), UTC_TIMESTAMP(6) - INTERVAL 4 DAY)")
+		s.sql(strings.Join(statements, "; ")) // on one connection
+		return
+	}
+	for _, sql := range statements {
+		s.as(owner, sql)
 	}
 }
 
@@ -177,67 +213,92 @@ func TestSchemaOfAnotherRole(t *testing.T) {
 // What a superuser's partitions run makes belongs to the table's owner. teardown --table drops what was taken out, too.
 func TestPartitionsOfTheTablesOwner(t *testing.T) {
 	t.Parallel()
-	s := newSite(t)
-	s.config += "partitions: {ahead: 3, ttl: 1d, drop: false}\n"
-	s.sql("CREATE ROLE parts_owner LOGIN", "GRANT CREATE ON DATABASE "+s.name+" TO parts_owner", "GRANT CREATE ON SCHEMA public TO parts_owner")
-	s.oldDays("parts_owner", 4)
-	s.setup()
-	said := s.says(0, "find out from its log", "check")
-	s.env = []string{"CDC_RELAY_OWNER_DSN=" + s.pg.DSN(s.name, "")}
-	s.follows(0, `change="taken out"`, said, "partitions run")
-	s.env = nil
-	s.sql(`DO $$ BEGIN
-		IF EXISTS (SELECT FROM pg_class WHERE relnamespace = 'cdc_relay'::regnamespace AND relkind = 'r' AND relowner <> 'parts_owner'::regrole) THEN
-			RAISE 'a partition is not the table owner''s';
-		END IF;
-	END $$`)
-	s.says(0, "taken out of public.outbox: kept", "teardown", "--yes")
-	s.setup().says(0, "taken out of public.outbox: dropped", "teardown", "--table", "--yes")
-	s.sql(`DO $$ BEGIN
-		IF EXISTS (SELECT FROM pg_namespace WHERE nspname = 'cdc_relay') THEN
-			RAISE 'something is left';
-		END IF;
-	END $$`)
+	onAll(t, func(s *site) {
+		s.config += "partitions: {ahead: 3, ttl: 1d, drop: false}\n"
+		left := "SELECT (SELECT COUNT(*) FROM information_schema.tables WHERE table_schema = '" + s.name + "') + " +
+			"(SELECT COUNT(*) FROM information_schema.routines WHERE routine_schema = '" + s.name + "')"
+		if s.mysql == nil {
+			left = "SELECT COUNT(*) FROM pg_namespace WHERE nspname = 'cdc_relay'"
+			s.ownedBy("parts_owner")
+			s.env = nil
+			s.oldDays("parts_owner", 4)
+			s.setup()
+			said := s.says(0, "find out from its log", "check")
+			s.env = []string{"CDC_RELAY_OWNER_DSN=" + s.pg.DSN(s.name, "")}
+			s.follows(0, `change="taken out"`, said, "partitions run")
+			s.env = nil
+			s.sql(`DO $$ BEGIN
+				IF EXISTS (SELECT FROM pg_class WHERE relnamespace = 'cdc_relay'::regnamespace AND relkind = 'r' AND relowner <> 'parts_owner'::regrole) THEN
+					RAISE 'a partition is not the table owner''s';
+				END IF;
+			END $$`)
+		} else {
+			s.setup().oldDays("", 5)
+			s.says(0, `change="taken out"`, "partitions", "run")
+		}
+		s.says(0, "outbox: kept", "teardown", "--yes")
+		s.setup().says(0, "outbox: dropped", "teardown", "--table", "--yes")
+		var n int
+		if err := s.open().QueryRowContext(s.t.Context(), left).Scan(&n); err != nil || n != 0 {
+			s.t.Errorf("%d things are left: %v", n, err)
+		}
+	})
 }
 
-// Old rows of a table without partitions are deleted by a role that setup grants it, once the slot has passed them. A partitioned
+// Old rows of a table without partitions are deleted by a role that setup grants it, once the position has passed them. A partitioned
 // table is refused.
 func TestOldRowsAreDeletedByACommand(t *testing.T) {
 	t.Parallel()
-	s := newSite(t)
-	s.sql("CREATE ROLE purging LOGIN REPLICATION", "CREATE ROLE owning_rows LOGIN",
-		"GRANT CREATE ON DATABASE "+s.name+" TO owning_rows", "GRANT CREATE ON SCHEMA public TO owning_rows")
-	s.replace("postgres@", "purging@")
-	s.env = []string{"CDC_RELAY_OWNER_DSN=" + s.pg.DSN(s.name, "owning_rows")}
-	s.says(0, "created", "setup", "--partition", "none")
-	s.says(2, "neither a section partitions nor", "partitions", "run")
-	s.config += "retention: {delete: {older_than: 30d}}\n"
-	said := s.says(0, "warn  retention: role \"purging\" may not delete rows of public.outbox", "check")
-	s.says(0, "GRANT DELETE ON TABLE public.outbox TO purging", "setup", "--print")
-	s.follows(0, "", said, "setup")
-	s.says(0, "old rows of public.outbox can be deleted", "check")
-	s.sql(`INSERT INTO outbox (event_id, aggregate_type, aggregate_id, event_type, payload, occurred_at, created_at)
-		SELECT gen_random_uuid(), 'Order', i::text, 'OrderPlaced', '', now(), now() - i * interval '1 day' FROM generate_series(25, 34) i`)
-	s.env = nil
-	s.says(0, "would delete 5 rows older than", "partitions", "run", "--dry-run")
-	s.says(0, "would delete 6 rows older than", "partitions", "run", "--dry-run", "--older-than", "29d")
-	s.says(2, "--yes", "partitions", "run", "--older-than", "1h")
-	s.keepsRows()
-	stop := s.advancing(func(ctx context.Context) {
-		_ = s.pg.Exec(ctx, s.name, "SELECT pg_replication_slot_advance('"+s.slot()+"', pg_current_wal_lsn()), pg_sleep(0.1)")
+	onAll(t, func(s *site) {
+		const retention = "retention: {delete: {older_than: 30d}}\n"
+		role, table := "purging", s.qualified("outbox")
+		s.asReplicator(role)
+		s.ownedBy("owning_rows")
+		owner := s.env
+		s.says(0, "created", "setup", "--partition", "none")
+		s.says(2, "neither a section partitions nor", "partitions", "run")
+		s.config += retention
+		said := s.says(0, "may not delete rows of "+table, "check")
+		s.says(0, "GRANT DELETE ON ", "setup", "--print")
+		s.follows(0, "", said, "setup")
+		s.says(0, "old rows of "+table+" can be deleted", "check")
+		id, ago := "gen_random_uuid()", "now() - interval '%d days'"
+		if s.mysql != nil {
+			id, ago = "UNHEX(REPLACE(UUID(), '-', ''))", "UTC_TIMESTAMP(6) - INTERVAL %d DAY"
+		}
+		for days := 25; days < 35; days++ {
+			s.sql("INSERT INTO outbox (event_id, aggregate_type, aggregate_id, event_type, payload, occurred_at, created_at) " +
+				"SELECT " + id + ", 'Order', '1', 'OrderPlaced', '', CURRENT_TIMESTAMP, " + fmt.Sprintf(ago, days))
+		}
+		s.env = nil
+		s.says(0, "would delete 5 rows older than", "partitions", "run", "--dry-run")
+		s.says(0, "would delete 6 rows older than", "partitions", "run", "--dry-run", "--older-than", "29d")
+		s.says(2, "--yes", "partitions", "run", "--older-than", "1h")
+		s.keepsRows()
+		stop := s.advancing()
+		s.says(0, `msg="old rows deleted" table=`+table+` rows=5`, "partitions", "run")
+		stop()
+		s.wantRows(5)
+		said = s.sql("DELETE FROM outbox").insert(1).replace("older_than: 30d", "older_than: 20h").says(2, "shorter than a day", "partitions", "run")
+		s.replace("older_than: 20h", "older_than: 30d").follows(0, "nothing is left to do", said, "partitions run")
+		s.wantRows(1)
+		refused := "otherwise remove retention.delete"
+		if s.mysql != nil {
+			s.sql("ALTER TABLE outbox DROP PRIMARY KEY", "ALTER TABLE outbox PARTITION BY KEY (created_at) PARTITIONS 2")
+			s.says(1, refused, "partitions", "run")
+			s.replace(retention, "").says(0, "", "check")
+			s.config += retention
+			refused = "set partitions in place of retention.delete"
+		}
+		s.sql("DROP TABLE outbox")
+		s.env = owner
+		s.setup().insert(1)
+		s.says(1, refused, "partitions", "run")
+		s.replace(retention, "").says(0, "", "check")
+		s.config += "partitions: {ttl: 30d}\n" // in place of it
+		s.says(0, "nothing is left to do", "partitions", "run")
+		s.wantRows(1)
 	})
-	s.says(0, `msg="old rows deleted" table=public.outbox rows=5`, "partitions", "run")
-	stop()
-	s.wantRowsOfPostgres(5)
-	s.sql("DROP TABLE outbox")
-	s.env = []string{"CDC_RELAY_OWNER_DSN=" + s.pg.DSN(s.name, "owning_rows")}
-	s.setup().insert(1)
-	s.says(1, "otherwise remove retention.delete", "partitions", "run")
-	s.replace("retention: {delete: {older_than: 30d}}\n", "").says(0, "", "check")
-	s.wantRowsOfPostgres(1)
-	s.config += "partitions: {ttl: 30d}\n" // in place of it
-	s.says(0, "nothing is left to do", "partitions", "run")
-	s.wantRowsOfPostgres(1)
 }
 
 // keepsRows verifies that no row is deleted before the position behind it is saved.
@@ -252,12 +313,19 @@ func (s *site) keepsRows() {
 }
 
 // advancing moves the position again and again, as other tests write to the same WAL or binlog meanwhile.
-func (s *site) advancing(advance func(ctx context.Context)) (stop func()) {
+func (s *site) advancing() (stop func()) {
 	ctx, cancel := context.WithCancel(s.t.Context())
 	var advanced sync.WaitGroup
 	advanced.Go(func() {
 		for ctx.Err() == nil {
-			advance(ctx)
+			if s.mysql == nil {
+				_ = s.pg.Exec(ctx, s.name, "SELECT pg_replication_slot_advance('"+s.slot()+"', pg_current_wal_lsn()), pg_sleep(0.1)")
+				continue
+			}
+			set, _ := s.mysql.GTIDs(ctx)
+			cmd := exec.CommandContext(ctx, binary, "position", "set", set, "--yes")
+			cmd.Dir = s.dir
+			_ = cmd.Run()
 		}
 	})
 	return func() {
@@ -266,148 +334,30 @@ func (s *site) advancing(advance func(ctx context.Context)) (stop func()) {
 	}
 }
 
-// On MySQL and MariaDB too, a role that may not delete is granted it by setup. The checkpoint decides what is relayed.
-func TestOldRowsAreDeletedByACommandOnMySQL(t *testing.T) {
-	onMySQL(t, func(s *site) {
-		user := "purging_" + s.mysql.Flavor
-		mysqlExec(s.t, s.mysql, "", "CREATE USER "+user, "GRANT REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO "+user)
-		if s.mysql.Flavor == testenv.MariaDBFlavor {
-			mysqlExec(s.t, s.mysql, "", "GRANT REPLICATION SLAVE, BINLOG MONITOR, SLAVE MONITOR ON *.* TO "+user)
-		}
-		s.replace("root@", user+"@")
-		s.env = []string{"CDC_RELAY_OWNER_DSN=" + s.mysql.DSN(s.name, "")}
-		s.says(0, "created", "setup", "--partition", "none")
-		s.config += "retention: {delete: {older_than: 30d}}\n"
-		s.says(0, "warn  retention: user "+user+"@% may not delete rows of NAME.outbox", "check")
-		s.says(0, "GRANT DELETE ON `NAME`.`outbox` TO `"+user, "setup", "--print")
-		s.setup().says(0, "old rows of NAME.outbox can be deleted", "check")
-		mysqlExec(s.t, s.mysql, s.name, `INSERT INTO outbox (event_id, aggregate_type, aggregate_id, event_type, payload, occurred_at, created_at)
-			SELECT UNHEX(REPLACE(UUID(), '-', '')), 'Order', '1', 'OrderPlaced', '', UTC_TIMESTAMP(6), UTC_TIMESTAMP(6) - INTERVAL 40 DAY`)
-		s.env = nil
-		s.says(0, "would delete 1 row older than", "partitions", "run", "--dry-run")
-		s.keepsRows()
-		stop := s.advancing(func(ctx context.Context) {
-			set, _ := s.mysql.GTIDs(ctx)
-			cmd := exec.CommandContext(ctx, binary, "position", "set", set, "--yes")
-			cmd.Dir = s.dir
-			_ = cmd.Run()
-		})
-		s.says(0, `msg="old rows deleted" table=NAME.outbox rows=1`, "partitions", "run")
-		stop()
-		s.insert(1)
-		said := s.replace("older_than: 30d", "older_than: 20h").says(2, "shorter than a day", "partitions", "run")
-		s.replace("older_than: 20h", "older_than: 30d").follows(0, "nothing is left to do", said, "partitions run")
-		s.wantRows("1")
-		s.sql("ALTER TABLE outbox DROP PRIMARY KEY", "ALTER TABLE outbox PARTITION BY KEY (created_at) PARTITIONS 2")
-		s.says(1, "otherwise remove retention.delete", "partitions", "run")
-		s.replace("retention: {delete: {older_than: 30d}}\n", "").says(0, "", "check")
-		s.config += "retention: {delete: {older_than: 30d}}\n"
-		s.sql("DROP TABLE outbox")
-		s.env = []string{"CDC_RELAY_OWNER_DSN=" + s.mysql.DSN(s.name, "")}
-		s.setup().insert(1)
-		s.says(1, "set partitions in place of retention.delete", "partitions", "run")
-		s.replace("retention: {delete: {older_than: 30d}}", "partitions: {ttl: 30d}").says(0, "nothing is left to do", "partitions", "run")
-		s.wantRows("1")
-	})
-}
-
-// On MySQL and MariaDB, too, partitions run goes through the procedure that setup makes, or without it as the table's owner.
-func TestPartitionsRunOnMySQL(t *testing.T) {
-	onMySQL(t, func(s *site) {
-		maintained := "partitions: {ahead: 8, ttl: 2d}\n"
-		s.config += maintained
-		rights := "REPLICATION SLAVE, REPLICATION CLIENT"
-		if s.mysql.Flavor == testenv.MariaDBFlavor {
-			rights = "REPLICATION SLAVE, BINLOG MONITOR, SLAVE MONITOR"
-		}
-		s.sql("CREATE USER keeping", "GRANT "+rights+" ON *.* TO keeping", "CREATE USER owning", "GRANT ALL ON "+s.name+".* TO owning WITH GRANT OPTION")
-		s.replace("root@", "keeping@")
-		owner := s.mysql.UserDSN("owning", "", s.name, "")
-		s.env = []string{"CDC_RELAY_OWNER_DSN=" + owner}
-		s.follows(0, "created", s.says(1, "does not exist", "partitions", "run"), "setup")
-		s.replace(maintained, "").says(0, "", "check")
-		s.config += maintained
-		s.says(0, "until", "partitions", "list")
-		s.oldMySQLDay()
-		s.says(0, "may maintain the partitions of", "check")
-		s.says(0, "would take out p", "partitions", "run", "--dry-run")
-		s.says(2, "--yes", "partitions", "run", "--ttl", "1h")
-		s.replace("ttl: 2d", "ttl: 2d, drop: false").says(0, `change="taken out"`, "partitions", "run")
-		s.says(0, "taken out, not relayed yet", "partitions", "list")
-		s.sql("DROP PROCEDURE outbox_maintain")
-		gtids, err := s.mysql.GTIDs(s.t.Context())
-		if err != nil {
-			s.t.Fatal(err)
-		}
-		s.says(0, "", "position", "set", gtids, "--yes")
-		s.replace(", drop: false", "")
-		s.env = nil
-		said := s.says(1, "run `cdc-relay setup`", "partitions", "run")
-		s.says(0, "may not call", "check")
-		s.env = []string{"CDC_RELAY_OWNER_DSN=" + owner}
-		s.follows(0, "change=dropped", said, "partitions run")
-		s.env = nil
-		s.says(2, "--owner-dsn", "setup")
-		s.env = []string{"CDC_RELAY_OWNER_DSN=" + owner}
-		s.follows(0, "", said, "setup")
-		s.says(0, "nothing is left to do", "partitions", "run")
-		s.insert(1)
-		said = s.replace("ttl: 2d", "ttl: 1m").says(2, "shorter than a day", "partitions", "run")
-		s.replace("ttl: 1m", "ttl: 2d").follows(0, "nothing is left to do", said, "partitions run")
-		s.wantRows("1")
-		s.youngDay(owner)
-		s.oldMySQLDay()
-		s.replace("ttl: 2d", "ttl: 2d, drop: false").says(0, `change="taken out"`, "partitions", "run")
-		s.says(0, "outbox: kept", "teardown", "--yes")
-		s.setup().says(0, "outbox: dropped", "teardown", "--table", "--yes")
-		left, err := s.mysql.Value(s.t.Context(), "SELECT (SELECT COUNT(*) FROM information_schema.tables WHERE table_schema = ?) + "+
-			"(SELECT COUNT(*) FROM information_schema.routines WHERE routine_schema = ?)", s.name, s.name)
-		if err != nil || left != "0" {
-			s.t.Errorf("%s tables and procedures are left: %v", left, err)
-		}
-	})
-}
-
-// youngDay takes out yesterday, which the relay's user does not drop before it is a day old, and the owner does.
-func (s *site) youngDay(owner string) {
+// youngDay takes out yesterday, which the relay's role does not drop before it is a day old, and the owner does.
+func (s *site) youngDay(owner []string) {
 	s.t.Helper()
-	s.oldMySQLDay()
-	s.sql("INSERT INTO outbox (event_id, aggregate_type, aggregate_id, event_type, occurred_at, created_at) " +
-		"VALUES (X'02', 'Order', '1', 'placed', UTC_TIMESTAMP(6), UTC_DATE() - INTERVAL 1 SECOND)")
-	s.env = nil
+	s.oldDays("owning_parts", 4)
 	s.setup()
-	s.run("partitions", "run", "--ttl", "1s", "--yes")
-	gtids, err := s.mysql.GTIDs(s.t.Context())
-	if err != nil {
-		s.t.Fatal(err)
+	yesterday := "X'02', 'Order', '1', 'placed', UTC_TIMESTAMP(6), UTC_DATE() - INTERVAL 1 SECOND"
+	if s.mysql == nil {
+		yesterday = "gen_random_uuid(), 'Order', '1', 'placed', now(), date_trunc('day', now()) - interval '1 second'"
 	}
-	s.says(0, "", "position", "set", gtids, "--yes")
-	said := s.says(1, "wait until it is a day old", "partitions", "run", "--ttl", "1s", "--yes")
-	s.env = []string{"CDC_RELAY_OWNER_DSN=" + owner}
+	s.sql("INSERT INTO outbox (event_id, aggregate_type, aggregate_id, event_type, occurred_at, created_at) VALUES (" + yesterday + ")").insert(1)
+	s.env = nil
+	s.relayed().run("partitions", "run", "--ttl", "1s", "--yes")
+	said := s.relayed().says(1, "wait until it is a day old", "partitions", "run", "--ttl", "1s", "--yes")
+	s.env = owner
 	s.follows(0, "nothing is left to do", said, "partitions run") // it is not past the TTL of the configuration
 	s.says(0, "change=dropped", "partitions", "run", "--ttl", "1s", "--yes")
+	s.wantRows(1)
 }
 
-// wantRows counts the rows of the outbox on MySQL and MariaDB.
-func (s *site) wantRows(want string) {
+// wantRows counts the rows of the outbox.
+func (s *site) wantRows(want int) {
 	s.t.Helper()
-	if n, err := s.mysql.Value(s.t.Context(), "SELECT COUNT(*) FROM "+s.name+".outbox"); err != nil || n != want {
-		cdctest.Violation(s.t, cdctest.Unpublished, "%s rows are left, want %s: %v", n, want, err)
+	var n int
+	if err := s.open().QueryRowContext(s.t.Context(), "SELECT COUNT(*) FROM outbox").Scan(&n); err != nil || n != want {
+		cdctest.Violation(s.t, cdctest.Unpublished, "%d rows are left, want %d: %v", n, want, err)
 	}
-}
-
-// oldMySQLDay makes the table anew, with partitions for the last days and an old event.
-func (s *site) oldMySQLDay() {
-	s.t.Helper()
-	old, err := outbox.MySQLTable(outbox.TableOptions{Name: outbox.Name{Schema: s.name, Table: "outbox"}, From: time.Now().AddDate(0, 0, -5), Ahead: 6})
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	statements := []string{"DROP TABLE outbox"}
-	for _, st := range old.Up {
-		statements = append(statements, st.SQL)
-	}
-	statements = append(statements, "INSERT INTO outbox (event_id, aggregate_type, aggregate_id, event_type, occurred_at, created_at) "+
-		"VALUES (X'01', 'Order', '1', 'placed', UTC_TIMESTAMP(6), UTC_TIMESTAMP(6) - INTERVAL 4 DAY)")
-	s.sql(strings.Join(statements, "; ")) // on one connection
 }

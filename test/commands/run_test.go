@@ -1,7 +1,6 @@
 package commands
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -58,31 +57,50 @@ func TestRunWarnsOfPlaintext(t *testing.T) {
 // After setup, a relay whose role may only replicate publishes an event and exits with 0 after SIGTERM.
 func TestRun(t *testing.T) {
 	t.Parallel()
-	s := newSite(t).sql("CREATE ROLE run_relay LOGIN REPLICATION").setup()
-	s.replace("postgres@", "run_relay@")
-	if r := s.run("check"); r.code != 0 || strings.Contains(r.stdout, "superuser") {
-		t.Errorf("check: %s", r)
-	}
-	relay := s.start()
-	url := relay.leading()
-	s.insert(1, 2)
-	s.published(url, 2)
-	eventually(t, func() error {
-		if s.status(url).Slot == nil {
-			return errors.New("the slot has not been read yet")
+	onAll(t, func(s *site) {
+		s.asReplicator("run_relay")
+		s.setup()
+		s.env = nil
+		if r := s.run("check"); r.code != 0 || strings.Contains(r.stdout, "superuser") {
+			s.t.Errorf("check: %s", r)
 		}
-		return nil
+		relay := s.start()
+		url := relay.leading()
+		s.insert(1, 2).published(url, 2)
+		eventually(s.t, func() error {
+			if s.mysql == nil && s.status(url).Slot == nil {
+				return errors.New("the slot has not been read yet")
+			}
+			return nil
+		})
+		if st := s.status(url); st.State != "leading" || !st.Ready {
+			s.t.Errorf("status: %+v", st)
+		}
+		s.counts(url, 2)
+		golden(s.t, map[bool]string{true: "status.txt", false: "status_" + s.flavor() + ".txt"}[s.mysql == nil], ages(s.run("status", "--url", url).String()))
+		relay.stops()
 	})
-	st := s.status(url)
-	if st.State != "leading" || !st.Ready {
-		t.Errorf("status: %+v", st)
+}
+
+// flavor is "" on PostgreSQL.
+func (s *site) flavor() string {
+	if s.mysql == nil {
+		return ""
 	}
-	s.counts(url, 2)
-	r := s.run("status", "--url", url)
-	golden(t, "status.txt", ages(r.String()))
-	if code := relay.signal(syscall.SIGTERM); code != 0 {
-		t.Errorf("SIGTERM: exit %d", code)
+	return s.mysql.Flavor
+}
+
+// asReplicator runs the relay with a role that may only replicate; setup has the rights of the owner.
+func (s *site) asReplicator(role string) {
+	s.t.Helper()
+	if s.mysql == nil {
+		s.sql("CREATE ROLE "+role+" LOGIN REPLICATION").replace("postgres@", role+"@")
+		s.env = []string{"CDC_RELAY_OWNER_DSN=" + s.pg.DSN(s.name, "")}
+		return
 	}
+	rights := map[string]string{testenv.MySQLFlavor: "REPLICATION CLIENT", testenv.MariaDBFlavor: "BINLOG MONITOR, SLAVE MONITOR"}[s.mysql.Flavor]
+	s.sql("CREATE USER "+role, "GRANT REPLICATION SLAVE, "+rights+" ON *.* TO "+role).replace("root@", role+"@")
+	s.env = []string{"CDC_RELAY_OWNER_DSN=" + s.mysql.DSN(s.name, "")}
 }
 
 // A second relay on a slot in use stands by, and takes over when the first one ends.
@@ -122,67 +140,10 @@ func TestStandby(t *testing.T) {
 	}
 }
 
-// The first signal waits for events in flight, the second does not.
-func TestSecondSignal(t *testing.T) {
-	t.Parallel()
-	s := newSite(t).setup()
-	s.replace(kafka.Bootstrap()[0], kafka.Addrs(testenv.ListenerProxied)[0])
-	relay := s.start()
-	url := relay.leading()
-	s.insert(1)
-	s.published(url, 1)
-	if err := kafka.Brokers()[0].Proxy().Swallow(testenv.Responses); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { kafka.Brokers()[0].Proxy().Heal(context.WithoutCancel(t.Context())) })
-	s.insert(2)
-	eventually(t, func() error {
-		if s.status(url).InFlight.Events == 0 {
-			return errors.New("nothing is in flight")
-		}
-		return nil
-	})
-	if err := relay.cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
-	relay.await("draining")
-	if code := relay.signal(syscall.SIGTERM); code != 1 {
-		t.Errorf("second SIGTERM: exit %d", code)
-	}
-	relay.await("cdc-relay: stopped at once by a second signal")
-}
-
-// TestRunOnMySQL is TestRun on MySQL and MariaDB.
-func TestRunOnMySQL(t *testing.T) {
-	t.Parallel()
-	rights := map[string]string{testenv.MySQLFlavor: "REPLICATION CLIENT", testenv.MariaDBFlavor: "BINLOG MONITOR, SLAVE MONITOR"}
-	onMySQL(t, func(s *site) {
-		s.sql("CREATE USER run_relay", "GRANT REPLICATION SLAVE, "+rights[s.mysql.Flavor]+" ON *.* TO run_relay").replace("root@", "run_relay@")
-		if r := s.run("setup", "--owner-dsn", s.mysql.DSN(s.name, "")); r.code != 0 {
-			s.t.Fatalf("setup: %s", r)
-		}
-		relay := s.start()
-		url := relay.leading()
-		s.insert(1, 2).published(url, 2)
-		if st := s.status(url); st.State != "leading" || !st.Ready {
-			s.t.Errorf("status: %+v", st)
-		}
-		s.counts(url, 2)
-		golden(s.t, "status_"+s.mysql.Flavor+".txt", ages(s.run("status", "--url", url).String()))
-		if code := relay.signal(syscall.SIGTERM); code != 0 {
-			s.t.Errorf("SIGTERM: exit %d", code)
-		}
-	})
-}
-
 // A dry run prints records and moves nothing.
 func TestDryRun(t *testing.T) {
 	t.Parallel()
-	onMySQL(t, func(s *site) { s.dryRun() })
-	t.Run("postgres", func(t *testing.T) {
-		t.Parallel()
-		newSite(t).dryRun()
-	})
+	onAll(t, func(s *site) { s.dryRun() })
 }
 
 func (s *site) dryRun() {

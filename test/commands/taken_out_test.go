@@ -12,7 +12,7 @@ func TestTakenOutPartitionsAreRead(t *testing.T) {
 		s.config += "partitions: {ahead: 3, ttl: 2d, drop: false}\n"
 		old := "INSERT INTO outbox (event_id, aggregate_type, aggregate_id, event_type, payload, occurred_at, created_at) VALUES "
 		if s.mysql != nil {
-			s.setup().oldMySQLDay()
+			s.setup().oldDays("", 5)
 			s.sql("DELETE FROM outbox", old+fmt.Sprintf("(UNHEX(REPLACE('%s', '-', '')), 'Order', '42', 'placed', '{}', '2026-01-02', UTC_TIMESTAMP(6) - INTERVAL 4 DAY)", eventID(1)))
 		} else {
 			s.oldDays("", 5)

@@ -11,9 +11,9 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cdctest/coverage"
 )
 
-//go:generate go test -run "^(TestFaultTable|TestListOfFixes|TestServerTable)$" -update .
+//go:generate go test -run "^TestFaultTable$" -update .
 
-var update = flag.Bool("update", false, "write the tables of the faults and of the servers, and the list of fixes")
+var update = flag.Bool("update", false, "write the table of the faults, and the page of dependencies")
 
 func declared(t *testing.T) []coverage.Declaration {
 	t.Helper()

@@ -100,26 +100,19 @@ func TestRotationAndPurge(t *testing.T) {
 // A transaction that cannot be published stops the relay at every start, until an administrator moves the position past it.
 //
 //covers:binlogs 20 exit arrivals
-func TestStopAtStatementsAndXA(t *testing.T) {
-	insert := "INSERT INTO outbox (event_id, aggregate_type, aggregate_id, event_type, occurred_at) VALUES (UNHEX(REPLACE(UUID(), '-', '')), 'a', 'k', 't', UTC_TIMESTAMP(6))"
-	for name, statements := range map[string]string{
-		"statement format": "SET SESSION binlog_format = STATEMENT; " + insert,
-		"XA":               "XA START 'x'; " + insert + "; XA END 'x'; XA PREPARE 'x'; XA ROLLBACK 'x'",
-	} {
-		for _, flavor := range binlogs() {
-			t.Run(name+"/"+flavor, func(t *testing.T) {
-				db := newMySQL(t, flavor)
-				r := newRig(t, db, cdctest.InFile, nil)
-				r.Start()
-				before := r.Append("k", 10)
-				r.Must(db.Server.Exec(t.Context(), db.Name(), statements))
-				says(t, r.AwaitExit(time.Minute, 1), "outbox", "cdc-relay position set")
-				r.AwaitEvents(before)
-				r.Must(r.Relay.Start(t.Context()))
-				says(t, r.AwaitExit(time.Minute, 1), "outbox", "cdc-relay position set")
-			})
-		}
-	}
+func TestStopAtStatements(t *testing.T) {
+	onBinlogs(t, func(t *testing.T, db *cdctest.MySQL) {
+		t.Helper()
+		r := newRig(t, db, cdctest.InFile, nil)
+		r.Start()
+		before := r.Append("k", 10)
+		r.Must(db.Server.Exec(t.Context(), db.Name(), `SET SESSION binlog_format = STATEMENT; INSERT INTO outbox
+			(event_id, aggregate_type, aggregate_id, event_type, occurred_at) VALUES (UNHEX(REPLACE(UUID(), '-', '')), 'a', 'k', 't', UTC_TIMESTAMP(6))`))
+		says(t, r.AwaitExit(time.Minute, 1), "outbox", "cdc-relay position set")
+		r.AwaitEvents(before)
+		r.Must(r.Relay.Start(t.Context()))
+		says(t, r.AwaitExit(time.Minute, 1), "outbox", "cdc-relay position set")
+	})
 }
 
 // A transaction that cannot be published stops the relay while Kafka has been away for long. The printed fix moves the position past it, and
@@ -225,25 +218,5 @@ func TestRenamedTableInBinlog(t *testing.T) {
 				r.Verify()
 			})
 		}
-	}
-}
-
-// A required column is renamed: the relay stops before the first row without it.
-//
-//covers:binlogs 15 exit arrivals
-func TestMissingColumnInBinlog(t *testing.T) {
-	t.Parallel()
-	for _, flavor := range binlogs() {
-		t.Run(flavor, func(t *testing.T) {
-			db := newMySQL(t, flavor)
-			r := newRig(t, db, cdctest.InFile, nil)
-			r.Start()
-			before := r.Append("k", 10)
-			r.Must(db.Exec(t.Context(), "ALTER TABLE outbox RENAME COLUMN payload TO body"))
-			db.PayloadColumn = "body"
-			r.Must(db.InsertMany(t.Context(), "x", 10, 10))
-			says(t, r.AwaitExit(time.Minute, 2), "payload", "outbox")
-			r.AwaitEvents(before)
-		})
 	}
 }

@@ -2,9 +2,12 @@ package faults
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/go-sql-driver/mysql"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdctest"
 	"github.com/cdc-relay/cdc-relay/internal/testenv"
@@ -17,61 +20,88 @@ func statements(sql, name string) []string {
 
 // Columns added, dropped or renamed under load are mapped by name.
 //
-//covers:postgres 15 events
+//covers:all 15 events
 func TestAlteredTable(t *testing.T) {
 	t.Parallel()
-	db := newPostgres(t)
-	r := newRig(t, db, cdctest.SlotOnly, nil)
-	r.Start()
-	r.Load(cdctest.Workload{})
-	for _, sql := range []string{
-		"ALTER TABLE outbox ADD COLUMN region text DEFAULT 'eu'",
-		"ALTER TABLE outbox ADD COLUMN price numeric DEFAULT 1.5", // a type that is read as text
-		"ALTER TABLE outbox DROP COLUMN schema_version",
-		"ALTER TABLE outbox DROP COLUMN tenant_id",
-		"ALTER TABLE outbox RENAME COLUMN schema_id TO schema_name",
-		"ALTER TABLE outbox DROP COLUMN price",
-	} {
+	onEach(t, func(t *testing.T, s source) {
+		t.Helper()
+		r := newRig(t, s.open(t), s.least(), nil)
+		r.Start()
+		r.Load(cdctest.Workload{})
+		price := "ALTER TABLE outbox ADD COLUMN price DECIMAL(10, 2) DEFAULT 1.5" // PostgreSQL reads it as text
+		if s.name != "postgres" {
+			price += " AFTER event_type" // in the middle of the row
+		}
+		for _, sql := range []string{
+			"ALTER TABLE outbox ADD COLUMN region VARCHAR(20) DEFAULT 'eu'",
+			price,
+			"ALTER TABLE outbox DROP COLUMN schema_version",
+			"ALTER TABLE outbox DROP COLUMN tenant_id",
+			"ALTER TABLE outbox RENAME COLUMN schema_id TO schema_name",
+			"ALTER TABLE outbox DROP COLUMN price",
+		} {
+			r.AwaitProgress(300)
+			alter(r, sql)
+		}
 		r.AwaitProgress(300)
-		r.Must(db.Exec(r.Within(time.Minute), sql))
-	}
-	r.AwaitProgress(300)
-	r.Verify()
+		r.Verify()
+	})
 }
+
+// alter retries on MySQL and MariaDB after a short lock timeout. ALTER waits for transactions that have written to the table, and new ones
+// wait for ALTER; if one of the former waits for a row that one of the latter has locked, none can proceed.
+func alter(r *cdctest.Rig, sql string) {
+	db, ok := r.DB.(*cdctest.MySQL)
+	if !ok {
+		executes(r, sql)
+		return
+	}
+	r.Await(sql, func(ctx context.Context) (bool, error) {
+		err := db.Server.Exec(ctx, db.Name(), "SET SESSION lock_wait_timeout = 1; "+sql)
+		if code, ok := errors.AsType[*mysql.MySQLError](err); ok && code.Number == erLockWaitTimeout {
+			return false, nil
+		}
+		return err == nil, err
+	})
+}
+
+// erLockWaitTimeout is ER_LOCK_WAIT_TIMEOUT of both servers.
+const erLockWaitTimeout = 1205
 
 // A required column is renamed: the relay publishes the events before, stops before the first row without the column and
 // names it. Once the configuration has the new name, it continues without a gap.
 //
-//covers:postgres 15 exit events both
+//covers:all 15 exit events both
 func TestMissingColumn(t *testing.T) {
 	t.Parallel()
-	for _, d := range deliveries() {
-		t.Run(string(d), func(t *testing.T) {
-			t.Parallel()
-			missingColumn(t, d)
-		})
-	}
+	inBothModes(t, func(t *testing.T, s source, delivery func(*cdctest.RigOptions)) {
+		t.Helper()
+		r := newRig(t, s.open(t), cdctest.InFile, delivery)
+		r.Start()
+		before := r.Append("k", 10)
+		r.AwaitSaved(before)
+		renamePayload(r)
+		r.Must(r.DB.InsertMany(t.Context(), "x", 10, 10))
+		says(t, r.AwaitExit(time.Minute, 2), "payload", tableOf(r.DB))
+		r.Must(r.Reader.CatchUp(r.Within(time.Minute)))
+		if records, _ := r.Reader.Count(); records != len(before) {
+			t.Errorf("%d records, want the %d before the change", records, len(before))
+		}
+		renamed(r)
+		r.Start()
+		once(t, r)
+	})
 }
 
-func missingColumn(t *testing.T, delivery cdctest.Delivery) {
-	t.Helper()
-	db := newPostgres(t)
-	r := newRig(t, db, cdctest.InFile, func(o *cdctest.RigOptions) { o.Delivery = delivery })
-	r.Start()
-	before := r.Append("k", 10)
-	r.AwaitSaved(before)
-	db.PayloadColumn = "body"
-	r.Must(db.Exec(t.Context(), "ALTER TABLE outbox RENAME COLUMN payload TO body"))
-	r.Must(db.InsertMany(t.Context(), "x", 10, 10))
-	says(t, r.AwaitExit(time.Minute, 2), "payload", "public.outbox")
-	r.Must(r.Reader.CatchUp(r.Within(time.Minute)))
-	records, _ := r.Reader.Count()
-	if records != len(before) {
-		t.Errorf("%d records, want the %d before the change", records, len(before))
+// renamePayload renames the column of the payload.
+func renamePayload(r *cdctest.Rig) {
+	executes(r, "ALTER TABLE outbox RENAME COLUMN payload TO body")
+	switch db := r.DB.(type) {
+	case *cdctest.Postgres:
+		db.PayloadColumn = "body"
+	case *cdctest.MySQL:
+		db.PayloadColumn = "body"
 	}
-	renamed(r)
-	r.Start()
-	r.Verify()
 }
 
 // renamed maps the payload to the column body.
@@ -101,11 +131,12 @@ func executes(r *cdctest.Rig, sql string) {
 // and names the column. Afterwards these rows are malformed: the relay stops and names the event, goes past it with errors.skip, and makes
 // dead letters of such rows, which no retry publishes, until the table lacks the column once more.
 //
-//covers:all 15 exit events both
-//covers:all 27 exit both
+//covers:postgres 15 27 exit events both
+//covers:mysql 15 27 exit events
+//covers:mariadb 15 27 exit events exactly-once
 func TestColumnDroppedAndAddedAgain(t *testing.T) {
 	t.Parallel()
-	inBothModes(t, func(t *testing.T, s source, delivery func(*cdctest.RigOptions)) {
+	inEitherMode(t, func(t *testing.T, s source, delivery func(*cdctest.RigOptions)) {
 		t.Helper()
 		r := letterRig(t, s, delivery)
 		r.Reconfigure("errors.malformed", "stop")
@@ -161,39 +192,31 @@ func TestColumnDroppedAndAddedAgain(t *testing.T) {
 //covers:all 15 exit events
 func TestRenamedColumnOfUnreadRows(t *testing.T) {
 	t.Parallel()
-	for name, source := range sources() {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			r := newRig(t, source.open(t), cdctest.InFile, nil)
-			r.Reconfigure("errors.malformed", "drop")
-			before := r.Config["tables"]
-			r.Start()
-			r.AwaitSaved(r.Append("k", 5))
-			sigterm(r)
-			r.Append("k", 5)
-			executes(r, "ALTER TABLE outbox RENAME COLUMN payload TO body")
-			switch db := r.DB.(type) {
-			case *cdctest.Postgres:
-				db.PayloadColumn = "body"
-			case *cdctest.MySQL:
-				db.PayloadColumn = "body"
-			}
-			r.Must(r.DB.InsertMany(t.Context(), "x", 10, 10))
-			renamed(r)
-			if said := refuses(t, r, 2); !strings.Contains(said, "if payload was renamed, rename it back, run the relay with its former configuration") {
-				t.Errorf("it does not say so: %s", said)
-			}
-			executes(r, "ALTER TABLE outbox RENAME COLUMN body TO payload")
-			r.Reconfigure("tables", before)
-			if said := refuses(t, r, 2); !strings.Contains(said, "no column payload, but body, which it does not have now") {
-				t.Errorf("it does not stop at the new name: %s", said)
-			}
-			executes(r, "ALTER TABLE outbox RENAME COLUMN payload TO body")
-			renamed(r)
-			r.Start()
-			r.Verify()
-		})
-	}
+	onEach(t, func(t *testing.T, s source) {
+		t.Helper()
+		r := newRig(t, s.open(t), cdctest.InFile, nil)
+		r.Reconfigure("errors.malformed", "drop")
+		before := r.Config["tables"]
+		r.Start()
+		r.AwaitSaved(r.Append("k", 5))
+		sigterm(r)
+		r.Append("k", 5)
+		renamePayload(r)
+		r.Must(r.DB.InsertMany(t.Context(), "x", 10, 10))
+		renamed(r)
+		if said := refuses(t, r, 2); !strings.Contains(said, "if payload was renamed, rename it back, run the relay with its former configuration") {
+			t.Errorf("it does not say so: %s", said)
+		}
+		executes(r, "ALTER TABLE outbox RENAME COLUMN body TO payload")
+		r.Reconfigure("tables", before)
+		if said := refuses(t, r, 2); !strings.Contains(said, "no column payload, but body, which it does not have now") {
+			t.Errorf("it does not stop at the new name: %s", said)
+		}
+		executes(r, "ALTER TABLE outbox RENAME COLUMN payload TO body")
+		renamed(r)
+		r.Start()
+		r.Verify()
+	})
 }
 
 // A route reads a column of a type that only the database can print, after a row with it became a dead letter. No retry publishes the letter;
@@ -205,7 +228,7 @@ func TestLetterWithoutAPrintedColumn(t *testing.T) {
 	for _, d := range deliveries() {
 		t.Run(string(d), func(t *testing.T) {
 			t.Parallel()
-			r := letterRig(t, source{open: openPostgres, keeps: (*cdctest.Postgres)(nil).Checkpoints()}, func(o *cdctest.RigOptions) { o.Delivery = d })
+			r := letterRig(t, postgres(), func(o *cdctest.RigOptions) { o.Delivery = d })
 			executes(r, "ALTER TABLE outbox ADD COLUMN amount numeric NOT NULL DEFAULT 1.5")
 			r.Start()
 			r.AwaitEvents(r.Append("k", 5))
@@ -249,8 +272,7 @@ func TestColumnDroppedWhileDisconnected(t *testing.T) {
 				r.Kill()
 			}
 			before := r.Append("k", 10)
-			r.Must(db.Exec(t.Context(), "ALTER TABLE outbox RENAME COLUMN payload TO body"))
-			db.PayloadColumn = "body"
+			renamePayload(r)
 			r.Must(db.InsertMany(t.Context(), "x", 10, 10))
 			r.Must(db.Proxy.Restore())
 			if down {

@@ -13,59 +13,51 @@ import (
 //
 //covers:all 10 events
 func TestDatabaseCrash(t *testing.T) {
-	for name, source := range sources() {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			for _, checkpoint := range source.checkpoints(cdctest.InRedis, cdctest.SlotOnly) {
-				t.Run(string(checkpoint), func(t *testing.T) {
-					r := newRig(t, source.open(t), checkpoint, nil)
-					r.Start()
-					r.Load(cdctest.Workload{})
-					for range 2 {
-						r.AwaitProgress(1000)
-						r.Must(r.RestartDatabase(cdctest.Crash, 200*time.Millisecond).Do(r.Within(time.Minute), r.Random))
-					}
-					r.AwaitProgress(1000)
-					r.Verify()
-					if n := r.Relay.Starts(); n != 1 {
-						t.Errorf("the relay was started %d times", n)
-					}
-				})
-			}
-		})
-	}
+	onEach(t, func(t *testing.T, s source) {
+		t.Helper()
+		r := newRig(t, s.open(t), s.least(), nil)
+		r.Start()
+		r.Load(cdctest.Workload{})
+		for range 2 {
+			r.AwaitProgress(1000)
+			r.Must(r.RestartDatabase(cdctest.Crash, 200*time.Millisecond).Do(r.Within(time.Minute), r.Random))
+		}
+		r.AwaitProgress(1000)
+		r.Verify()
+		if n := r.Relay.Starts(); n != 1 {
+			t.Errorf("the relay was started %d times", n)
+		}
+	})
 }
 
 // The database and the relay crash together.
 //
 //covers:all 10 events both
 func TestDatabaseAndRelayCrash(t *testing.T) {
-	for name, source := range sources() {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			for _, checkpoint := range source.checkpoints(cdctest.InFile, cdctest.SlotOnly) {
-				t.Run(string(checkpoint), func(t *testing.T) {
-					rigs := besides(t, source.open, checkpoint, nil)
-					loaded(rigs)
-					awaitProgress(rigs, 2000)
-					db := rigs[0].DB
-					rigs[0].Must(db.Stop(rigs[0].Within(time.Minute), cdctest.Crash))
-					for _, r := range rigs {
-						r.Kill()
-						if checkpoint == cdctest.SlotOnly { // the slot's position on disk is that of the server's last checkpoint
-							r.FaultUnbounded("database crash")
-						}
+	onEach(t, func(t *testing.T, s source) {
+		t.Helper()
+		for _, checkpoint := range s.checkpoints(cdctest.InFile, cdctest.SlotOnly) {
+			t.Run(string(checkpoint), func(t *testing.T) {
+				rigs := besides(t, s.open, checkpoint, nil)
+				loaded(rigs)
+				awaitProgress(rigs, 2000)
+				db := rigs[0].DB
+				rigs[0].Must(db.Stop(rigs[0].Within(time.Minute), cdctest.Crash))
+				for _, r := range rigs {
+					r.Kill()
+					if checkpoint == cdctest.SlotOnly { // the slot's position on disk is that of the server's last checkpoint
+						r.FaultUnbounded("database crash")
 					}
-					rigs[0].Must(db.Start(rigs[0].Within(time.Minute)))
-					for _, r := range rigs {
-						r.Start()
-					}
-					awaitProgress(rigs, 1000)
-					verify(rigs)
-				})
-			}
-		})
-	}
+				}
+				rigs[0].Must(db.Start(rigs[0].Within(time.Minute)))
+				for _, r := range rigs {
+					r.Start()
+				}
+				awaitProgress(rigs, 1000)
+				verify(rigs)
+			})
+		}
+	})
 }
 
 // The database shuts down while Kafka is down: the relay neither delays the shutdown nor floods the server with replies,
@@ -116,24 +108,22 @@ func shutDownUnflooded(t *testing.T, rigs []*cdctest.Rig) {
 //
 //covers:all 12 19 exit both
 func TestLostWALOrBinlog(t *testing.T) {
-	for name, source := range sources() {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			rigs := besides(t, source.open, cdctest.InRedis, nil)
-			for _, r := range rigs {
-				r.Start()
-				r.AwaitSaved(r.Append("before", 10))
-				r.Must(r.TermRelay().Do(r.Within(time.Minute), r.Random))
-				r.Relay.Kill()
-				r.Append("unread", 10)
-			}
-			for _, r := range rigs {
-				r.Must(r.DB.LoseLog(t.Context()))
-				r.Must(r.Relay.Start(t.Context()))
-				says(t, r.AwaitExit(time.Minute, 5), source.fix)
-			}
-		})
-	}
+	onEach(t, func(t *testing.T, s source) {
+		t.Helper()
+		rigs := besides(t, s.open, cdctest.InRedis, nil)
+		for _, r := range rigs {
+			r.Start()
+			r.AwaitSaved(r.Append("before", 10))
+			r.Must(r.TermRelay().Do(r.Within(time.Minute), r.Random))
+			r.Relay.Kill()
+			r.Append("unread", 10)
+		}
+		for _, r := range rigs {
+			r.Must(r.DB.LoseLog(t.Context()))
+			r.Must(r.Relay.Start(t.Context()))
+			says(t, r.AwaitExit(time.Minute, 5), s.fix)
+		}
+	})
 }
 
 // says verifies that the relay's last error contains the words.
@@ -154,14 +144,12 @@ func says(t *testing.T, exit cdctest.Exit, words ...string) {
 //covers:all 17 events
 func TestInterleavedTransactions(t *testing.T) {
 	t.Parallel()
-	for name, source := range sources() {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			r := newRig(t, source.open(t), source.least(), nil)
-			r.Start()
-			load := r.Load(cdctest.Workload{Writers: 12, Keys: 8, Pause: time.Millisecond})
-			r.Await("enough transactions", func(context.Context) (bool, error) { return load.Ledger.Transactions() > 1000, nil })
-			r.Verify()
-		})
-	}
+	onEach(t, func(t *testing.T, s source) {
+		t.Helper()
+		r := newRig(t, s.open(t), s.least(), nil)
+		r.Start()
+		load := r.Load(cdctest.Workload{Writers: 12, Keys: 8, Pause: time.Millisecond})
+		r.Await("enough transactions", func(context.Context) (bool, error) { return load.Ledger.Transactions() > 1000, nil })
+		r.Verify()
+	})
 }

@@ -12,8 +12,6 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdctest"
-	"github.com/cdc-relay/cdc-relay/internal/deadletter"
-	"github.com/cdc-relay/cdc-relay/internal/kafka"
 )
 
 // letterRig is a rig whose relay has dead letters, and a route for orders only.
@@ -132,10 +130,12 @@ func TestDeadLetters(t *testing.T) {
 // What `dlq drop` names is never published, whatever its age and number, also if the leader is killed before it has dropped all of it. What was
 // not named of the same keys is published, in order.
 //
-//covers:all 35 events both
+//covers:postgres 35 events both
+//covers:mysql 35 events
+//covers:mariadb 35 events exactly-once
 func TestDroppedLettersAreNeverPublished(t *testing.T) {
 	t.Parallel()
-	inBothModes(t, func(t *testing.T, s source, delivery func(*cdctest.RigOptions)) {
+	inEitherMode(t, func(t *testing.T, s source, delivery func(*cdctest.RigOptions)) {
 		t.Helper()
 		r := letterRig(t, s, delivery)
 		r.Start()
@@ -180,10 +180,12 @@ func TestDroppedLettersAreNeverPublished(t *testing.T) {
 // Relays are killed while events become dead letters and are published again under load: no event is lost, and the order of each
 // key holds.
 //
-//covers:all 35 events both
+//covers:postgres 35 events both
+//covers:mysql 35 events
+//covers:mariadb 35 events exactly-once
 func TestDeadLettersSurviveKills(t *testing.T) {
 	t.Parallel()
-	inBothModes(t, func(t *testing.T, s source, delivery func(*cdctest.RigOptions)) {
+	inEitherMode(t, func(t *testing.T, s source, delivery func(*cdctest.RigOptions)) {
 		t.Helper()
 		r := letterRig(t, s, delivery)
 		r.Start()
@@ -229,47 +231,15 @@ func TestDeadLettersSurviveKills(t *testing.T) {
 	})
 }
 
-// A command of another version asks for what the relay cannot do with a letter: the relay refuses it, and the letter stays.
-//
-//covers:all 34 events both
-func TestUnknownRequestIsRefused(t *testing.T) {
-	t.Parallel()
-	inBothModes(t, func(t *testing.T, s source, delivery func(*cdctest.RigOptions)) {
-		t.Helper()
-		r := letterRig(t, s, delivery)
-		r.Start()
-		bad := r.AppendAs("k", 1, stray)
-		r.Exclude(bad...)
-		awaitCounts(r, "map[unroutable:1]")
-		client, err := kgo.NewClient(kgo.SeedBrokers(r.Kafka.Bootstrap()...))
-		r.Must(err)
-		t.Cleanup(client.Close)
-		desk := deadletter.Desk{
-			Kafka: kafka.Options{Brokers: r.Kafka.Bootstrap()}.WithDefaults(), Topic: letterTopic(r), Index: indexTopic(r),
-			Open: func(context.Context) (deadletter.Write, func(), error) {
-				return func(ctx context.Context, key, value []byte) error {
-					return client.ProduceSync(ctx, &kgo.Record{Topic: indexTopic(r), Key: key, Value: value}).FirstErr()
-				}, func() {}, nil
-			},
-		}
-		ctx := r.Within(time.Minute)
-		list, read, err := desk.List(ctx, deadletter.Filter{})
-		r.Must(err)
-		if _, err := desk.Ask(ctx, "move", list, read, func(string) {}); err == nil || !strings.Contains(err.Error(), `does not know the request "move"`) {
-			t.Errorf("the relay answered %v", err)
-		}
-		awaitCounts(r, "map[unroutable:1]")
-		r.Verify()
-	})
-}
-
 // A transaction has more events that cannot be published than there may be dead letters: the relay publishes nothing more, says so, and
 // goes on as soon as some are dropped. The retry that it prints loses nothing while their cause is there.
 //
-//covers:all 34 events both
+//covers:postgres 34 events both
+//covers:mysql 34 events
+//covers:mariadb 34 events exactly-once
 func TestMoreDeadLettersThanAllowed(t *testing.T) {
 	t.Parallel()
-	inBothModes(t, func(t *testing.T, s source, delivery func(*cdctest.RigOptions)) {
+	inEitherMode(t, func(t *testing.T, s source, delivery func(*cdctest.RigOptions)) {
 		t.Helper()
 		r := letterRig(t, s, delivery)
 		r.Reconfigure("dead_letter.max_held_events", 300)

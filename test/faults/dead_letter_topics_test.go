@@ -71,10 +71,12 @@ func awaitRefusal(t *testing.T, topic string, refusal error) {
 // The topic of dead letters or its index is deleted, or takes no record, or may not be written, or Kafka is away while an event becomes a letter: the relay
 // stops, or waits for Kafka, and names the topic and what to do. Then it goes on, and the event becomes a letter after all.
 //
-//covers:all 34 exit events both
+//covers:postgres 34 exit events both
+//covers:mysql 34 exit events
+//covers:mariadb 34 exit events exactly-once
 func TestTopicsOfDeadLettersFail(t *testing.T) {
 	t.Parallel()
-	inBothModes(t, func(t *testing.T, s source, delivery func(*cdctest.RigOptions)) {
+	inEitherMode(t, func(t *testing.T, s source, delivery func(*cdctest.RigOptions)) {
 		t.Helper()
 		r := letterRig(t, s, delivery)
 		r.Start()
@@ -144,10 +146,12 @@ func awaitUnfit(r *cdctest.Rig) (said string) {
 // waits behind a dead letter of its key. The relay publishes nothing more and leads: the retry that it prints publishes the letter, then the
 // event, and what is behind it, also after a SIGKILL.
 //
-//covers:all 34 events both
+//covers:postgres 34 events both
+//covers:mysql 34 events
+//covers:mariadb 34 events exactly-once
 func TestEventTooLargeForALetter(t *testing.T) {
 	t.Parallel()
-	inBothModes(t, func(t *testing.T, s source, delivery func(*cdctest.RigOptions)) {
+	inEitherMode(t, func(t *testing.T, s source, delivery func(*cdctest.RigOptions)) {
 		t.Helper()
 		r := letterRigWith(t, s, delivery, map[string]string{"max.message.bytes": "5000"})
 		r.Start()
@@ -179,10 +183,12 @@ func TestEventTooLargeForALetter(t *testing.T) {
 // An event that cannot be published is larger than the topic of dead letters allows. The relay publishes nothing more, goes on leading, so
 // that other letters can be dropped, stops as usual, and publishes what is behind the event once errors.skip lists it, as it says.
 //
-//covers:all 34 events both
+//covers:postgres 34 events both
+//covers:mysql 34 events
+//covers:mariadb 34 events exactly-once
 func TestLargeEventThatCannotBePublished(t *testing.T) {
 	t.Parallel()
-	inBothModes(t, func(t *testing.T, s source, delivery func(*cdctest.RigOptions)) {
+	inEitherMode(t, func(t *testing.T, s source, delivery func(*cdctest.RigOptions)) {
 		t.Helper()
 		r := letterRigWith(t, s, delivery, map[string]string{"max.message.bytes": "5000"})
 		r.Start()

@@ -19,8 +19,7 @@ func TestOutOfFileDescriptors(t *testing.T) {
 	inBothModes(t, func(t *testing.T, s source, delivery func(*cdctest.RigOptions)) {
 		t.Helper()
 		db := s.open(t)
-		way := testenv.Proxy(t, address(db))
-		setProxy(db, way)
+		way := throughProxy(t, db)
 		r := newRig(t, db, cdctest.InFile, delivery)
 		r.Start()
 		r.Load(cdctest.Workload{Pause: 20 * time.Millisecond})

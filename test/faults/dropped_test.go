@@ -12,7 +12,7 @@ import (
 //covers:postgres 34 events
 func TestDroppedWithTheSlotAlone(t *testing.T) {
 	t.Parallel()
-	r := letterRig(t, source{openPostgres, (*cdctest.Postgres)(nil).Checkpoints(), "cdc-relay repair"}, func(o *cdctest.RigOptions) { o.Checkpoint = cdctest.SlotOnly })
+	r := letterRig(t, postgres(), func(o *cdctest.RigOptions) { o.Checkpoint = cdctest.SlotOnly })
 	r.Start()
 	for range 3 {
 		bad := r.AppendAs("k", 1, stray)

@@ -25,20 +25,18 @@ func exactlyOnce(o *cdctest.RigOptions) { o.Delivery = cdctest.ExactlyOnce }
 //covers:all 1 2 3 events exactly-once
 func TestExactlyOnceUnderKills(t *testing.T) {
 	t.Parallel()
-	for name, source := range sources() {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			r := newRig(t, source.open(t), cdctest.InFile, exactlyOnce)
-			r.Start()
-			r.Load(cdctest.Workload{})
-			nemesis := cdctest.NewNemesis(r.Seed, r.KillRelay())
-			for range 10 {
-				r.Delay(1500 * time.Millisecond)
-				r.Must(nemesis.Step(t.Context()))
-			}
-			once(t, r)
-		})
-	}
+	onEach(t, func(t *testing.T, s source) {
+		t.Helper()
+		r := newRig(t, s.open(t), cdctest.InFile, exactlyOnce)
+		r.Start()
+		r.Load(cdctest.Workload{})
+		nemesis := cdctest.NewNemesis(r.Seed, r.KillRelay())
+		for range 10 {
+			r.Delay(1500 * time.Millisecond)
+			r.Must(nemesis.Step(t.Context()))
+		}
+		once(t, r)
+	})
 }
 
 // SIGKILL within a transaction of the database that takes several transactions of Kafka: the next run continues within it.
@@ -104,45 +102,43 @@ func TestExactlyOnceWithLostResponses(t *testing.T) {
 //covers:all 1 6 7 events exactly-once
 func TestExactlyOnceTakeover(t *testing.T) {
 	t.Parallel()
-	for name, source := range sources() {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			r := newRig(t, source.open(t), cdctest.InRedis, exactlyOnce)
-			r.Start()
-			standby := r.Second()
-			startStandby(t, r, standby)
-			r.Load(cdctest.Workload{})
-			for i := range 6 {
-				r.AwaitProgress(100)
-				frozen := i%3 == 2
-				switch {
-				case frozen:
-					r.Must(r.Relay.Signal(syscall.SIGSTOP))
-				case i%3 == 1:
-					r.Must(r.Relay.Signal(syscall.SIGTERM))
-				default:
-					r.Kill()
-				}
-				r.Fault("takeover")
-				from := len(standby.Log())
-				r.Await("the standby to lead", func(context.Context) (bool, error) { return strings.Contains(standby.Log()[from:], "msg=leading"), nil })
-				r.AwaitProgress(100)
-				if frozen {
-					r.Must(r.Relay.Signal(syscall.SIGCONT))
-					old, behind := r.Relay, len(r.Relay.Log())
-					r.Await("the frozen leader to stand by", func(context.Context) (bool, error) {
-						return strings.Contains(old.Log()[behind:], `msg="standing by"`), nil
-					})
-				} else {
-					_, err := r.Relay.Wait(r.Within(time.Minute))
-					r.Must(err)
-					startStandby(t, r, r.Relay)
-				}
-				r.Relay, standby = standby, r.Relay
+	onEach(t, func(t *testing.T, s source) {
+		t.Helper()
+		r := newRig(t, s.open(t), cdctest.InRedis, exactlyOnce)
+		r.Start()
+		standby := r.Second()
+		startStandby(t, r, standby)
+		r.Load(cdctest.Workload{})
+		for i := range 6 {
+			r.AwaitProgress(100)
+			frozen := i%3 == 2
+			switch {
+			case frozen:
+				r.Must(r.Relay.Signal(syscall.SIGSTOP))
+			case i%3 == 1:
+				r.Must(r.Relay.Signal(syscall.SIGTERM))
+			default:
+				r.Kill()
 			}
-			once(t, r)
-		})
-	}
+			r.Fault("takeover")
+			from := len(standby.Log())
+			r.Await("the standby to lead", func(context.Context) (bool, error) { return strings.Contains(standby.Log()[from:], "msg=leading"), nil })
+			r.AwaitProgress(100)
+			if frozen {
+				r.Must(r.Relay.Signal(syscall.SIGCONT))
+				old, behind := r.Relay, len(r.Relay.Log())
+				r.Await("the frozen leader to stand by", func(context.Context) (bool, error) {
+					return strings.Contains(old.Log()[behind:], `msg="standing by"`), nil
+				})
+			} else {
+				_, err := r.Relay.Wait(r.Within(time.Minute))
+				r.Must(err)
+				startStandby(t, r, r.Relay)
+			}
+			r.Relay, standby = standby, r.Relay
+		}
+		once(t, r)
+	})
 }
 
 // Delivery changes from one kind to the other and back, at clean stops. Nothing is lost, and nothing is repeated.
@@ -150,24 +146,22 @@ func TestExactlyOnceTakeover(t *testing.T) {
 //covers:all 5 events exactly-once
 func TestDeliveryChanges(t *testing.T) {
 	t.Parallel()
-	for name, source := range sources() {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			r := newRig(t, source.open(t), cdctest.InFile, exactlyOnce)
-			r.Start()
-			r.Load(cdctest.Workload{})
-			for _, to := range []string{"at-least-once", "exactly-once", "at-least-once", "at-least-once", "exactly-once"} {
-				r.AwaitProgress(300)
-				r.Must(r.Relay.Signal(syscall.SIGTERM))
-				r.AwaitExit(time.Minute, 0)
-				r.Reconfigure("delivery", to)
-				r.Delivery = cdctest.Delivery(to) // with at-least-once delivery a stop that gives up may repeat events
-				r.Start()
-			}
+	onEach(t, func(t *testing.T, s source) {
+		t.Helper()
+		r := newRig(t, s.open(t), cdctest.InFile, exactlyOnce)
+		r.Start()
+		r.Load(cdctest.Workload{})
+		for _, to := range []string{"at-least-once", "exactly-once", "at-least-once", "at-least-once", "exactly-once"} {
 			r.AwaitProgress(300)
-			once(t, r)
-		})
-	}
+			r.Must(r.Relay.Signal(syscall.SIGTERM))
+			r.AwaitExit(time.Minute, 0)
+			r.Reconfigure("delivery", to)
+			r.Delivery = cdctest.Delivery(to) // with at-least-once delivery a stop that gives up may repeat events
+			r.Start()
+		}
+		r.AwaitProgress(300)
+		once(t, r)
+	})
 }
 
 // Redis is rolled back to a copy of exactly-once delivery, although at-least-once delivery has published since: the relay stops,
@@ -213,35 +207,33 @@ func TestRolledBackRedisBehindAChangeOfDelivery(t *testing.T) {
 //covers:all 24 exit events exactly-once
 func TestExactlyOnceStopsAtPoison(t *testing.T) {
 	t.Parallel()
-	for name, source := range sources() {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			r := newRig(t, source.open(t), cdctest.InFile, func(o *cdctest.RigOptions) {
-				exactlyOnce(o)
-				o.TopicSettings = map[string]string{"cleanup.policy": "compact,delete"} // no record without a key
-			})
-			poison := func() *cdctest.Event {
-				return r.AppendAs("bad", 1, func(e *cdctest.Event) { e.Key = "" })[0]
-			}
-			first := poison() // of its transaction
-			before := r.Append("before", 2000)
-			within := poison()
-			after := r.Append("after", 2000)
-			r.Must(r.Relay.Start(t.Context()))
-			says(t, r.AwaitExit(time.Minute, 1), "errors.skip")
-			nothingOpen(t, r)
-			r.Exclude(first, within)
-			r.Reconfigure("errors.skip", []string{first.ID.String()})
-			r.Must(r.Relay.Start(t.Context()))
-			says(t, r.AwaitExit(time.Minute, 1), "errors.skip")
-			nothingOpen(t, r)
-			r.AwaitEvents(before[:1500])
-			r.Reconfigure("errors.skip", []string{first.ID.String(), within.ID.String()})
-			r.Start()
-			r.AwaitEvents(after)
-			once(t, r)
+	onEach(t, func(t *testing.T, s source) {
+		t.Helper()
+		r := newRig(t, s.open(t), cdctest.InFile, func(o *cdctest.RigOptions) {
+			exactlyOnce(o)
+			o.TopicSettings = map[string]string{"cleanup.policy": "compact,delete"} // no record without a key
 		})
-	}
+		poison := func() *cdctest.Event {
+			return r.AppendAs("bad", 1, func(e *cdctest.Event) { e.Key = "" })[0]
+		}
+		first := poison() // of its transaction
+		before := r.Append("before", 2000)
+		within := poison()
+		after := r.Append("after", 2000)
+		r.Must(r.Relay.Start(t.Context()))
+		says(t, r.AwaitExit(time.Minute, 1), "errors.skip")
+		nothingOpen(t, r)
+		r.Exclude(first, within)
+		r.Reconfigure("errors.skip", []string{first.ID.String()})
+		r.Must(r.Relay.Start(t.Context()))
+		says(t, r.AwaitExit(time.Minute, 1), "errors.skip")
+		nothingOpen(t, r)
+		r.AwaitEvents(before[:1500])
+		r.Reconfigure("errors.skip", []string{first.ID.String(), within.ID.String()})
+		r.Start()
+		r.AwaitEvents(after)
+		once(t, r)
+	})
 }
 
 // The right to use the transactional ID is taken away under load, again and again, so that another request meets it first each time:
@@ -323,49 +315,43 @@ func nothingOpen(t *testing.T, r *cdctest.Rig, topics ...string) {
 // A topic that cannot keep the position, or has that of another database, is refused before anything is published. The relay
 // of the other database is not disturbed.
 //
-//covers:all 13 25 28 exit exactly-once
-//covers:all 28 events exactly-once
+//covers:postgres 13 25 28 exit events exactly-once
 func TestUnsuitablePositionTopic(t *testing.T) {
 	t.Parallel()
-	for name, source := range sources() {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			r := newRig(t, source.open(t), cdctest.InFile, exactlyOnce)
-			own, label := r.Topic+"-positions", ofSource{t, "other"}
-			other := newRig(label, source.open(label), cdctest.InFile, exactlyOnce)
-			other.Start()
-			waiting := r.Append("k", 10)
-			for _, tt := range []struct {
-				topic      string
-				partitions int // 0: none is made
-				policy     string
-				code       int
-				says       string
-			}{
-				{own + "-missing", 0, "", 2, "does not exist"},
-				{own + "-wide", 2, "compact", 2, "has 2 partitions"},
-				{own + "-deleted", 1, "delete", 2, "cleanup.policy"},
-				{other.Topic + "-positions", 0, "", 5, "give each relay a kafka.position_topic"},
-			} {
-				if tt.partitions > 0 {
-					r.Must(shared.kafka.CreateTopic(r.Within(time.Minute), tt.topic, tt.partitions, map[string]string{"cleanup.policy": tt.policy}))
-				}
-				r.Reconfigure("kafka.position_topic", tt.topic)
-				r.Must(r.Relay.Start(t.Context()))
-				says(t, r.AwaitExit(time.Minute, tt.code), tt.says)
-			}
-			if records, _ := r.Reader.Count(); records > 0 {
-				t.Errorf("%d records were published", records)
-			}
-			r.Reconfigure("kafka.position_topic", own)
-			r.Start()
-			r.AwaitEvents(waiting)
-			once(t, r)
-			other.AwaitEvents(other.Append("k", 10))
-			if strings.Contains(other.Relay.Log(), "starting again") {
-				t.Error("the relay whose topic it is was fenced")
-			}
-		})
+	r := newRig(t, newPostgres(t), cdctest.InFile, exactlyOnce)
+	own, label := r.Topic+"-positions", ofSource{t, "other"}
+	other := newRig(label, newPostgres(label), cdctest.InFile, exactlyOnce)
+	other.Start()
+	waiting := r.Append("k", 10)
+	for _, tt := range []struct {
+		topic      string
+		partitions int // 0: none is made
+		policy     string
+		code       int
+		says       string
+	}{
+		{own + "-missing", 0, "", 2, "does not exist"},
+		{own + "-wide", 2, "compact", 2, "has 2 partitions"},
+		{own + "-deleted", 1, "delete", 2, "cleanup.policy"},
+		{other.Topic + "-positions", 0, "", 5, "give each relay a kafka.position_topic"},
+	} {
+		if tt.partitions > 0 {
+			r.Must(shared.kafka.CreateTopic(r.Within(time.Minute), tt.topic, tt.partitions, map[string]string{"cleanup.policy": tt.policy}))
+		}
+		r.Reconfigure("kafka.position_topic", tt.topic)
+		r.Must(r.Relay.Start(t.Context()))
+		says(t, r.AwaitExit(time.Minute, tt.code), tt.says)
+	}
+	if records, _ := r.Reader.Count(); records > 0 {
+		t.Errorf("%d records were published", records)
+	}
+	r.Reconfigure("kafka.position_topic", own)
+	r.Start()
+	r.AwaitEvents(waiting)
+	once(t, r)
+	other.AwaitEvents(other.Append("k", 10))
+	if strings.Contains(other.Relay.Log(), "starting again") {
+		t.Error("the relay whose topic it is was fenced")
 	}
 }
 
@@ -375,66 +361,64 @@ func TestUnsuitablePositionTopic(t *testing.T) {
 //covers:all 25 events exactly-once
 func TestPositionTopicIsLost(t *testing.T) {
 	t.Parallel()
-	for name, source := range sources() {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			r := newRig(t, source.open(t), cdctest.InFile, exactlyOnce)
-			r.Start()
-			refused := func(why string) {
-				t.Helper()
-				if shown, err := r.Relay.Command(t.Context(), "position", "show"); err != nil || !strings.Contains(shown, "refused: ") || !strings.Contains(shown, why) {
-					t.Errorf("position show does not say that run refuses: %v: %s", err, shown)
-				}
+	onEach(t, func(t *testing.T, s source) {
+		t.Helper()
+		r := newRig(t, s.open(t), cdctest.InFile, exactlyOnce)
+		r.Start()
+		refused := func(why string) {
+			t.Helper()
+			if shown, err := r.Relay.Command(t.Context(), "position", "show"); err != nil || !strings.Contains(shown, "refused: ") || !strings.Contains(shown, why) {
+				t.Errorf("position show does not say that run refuses: %v: %s", err, shown)
 			}
-			setBack := func(code int, start string) {
-				t.Helper()
-				position, _, err := r.Saved(t.Context())
-				r.Must(err)
-				r.Append("while it is lost", 10)
-				if !r.Relay.Running() {
-					r.Must(r.Relay.Start(t.Context()))
-				}
-				exit := r.AwaitExit(time.Minute, code)
-				says(t, exit)
-				said := lastWords(exit.Log)
-				refused("position")
-				follow(t, r, said, start)
-				if code == 2 { // with an empty topic
-					refused("find out what consumers have, then accept the checkpoint, or another position, with `cdc-relay position set POSITION --yes`")
-					if found, err := r.Relay.Command(t.Context(), "check"); err == nil {
-						t.Errorf("check passes: %s", found)
-					}
-				}
-				follow(t, r, said, "position set", "POSITION", position) // with --yes: forward from the slot
-				r.Start()
-				r.AwaitSaved(r.Append("afterwards", 10))
-			}
-			r.AwaitSaved(r.Append("before", 10))
-			deleteTopic(t, r.Topic+"-positions")
-			setBack(2, "setup")
-			r.Kill()
-			overwrite(t, r.Topic+"-positions")
-			setBack(5, "position reset")
-			sigterm(r)
-			secondPartition(r, kadm.NewClient(kafkaClient(t)), r.Topic+"-positions")
-			r.Append("while it has two partitions", 10)
-			said := refuses(t, r, 2)
+		}
+		setBack := func(code int, start string) {
+			t.Helper()
 			position, _, err := r.Saved(t.Context())
 			r.Must(err)
-			if shown := follow(t, r, said, "position show"); !strings.Contains(shown, position) {
-				t.Errorf("position %s is not shown", position)
+			r.Append("while it is lost", 10)
+			if !r.Relay.Running() {
+				r.Must(r.Relay.Start(t.Context()))
 			}
-			if !strings.Contains(said, "set kafka.position_topic to another topic") {
-				t.Error("it does not say so")
+			exit := r.AwaitExit(time.Minute, code)
+			says(t, exit)
+			said := lastWords(exit.Log)
+			refused("position")
+			follow(t, r, said, start)
+			if code == 2 { // with an empty topic
+				refused("find out what consumers have, then accept the checkpoint, or another position, with `cdc-relay position set POSITION --yes`")
+				if found, err := r.Relay.Command(t.Context(), "check"); err == nil {
+					t.Errorf("check passes: %s", found)
+				}
 			}
-			r.Reconfigure("kafka.position_topic", r.Topic+"-positions-2")
-			follow(t, r, said, "setup")
-			follow(t, r, said, "position set", "POSITION", position)
+			follow(t, r, said, "position set", "POSITION", position) // with --yes: forward from the slot
 			r.Start()
 			r.AwaitSaved(r.Append("afterwards", 10))
-			once(t, r)
-		})
-	}
+		}
+		r.AwaitSaved(r.Append("before", 10))
+		deleteTopic(t, r.Topic+"-positions")
+		setBack(2, "setup")
+		r.Kill()
+		overwrite(t, r.Topic+"-positions")
+		setBack(5, "position reset")
+		sigterm(r)
+		secondPartition(r, kadm.NewClient(kafkaClient(t)), r.Topic+"-positions")
+		r.Append("while it has two partitions", 10)
+		said := refuses(t, r, 2)
+		position, _, err := r.Saved(t.Context())
+		r.Must(err)
+		if shown := follow(t, r, said, "position show"); !strings.Contains(shown, position) {
+			t.Errorf("position %s is not shown", position)
+		}
+		if !strings.Contains(said, "set kafka.position_topic to another topic") {
+			t.Error("it does not say so")
+		}
+		r.Reconfigure("kafka.position_topic", r.Topic+"-positions-2")
+		follow(t, r, said, "setup")
+		follow(t, r, said, "position set", "POSITION", position)
+		r.Start()
+		r.AwaitSaved(r.Append("afterwards", 10))
+		once(t, r)
+	})
 }
 
 // deleteTopic returns when the broker knows of it, which is after the controller has answered: until then it takes records, and

@@ -15,40 +15,38 @@ import (
 //covers:all 1 events
 func TestKillUnderLoad(t *testing.T) {
 	t.Parallel()
-	for name, source := range sources() {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			for _, tt := range []struct {
-				checkpoint cdctest.Checkpoint
-				kills      int
-				apart      time.Duration // at most
-			}{
-				{cdctest.InRedis, 15, 1500 * time.Millisecond},
-				{cdctest.InFile, 10, 1500 * time.Millisecond},
-				// A slot is confirmed once a second, so the runs are longer.
-				{cdctest.SlotOnly, 6, 6 * time.Second},
-			} {
-				if !source.can(tt.checkpoint) {
-					continue
-				}
-				t.Run(string(tt.checkpoint), func(t *testing.T) {
-					t.Parallel()
-					if name != "postgres" {
-						tt.kills /= 2
-					}
-					r := newRig(t, source.open(t), tt.checkpoint, nil)
-					r.Start()
-					r.Load(cdctest.Workload{})
-					nemesis := cdctest.NewNemesis(r.Seed, r.KillRelay())
-					for range tt.kills {
-						r.Delay(tt.apart)
-						r.Must(nemesis.Step(t.Context()))
-					}
-					r.Verify()
-				})
+	onEach(t, func(t *testing.T, s source) {
+		t.Helper()
+		for _, tt := range []struct {
+			checkpoint cdctest.Checkpoint
+			kills      int
+			apart      time.Duration // at most
+		}{
+			{cdctest.InRedis, 15, 1500 * time.Millisecond},
+			{cdctest.InFile, 10, 1500 * time.Millisecond},
+			// A slot is confirmed once a second, so the runs are longer.
+			{cdctest.SlotOnly, 6, 6 * time.Second},
+		} {
+			if !s.can(tt.checkpoint) {
+				continue
 			}
-		})
-	}
+			t.Run(string(tt.checkpoint), func(t *testing.T) {
+				t.Parallel()
+				if s.name != "postgres" {
+					tt.kills /= 2
+				}
+				r := newRig(t, s.open(t), tt.checkpoint, nil)
+				r.Start()
+				r.Load(cdctest.Workload{})
+				nemesis := cdctest.NewNemesis(r.Seed, r.KillRelay())
+				for range tt.kills {
+					r.Delay(tt.apart)
+					r.Must(nemesis.Step(t.Context()))
+				}
+				r.Verify()
+			})
+		}
+	})
 }
 
 // SIGKILL after Kafka's acknowledgement and before the save: exactly the unsaved events are repeated.
@@ -85,35 +83,33 @@ func TestKillBetweenAckAndCheckpoint(t *testing.T) {
 //
 //covers:all 2 events
 func TestWindowBoundsRepeats(t *testing.T) {
-	for name, source := range sources() {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			way := testenv.Proxy(t, shared.redis.Addr())
-			r := newRig(t, source.open(t), cdctest.InRedis, func(o *cdctest.RigOptions) {
-				o.Settings = map[string]any{"checkpoint.redis.addrs": []string{way.Addr()}}
-			})
-			var backlog []*cdctest.Event
-			for i := range 50 {
-				backlog = append(backlog, r.Append(fmt.Sprintf("backlog%d", i%10), 200)...)
-			}
-			r.Must(way.Delay(testenv.Responses, 500*time.Millisecond))
-			r.Start()
-			r.Must(r.Reader.AwaitEvents(r.Within(time.Minute), r.Window+1)) // a save has succeeded
-			r.Must(way.Swallow(testenv.Requests))                           // no later save reaches Redis
-			_, last, err := r.Saved(t.Context())
-			r.Must(err)
-			saved := slices.IndexFunc(backlog, func(e *cdctest.Event) bool { return e.ID.String() == last })
-			if saved+1 == len(backlog) {
-				t.Fatal("everything was saved before the kill")
-			}
-			r.AwaitEvents(backlog[saved+1 : min(saved+1+r.Window-400, len(backlog))]) // less than two batches are left
-			r.Hold(300 * time.Millisecond)                                            // in which a window without a bound publishes the rest
-			r.Kill()
-			way.Heal(t.Context())
-			r.Start()
-			if report := r.Verify(); report.Duplicates == 0 {
-				t.Error("nothing was repeated: the kill did not hit the gap")
-			}
+	onEach(t, func(t *testing.T, s source) {
+		t.Helper()
+		way := testenv.Proxy(t, shared.redis.Addr())
+		r := newRig(t, s.open(t), cdctest.InRedis, func(o *cdctest.RigOptions) {
+			o.Settings = map[string]any{"checkpoint.redis.addrs": []string{way.Addr()}}
 		})
-	}
+		var backlog []*cdctest.Event
+		for i := range 50 {
+			backlog = append(backlog, r.Append(fmt.Sprintf("backlog%d", i%10), 200)...)
+		}
+		r.Must(way.Delay(testenv.Responses, 500*time.Millisecond))
+		r.Start()
+		r.Must(r.Reader.AwaitEvents(r.Within(time.Minute), r.Window+1)) // a save has succeeded
+		r.Must(way.Swallow(testenv.Requests))                           // no later save reaches Redis
+		_, last, err := r.Saved(t.Context())
+		r.Must(err)
+		saved := slices.IndexFunc(backlog, func(e *cdctest.Event) bool { return e.ID.String() == last })
+		if saved+1 == len(backlog) {
+			t.Fatal("everything was saved before the kill")
+		}
+		r.AwaitEvents(backlog[saved+1 : min(saved+1+r.Window-400, len(backlog))]) // less than two batches are left
+		r.Hold(300 * time.Millisecond)                                            // in which a window without a bound publishes the rest
+		r.Kill()
+		way.Heal(t.Context())
+		r.Start()
+		if report := r.Verify(); report.Duplicates == 0 {
+			t.Error("nothing was repeated: the kill did not hit the gap")
+		}
+	})
 }

@@ -16,25 +16,25 @@ import (
 //
 //covers:all 22 1 events
 func TestLateRequestsAreRejected(t *testing.T) {
-	for name, source := range sources() {
-		t.Run(name, func(t *testing.T) {
-			proxy := shared.kafka.Brokers()[0].Proxy()
-			t.Cleanup(func() { proxy.Heal(t.Context()) })
-			r := newRig(t, source.open(t), cdctest.InFile, func(o *cdctest.RigOptions) { o.Listener = testenv.ListenerProxied })
-			r.Start()
-			r.Load(cdctest.Workload{Writers: 2, Pause: 10 * time.Millisecond})
-			r.AwaitProgress(200)
-			r.Must(proxy.Delay(testenv.Requests, time.Hour))
-			awaitInFlight(r, 500)
-			r.Kill()
-			r.Reconfigure("kafka.brokers", shared.kafka.Bootstrap()) // around the proxy
-			r.Start()
-			r.AwaitProgress(500)
-			proxy.Heal(t.Context())
-			r.AwaitProgress(500)
-			r.Verify()
-		})
+	proxy := shared.kafka.Brokers()[0].Proxy()
+	t.Cleanup(func() { proxy.Heal(t.Context()) })
+	rigs := rigs(t, func(o *cdctest.RigOptions) { o.Listener = testenv.ListenerProxied })
+	for _, r := range rigs {
+		r.Start()
+		r.Load(cdctest.Workload{Writers: 2, Pause: 10 * time.Millisecond})
 	}
+	awaitProgress(rigs, 200)
+	rigs[0].Must(proxy.Delay(testenv.Requests, time.Hour))
+	for _, r := range rigs {
+		awaitInFlight(r, 500)
+		r.Kill()
+		r.Reconfigure("kafka.brokers", shared.kafka.Bootstrap()) // around the proxy
+		r.Start()
+	}
+	awaitProgress(rigs, 500)
+	proxy.Heal(t.Context())
+	awaitProgress(rigs, 500)
+	verify(rigs)
 }
 
 // A request to publish is held back on its way until the transaction in which the relay has sent it again is committed. It comes

@@ -176,6 +176,7 @@ func startServers(dir string) (stop func() error, err error) {
 
 // source is a kind of database that the relay can read.
 type source struct {
+	name string
 	// open creates a database for a test.
 	open func(tb testing.TB) cdctest.Database
 	// keeps are the possible checkpoints, the simplest one first. If SlotOnly is among them, the relay continues after its
@@ -200,7 +201,7 @@ const EnvSources = "CDC_RELAY_SOURCES"
 // sources returns the sources to test. A test that is not about one source runs on all.
 func sources() map[string]source {
 	all := map[string]source{
-		"postgres":            {openPostgres, (*cdctest.Postgres)(nil).Checkpoints(), "cdc-relay repair"},
+		"postgres":            postgres(),
 		testenv.MySQLFlavor:   mysqlSource(testenv.MySQLFlavor),
 		testenv.MariaDBFlavor: mysqlSource(testenv.MariaDBFlavor),
 	}
@@ -212,8 +213,13 @@ func sources() map[string]source {
 	return all
 }
 
+func postgres() source {
+	return source{"postgres", openPostgres, (*cdctest.Postgres)(nil).Checkpoints(), "cdc-relay repair"}
+}
+
 func mysqlSource(flavor string) source {
 	return source{
+		name:  flavor,
 		open:  func(tb testing.TB) cdctest.Database { tb.Helper(); return newMySQL(tb, flavor) },
 		keeps: (*cdctest.MySQL)(nil).Checkpoints(),
 		fix:   "cdc-relay repair",

@@ -11,46 +11,73 @@ import (
 
 // The relay reconnects after its connections are cut under load, and one process publishes nothing twice.
 //
-//covers:postgres 31 events both
+//covers:all 31 events both
 func TestConnectionsCut(t *testing.T) {
-	database, kafka := testenv.Proxy(t, shared.postgres.Addr()), shared.kafka.Brokers()[0].Proxy()
-	open := func(tb testing.TB) cdctest.Database {
-		tb.Helper()
-		db := newPostgres(tb)
-		db.Proxy = database
-		return db
+	kafka := shared.kafka.Brokers()[0].Proxy()
+	var all []*cdctest.Rig
+	var databases []*testenv.ProxyServer
+	for name, s := range sources() {
+		open := func(tb testing.TB) cdctest.Database {
+			tb.Helper()
+			db := s.open(ofSource{tb, name})
+			databases = append(databases, throughProxy(t, db))
+			return db
+		}
+		all = append(all, besides(t, open, s.least(), func(o *cdctest.RigOptions) { o.Listener = testenv.ListenerProxied })...)
 	}
-	rigs := besides(t, open, cdctest.SlotOnly, func(o *cdctest.RigOptions) { o.Listener = testenv.ListenerProxied })
-	loaded(rigs)
-	for _, way := range []*testenv.ProxyServer{database, kafka, database, kafka, database} {
-		t.Cleanup(func() { _ = way.Restore() })
-		awaitProgress(rigs, 500)
-		way.Cut()
-		rigs[0].Delay(200 * time.Millisecond)
-		rigs[0].Must(way.Restore())
+	loaded(all)
+	t.Cleanup(func() { _ = kafka.Restore() })
+	for i := range 5 {
+		ways := databases
+		if i%2 == 1 {
+			ways = []*testenv.ProxyServer{kafka}
+		}
+		awaitProgress(all, 500)
+		for _, way := range ways {
+			way.Cut()
+		}
+		all[0].Delay(200 * time.Millisecond)
+		for _, way := range ways {
+			all[0].Must(way.Restore())
+		}
 	}
-	awaitProgress(rigs, 500)
-	for _, r := range rigs {
+	awaitProgress(all, 500)
+	for _, r := range all {
 		goesOnOnce(t, r)
 	}
 }
 
-// The relay is frozen for longer than wal_sender_timeout, so that the server closes its connection; then it continues from
-// its position.
+// throughProxy leads connections of a rig that is still to be made through a proxy.
+func throughProxy(t *testing.T, db cdctest.Database) *testenv.ProxyServer {
+	t.Helper()
+	way := testenv.Proxy(t, address(db))
+	setProxy(db, way)
+	return way
+}
+
+// The relay is frozen until the server closes its connection; then it continues from its position.
 //
-//covers:postgres 6 events
+//covers:all 6 events
 func TestResumeAfterFreeze(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, newPostgres(t), cdctest.SlotOnly, nil)
-	r.Start()
-	r.Load(cdctest.Workload{Pause: 20 * time.Millisecond})
-	r.AwaitProgress(500)
-	r.Must(r.Relay.Signal(syscall.SIGSTOP))
-	r.Hold(12 * time.Second) // wal_sender_timeout is 10 s on the relay's connection
-	r.Must(r.Relay.Signal(syscall.SIGCONT))
-	r.AwaitProgress(500)
-	r.Verify()
-	if n := r.Relay.Starts(); n != 1 {
-		t.Errorf("the relay was started %d times", n)
-	}
+	onEach(t, func(t *testing.T, s source) {
+		t.Helper()
+		db := s.open(t)
+		way := throughProxy(t, db)
+		r := newRig(t, db, s.least(), nil)
+		r.Start()
+		r.Load(cdctest.Workload{Pause: 20 * time.Millisecond})
+		r.AwaitProgress(300)
+		r.Must(r.Relay.Signal(syscall.SIGSTOP))
+		if s.name == "postgres" {
+			r.Hold(12 * time.Second) // wal_sender_timeout is 10 s on the relay's connection
+		} else {
+			r.Hold(2 * time.Second)
+			way.Cut()
+			r.Must(way.Restore())
+		}
+		r.Must(r.Relay.Signal(syscall.SIGCONT))
+		r.AwaitProgress(500)
+		goesOnOnce(t, r)
+	})
 }

@@ -121,17 +121,15 @@ func createdAgo(r *cdctest.Rig, db partitioned, days int) {
 //covers:all 16 arrivals both
 func TestPartitionIsKeptWhileTheRelayLags(t *testing.T) {
 	t.Parallel()
-	for name, source := range sources() {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			kafka := testenv.Kafka(t, testenv.KafkaOptions{})
-			open := func(tb testing.TB) cdctest.Database { tb.Helper(); return maintained(tb, source) }
-			keptWhileTheRelayLags(kafka.Brokers()[0], besides(t, open, cdctest.InFile, func(o *cdctest.RigOptions) {
-				maintaining(o)
-				o.Kafka = kafka
-			}))
-		})
-	}
+	onEach(t, func(t *testing.T, s source) {
+		t.Helper()
+		kafka := testenv.Kafka(t, testenv.KafkaOptions{})
+		open := func(tb testing.TB) cdctest.Database { tb.Helper(); return maintained(tb, s) }
+		keptWhileTheRelayLags(kafka.Brokers()[0], besides(t, open, cdctest.InFile, func(o *cdctest.RigOptions) {
+			maintaining(o)
+			o.Kafka = kafka
+		}))
+	})
 }
 
 func keptWhileTheRelayLags(broker *testenv.Broker, rigs []*cdctest.Rig) {
@@ -216,24 +214,22 @@ func keepRead(r *cdctest.Rig, db *cdctest.MySQL) (release func()) {
 //covers:all 16 events
 func TestPartitionsAreMaintainedUnderLoad(t *testing.T) {
 	t.Parallel()
-	for name, source := range sources() {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			db := maintained(t, source)
-			r := newRig(t, db, cdctest.InFile, maintaining)
-			r.Load(cdctest.Workload{})
-			r.Start()
-			r.Must(r.Relay.AwaitLog(r.Within(time.Minute), `change="taken out"`))
-			r.Kill()
-			r.Start()
-			for _, days := range []int{-4, -3} {
-				awaitRows(r, db, time.Now().AddDate(0, 0, days), -1)
-			}
-			awaitRows(r, db, time.Now().AddDate(0, 0, 6), 0)
-			r.AwaitProgress(500)
-			r.Verify()
-		})
-	}
+	onEach(t, func(t *testing.T, s source) {
+		t.Helper()
+		db := maintained(t, s)
+		r := newRig(t, db, cdctest.InFile, maintaining)
+		r.Load(cdctest.Workload{})
+		r.Start()
+		r.Must(r.Relay.AwaitLog(r.Within(time.Minute), `change="taken out"`))
+		r.Kill()
+		r.Start()
+		for _, days := range []int{-4, -3} {
+			awaitRows(r, db, time.Now().AddDate(0, 0, days), -1)
+		}
+		awaitRows(r, db, time.Now().AddDate(0, 0, 6), 0)
+		r.AwaitProgress(500)
+		r.Verify()
+	})
 }
 
 // A partition is detached with CONCURRENTLY, which is cut off before its end. PostgreSQL still lets transactions with a snapshot of

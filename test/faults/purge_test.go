@@ -79,58 +79,56 @@ func awaitCount(r *cdctest.Rig, db queried, want int) {
 //covers:all 16 arrivals
 func TestOldRowsAreDeletedOnceRelayed(t *testing.T) {
 	t.Parallel()
-	for name, s := range sources() {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			db := plain(t, s)
-			kafka := testenv.Kafka(t, testenv.KafkaOptions{})
-			r := newRig(t, db, cdctest.InFile, func(o *cdctest.RigOptions) {
-				deleting(o)
-				o.Kafka = kafka
-			})
-			r.Start()
-			first := r.Append("k", 1)
-			r.AwaitEvents(first)
-			awaitCount(r, db, 0)
-			r.Must(kafka.Brokers()[0].Pause())
-			events := slices.Concat(first, r.Append("k", 20))
-			out, err := r.Relay.Command(r.Within(time.Minute), "partitions", "run")
-			if err == nil || !strings.Contains(out+err.Error(), "position is not saved yet") {
-				t.Errorf("partitions run: %s, %v", out, err)
-			}
-			awaitCount(r, db, 20)
-			if !strings.Contains(out, "make retention.delete.older_than longer") {
-				t.Errorf("it does not say so: %s", out)
-			}
-			had := r.Config["retention"]
-			r.Reconfigure("retention", map[string]any{"delete": map[string]any{"older_than": "60d"}})
-			_, err = r.Relay.Command(r.Within(time.Minute), "partitions", "run")
-			r.Must(err)
-			awaitCount(r, db, 20)
-			r.Reconfigure("retention", had)
-			r.Kill()
-			r.Must(kafka.Brokers()[0].Resume())
-			r.Start()
-			r.AwaitEvents(events)
-			awaitCount(r, db, 0)
-			r.Must(r.Reader.CatchUp(r.Within(time.Minute)))
-			before, _ := r.Reader.Count()
-			r.Await("the metric", func(ctx context.Context) (bool, error) {
-				n, err := r.Relay.Metric(ctx, fmt.Sprintf("cdc_relay_rows_deleted_total{table=%q}", tableOf(db)))
-				return n == 20, err
-			})
-			r.Must(db.Exec(t.Context(), "ALTER TABLE outbox ALTER COLUMN created_at SET DEFAULT "+map[bool]string{true: "now()", false: "(UTC_TIMESTAMP(6))"}[name == "postgres"]))
-			young := r.Append("k", 5)
-			r.AwaitEvents(young)
-			out, err = r.Relay.Command(r.Within(time.Minute), "partitions", "run")
-			r.Must(err)
-			awaitCount(r, db, len(young))
-			r.Must(r.Reader.CatchUp(r.Within(time.Minute)))
-			if after, n := r.Reader.Count(); n != len(events)+len(young) || after != before+len(young) {
-				r.Violation(cdctest.Phantom, "%d records of %d events, %d before the last %d; %s", after, n, before, len(young), out)
-			}
+	onEach(t, func(t *testing.T, s source) {
+		t.Helper()
+		db := plain(t, s)
+		kafka := testenv.Kafka(t, testenv.KafkaOptions{})
+		r := newRig(t, db, cdctest.InFile, func(o *cdctest.RigOptions) {
+			deleting(o)
+			o.Kafka = kafka
 		})
-	}
+		r.Start()
+		first := r.Append("k", 1)
+		r.AwaitEvents(first)
+		awaitCount(r, db, 0)
+		r.Must(kafka.Brokers()[0].Pause())
+		events := slices.Concat(first, r.Append("k", 20))
+		out, err := r.Relay.Command(r.Within(time.Minute), "partitions", "run")
+		if err == nil || !strings.Contains(out+err.Error(), "position is not saved yet") {
+			t.Errorf("partitions run: %s, %v", out, err)
+		}
+		awaitCount(r, db, 20)
+		if !strings.Contains(out, "make retention.delete.older_than longer") {
+			t.Errorf("it does not say so: %s", out)
+		}
+		had := r.Config["retention"]
+		r.Reconfigure("retention", map[string]any{"delete": map[string]any{"older_than": "60d"}})
+		_, err = r.Relay.Command(r.Within(time.Minute), "partitions", "run")
+		r.Must(err)
+		awaitCount(r, db, 20)
+		r.Reconfigure("retention", had)
+		r.Kill()
+		r.Must(kafka.Brokers()[0].Resume())
+		r.Start()
+		r.AwaitEvents(events)
+		awaitCount(r, db, 0)
+		r.Must(r.Reader.CatchUp(r.Within(time.Minute)))
+		before, _ := r.Reader.Count()
+		r.Await("the metric", func(ctx context.Context) (bool, error) {
+			n, err := r.Relay.Metric(ctx, fmt.Sprintf("cdc_relay_rows_deleted_total{table=%q}", tableOf(db)))
+			return n == 20, err
+		})
+		r.Must(db.Exec(t.Context(), "ALTER TABLE outbox ALTER COLUMN created_at SET DEFAULT "+map[bool]string{true: "now()", false: "(UTC_TIMESTAMP(6))"}[s.name == "postgres"]))
+		young := r.Append("k", 5)
+		r.AwaitEvents(young)
+		out, err = r.Relay.Command(r.Within(time.Minute), "partitions", "run")
+		r.Must(err)
+		awaitCount(r, db, len(young))
+		r.Must(r.Reader.CatchUp(r.Within(time.Minute)))
+		if after, n := r.Reader.Count(); n != len(events)+len(young) || after != before+len(young) {
+			r.Violation(cdctest.Phantom, "%d records of %d events, %d before the last %d; %s", after, n, before, len(young), out)
+		}
+	})
 }
 
 // tableOf is the name of the outbox table as the relay reports it.
@@ -146,36 +144,34 @@ func tableOf(db cdctest.Database) string {
 //covers:all 1 16 arrivals
 func TestOldRowsAreDeletedUnderLoad(t *testing.T) {
 	t.Parallel()
-	for name, s := range sources() {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			db := plain(t, s)
-			r := newRig(t, db, cdctest.InFile, deleting)
-			// An archive of the committed rows, for what is deleted.
-			copied := []string{
-				"CREATE TABLE archive (event_id varchar(64) PRIMARY KEY)",
-				"CREATE TRIGGER archived AFTER INSERT ON outbox FOR EACH ROW INSERT INTO archive VALUES (HEX(new.event_id))",
+	onEach(t, func(t *testing.T, s source) {
+		t.Helper()
+		db := plain(t, s)
+		r := newRig(t, db, cdctest.InFile, deleting)
+		// An archive of the committed rows, for what is deleted.
+		copied := []string{
+			"CREATE TABLE archive (event_id varchar(64) PRIMARY KEY)",
+			"CREATE TRIGGER archived AFTER INSERT ON outbox FOR EACH ROW INSERT INTO archive VALUES (HEX(new.event_id))",
+		}
+		if s.name == "postgres" {
+			copied = []string{
+				copied[0], "CREATE FUNCTION copied() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN INSERT INTO archive VALUES (new.event_id); RETURN new; END'",
+				"CREATE TRIGGER archived AFTER INSERT ON outbox FOR EACH ROW EXECUTE FUNCTION copied()",
 			}
-			if name == "postgres" {
-				copied = []string{
-					copied[0], "CREATE FUNCTION copied() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN INSERT INTO archive VALUES (new.event_id); RETURN new; END'",
-					"CREATE TRIGGER archived AFTER INSERT ON outbox FOR EACH ROW EXECUTE FUNCTION copied()",
-				}
-			}
-			for _, sql := range copied {
-				r.Must(db.Exec(t.Context(), sql))
-			}
-			load := r.Load(cdctest.Workload{})
-			r.Start()
-			r.AwaitProgress(500)
-			r.Kill()
-			r.Start()
-			r.AwaitProgress(500)
-			r.Must(load.Stop())
-			var committed int
-			r.Must(db.Query(t.Context(), []any{&committed}, "SELECT count(*) FROM archive"))
-			r.AwaitCount(committed)
-			awaitCount(r, db, 0)
-		})
-	}
+		}
+		for _, sql := range copied {
+			r.Must(db.Exec(t.Context(), sql))
+		}
+		load := r.Load(cdctest.Workload{})
+		r.Start()
+		r.AwaitProgress(500)
+		r.Kill()
+		r.Start()
+		r.AwaitProgress(500)
+		r.Must(load.Stop())
+		var committed int
+		r.Must(db.Query(t.Context(), []any{&committed}, "SELECT count(*) FROM archive"))
+		r.AwaitCount(committed)
+		awaitCount(r, db, 0)
+	})
 }

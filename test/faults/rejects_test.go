@@ -116,60 +116,49 @@ func poisonsOf(source string) map[string]poison {
 	return all
 }
 
-// The relay stops before an event that is rejected and names it; no later event of its key is published. With the event's
-// ID in errors.skip it continues without a gap.
+// The relay stops before an event that is rejected and names it; no later event of its key is published. It continues without a gap with
+// the event's ID in errors.skip, or, on PostgreSQL, with the event as a dead letter, behind which the others follow once it is dropped.
 //
 //covers:all 24 exit events
 func TestStopAtRejectedEvent(t *testing.T) {
-	for name, source := range sources() {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			for name, p := range poisonsOf(name) {
-				t.Run(name, func(t *testing.T) {
-					t.Parallel()
-					r, bad, behind := spoiled(t, source.open(t), p, "stop")
-					exit := r.AwaitExit(time.Minute, p.exit)
-					says(t, exit, append(p.says, bad.ID.String())...)
-					r.Must(r.Reader.CatchUp(r.Within(time.Minute)))
-					for _, e := range behind { // order is per topic
-						if bad.Topic == "" && r.Reader.Has(e.ID) {
-							r.Violation(cdctest.Order, "event %d of key k was published, after the one that stopped the relay", e.Seq)
-						}
+	onEach(t, func(t *testing.T, s source) {
+		t.Helper()
+		for name, p := range poisonsOf(s.name) {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				r, bad, behind := spoiled(t, s.open(t), p, "stop")
+				exit := r.AwaitExit(time.Minute, p.exit)
+				says(t, exit, append(p.says, bad.ID.String(), "errors."+p.policy+": dead_letter")...)
+				r.Must(r.Reader.CatchUp(r.Within(time.Minute)))
+				for _, e := range behind { // order is per topic
+					if bad.Topic == "" && r.Reader.Has(e.ID) {
+						r.Violation(cdctest.Order, "event %d of key k was published, after the one that stopped the relay", e.Seq)
 					}
-					r.Fault("stop")
+				}
+				r.Fault("stop")
+				if s.name == "postgres" {
+					becomesDeadLetter(r, p, bad)
+				} else {
 					r.Reconfigure("errors.skip", skipped(r, exit, bad))
 					r.Start()
-					r.Append("k", 10)
-					r.Verify()
-				})
-			}
-		})
-	}
+				}
+				r.Append("k", 10)
+				r.Verify()
+			})
+		}
+	})
 }
 
-// The fix of such a stop loses nothing: the event is a dead letter then, and those behind it follow once it is dropped.
-//
-//covers:postgres 24 exit events
-func TestStoppedEventBecomesDeadLetter(t *testing.T) {
-	for name, p := range poisonsOf("postgres") {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			r, bad, _ := spoiled(t, sources()["postgres"].open(t), p, "stop")
-			exit := r.AwaitExit(time.Minute, p.exit)
-			says(t, exit, "errors."+p.policy+": dead_letter")
-			r.Fault("stop")
-			keepLetters(r, nil)
-			r.Reconfigure("errors."+p.policy, "dead_letter")
-			r.Start()
-			// The command fails as long as the letter is not there.
-			r.Await("the letter to be dropped", func(ctx context.Context) (bool, error) {
-				_, err := r.Relay.Command(ctx, "dlq", "drop", bad.ID.String())
-				return err == nil, nil
-			})
-			r.Append("k", 10)
-			r.Verify()
-		})
-	}
+// becomesDeadLetter follows the other fix of such a stop, which loses nothing.
+func becomesDeadLetter(r *cdctest.Rig, p poison, bad *cdctest.Event) {
+	keepLetters(r, nil)
+	r.Reconfigure("errors."+p.policy, "dead_letter")
+	r.Start()
+	// The command fails as long as the letter is not there.
+	r.Await("the letter to be dropped", func(ctx context.Context) (bool, error) {
+		_, err := r.Relay.Command(ctx, "dlq", "drop", bad.ID.String())
+		return err == nil, nil
+	})
 }
 
 // skipped is what the relay's last error says to skip.
@@ -184,23 +173,18 @@ func skipped(r *cdctest.Rig, exit cdctest.Exit, bad *cdctest.Event) (ids []strin
 
 // With the policy drop, the rejected event is counted and logged, and everything else is published in order.
 //
-//covers:all 24 events
+//covers:postgres 24 events
 func TestDropRejectedEvents(t *testing.T) {
-	for name, source := range sources() {
+	for name, p := range poisons() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			for name, p := range poisonsOf(name) {
-				t.Run(name, func(t *testing.T) {
-					t.Parallel()
-					r, _, _ := spoiled(t, source.open(t), p, "drop")
-					r.Append("k", 10)
-					r.Verify()
-					r.Await("the event to be counted as dropped", func(ctx context.Context) (bool, error) {
-						n, err := r.Relay.Metric(ctx, fmt.Sprintf("cdc_relay_events_dropped_total{reason=%q}", p.reason))
-						return n == 1, err
-					})
-				})
-			}
+			r, _, _ := spoiled(t, newPostgres(t), p, "drop")
+			r.Append("k", 10)
+			r.Verify()
+			r.Await("the event to be counted as dropped", func(ctx context.Context) (bool, error) {
+				n, err := r.Relay.Metric(ctx, fmt.Sprintf("cdc_relay_events_dropped_total{reason=%q}", p.reason))
+				return n == 1, err
+			})
 		})
 	}
 }

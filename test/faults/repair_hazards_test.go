@@ -30,51 +30,49 @@ func lost(t *testing.T, r *cdctest.Rig) {
 //
 //covers:all 1 12 19 events both
 func TestRepairKilled(t *testing.T) {
-	for name, source := range sources() {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			for _, d := range deliveries() {
-				t.Run(string(d), func(t *testing.T) {
-					r := newRig(t, source.open(t), cdctest.InRedis, func(o *cdctest.RigOptions) { o.Delivery = d })
-					lost(t, r)
-					kills, interrupted, args := 0, 0, []string{"repair"}
-					for after := 50 * time.Millisecond; ; after += after/8 + 20*time.Millisecond {
-						r.Repeated("repair")
-						r.Must(r.Relay.StartCommand(t.Context(), args...))
-						select {
-						case <-r.Relay.Done():
-						case <-time.After(after):
-							if kills%2 == 0 {
-								r.Relay.Kill()
-							} else {
-								_ = r.Relay.Signal(syscall.SIGTERM)
-							}
+	onEach(t, func(t *testing.T, s source) {
+		t.Helper()
+		for _, d := range deliveries() {
+			t.Run(string(d), func(t *testing.T) {
+				r := newRig(t, s.open(t), cdctest.InRedis, func(o *cdctest.RigOptions) { o.Delivery = d })
+				lost(t, r)
+				kills, interrupted, args := 0, 0, []string{"repair"}
+				for after := 50 * time.Millisecond; ; after += after/8 + 20*time.Millisecond {
+					r.Repeated("repair")
+					r.Must(r.Relay.StartCommand(t.Context(), args...))
+					select {
+					case <-r.Relay.Done():
+					case <-time.After(after):
+						if kills%2 == 0 {
+							r.Relay.Kill()
+						} else {
+							_ = r.Relay.Signal(syscall.SIGTERM)
 						}
-						exit, err := r.Relay.Wait(r.Within(time.Minute))
+					}
+					exit, err := r.Relay.Wait(r.Within(time.Minute))
+					r.Must(err)
+					if exit.Code == 0 {
+						break
+					}
+					if strings.Contains(exit.Log, "the position was not moved") {
+						interrupted++
+						args, err = cdctest.PrintedCommand(t.Context(), lastWords(exit.Log), "repair")
 						r.Must(err)
-						if exit.Code == 0 {
-							break
-						}
-						if strings.Contains(exit.Log, "the position was not moved") {
-							interrupted++
-							args, err = cdctest.PrintedCommand(t.Context(), lastWords(exit.Log), "repair")
-							r.Must(err)
-						} else if exit.Code > 0 {
-							t.Fatalf("exit code %d: %s", exit.Code, exit.Log)
-						}
-						kills++
+					} else if exit.Code > 0 {
+						t.Fatalf("exit code %d: %s", exit.Code, exit.Log)
 					}
-					t.Logf("killed %d times; at last it said:\n%s", kills, r.Relay.Log())
-					if kills < 3 || interrupted == 0 {
-						t.Errorf("killed or interrupted %d times only, interrupted %d times", kills, interrupted)
-					}
-					r.Start()
-					r.AwaitEvents(r.Append("after", 10))
-					r.Verify()
-				})
-			}
-		})
-	}
+					kills++
+				}
+				t.Logf("killed %d times; at last it said:\n%s", kills, r.Relay.Log())
+				if kills < 3 || interrupted == 0 {
+					t.Errorf("killed or interrupted %d times only, interrupted %d times", kills, interrupted)
+				}
+				r.Start()
+				r.AwaitEvents(r.Append("after", 10))
+				r.Verify()
+			})
+		}
+	})
 }
 
 // The publication was altered, and the repair that accepts it is killed before it is done: a relay still refuses to start. It gets SIGTERM:
@@ -208,30 +206,28 @@ func (p *repaired) keepsOut(t *testing.T) {
 //
 //covers:all 12 19 events both
 func TestBackfill(t *testing.T) {
-	for name, source := range sources() {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			for _, r := range besides(t, source.open, cdctest.InRedis, nil) {
-				ctx := r.Within(2 * time.Minute)
-				if name == "postgres" {
-					r.Must(r.DB.LoseLog(ctx))
-				}
-				r.Must(r.DB.InsertMany(ctx, "old-", 1000, 100))
-				if name != "postgres" { // setup has stored the first position
-					_, err := r.Relay.Command(ctx, "position", "reset")
-					r.Must(err)
-				}
-				r.Repeated("backfill")
-				out, err := r.Relay.Command(ctx, "setup", "--backfill")
-				r.Must(err)
-				t.Log(out)
-				r.AwaitCount(1000)
-				r.Start()
-				r.AwaitEvents(r.Append("after", 10))
-				r.Verify()
+	onEach(t, func(t *testing.T, s source) {
+		t.Helper()
+		for _, r := range besides(t, s.open, cdctest.InRedis, nil) {
+			ctx := r.Within(2 * time.Minute)
+			if s.name == "postgres" {
+				r.Must(r.DB.LoseLog(ctx))
 			}
-		})
-	}
+			r.Must(r.DB.InsertMany(ctx, "old-", 1000, 100))
+			if s.name != "postgres" { // setup has stored the first position
+				_, err := r.Relay.Command(ctx, "position", "reset")
+				r.Must(err)
+			}
+			r.Repeated("backfill")
+			out, err := r.Relay.Command(ctx, "setup", "--backfill")
+			r.Must(err)
+			t.Log(out)
+			r.AwaitCount(1000)
+			r.Start()
+			r.AwaitEvents(r.Append("after", 10))
+			r.Verify()
+		}
+	})
 }
 
 // A transaction that was open when later ones were published is in the gap, with its subtransactions, however old its rows are.

@@ -45,36 +45,34 @@ func fixed(t *testing.T, r *cdctest.Rig, exit cdctest.Exit) string {
 //
 //covers:all 12 19 events both
 func TestRepair(t *testing.T) {
-	for name, source := range sources() {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			rigs := besides(t, source.open, cdctest.InRedis, nil)
-			for _, r := range rigs {
-				keyed(r)
-			}
-			for round := range repairs(t) {
-				for _, r := range rigs {
-					r.Start()
-					r.AwaitProgress(100)
-					if round%2 == 0 {
-						r.Must(r.TermRelay().Do(r.Within(time.Minute), r.Random))
-					}
-					r.Kill()
-					r.Delay(500 * time.Millisecond)
-				}
-				for _, r := range rigs {
-					r.Must(r.DB.LoseLog(t.Context())) // on MySQL and MariaDB for all of them
-				}
-				for _, r := range rigs {
-					r.Must(r.Relay.Start(t.Context()))
-					fixed(t, r, r.AwaitExit(time.Minute, 5))
-				}
-			}
+	onEach(t, func(t *testing.T, s source) {
+		t.Helper()
+		rigs := besides(t, s.open, cdctest.InRedis, nil)
+		for _, r := range rigs {
+			keyed(r)
+		}
+		for round := range repairs(t) {
 			for _, r := range rigs {
 				r.Start()
 				r.AwaitProgress(100)
+				if round%2 == 0 {
+					r.Must(r.TermRelay().Do(r.Within(time.Minute), r.Random))
+				}
+				r.Kill()
+				r.Delay(500 * time.Millisecond)
 			}
-			verify(rigs)
-		})
-	}
+			for _, r := range rigs {
+				r.Must(r.DB.LoseLog(t.Context())) // on MySQL and MariaDB for all of them
+			}
+			for _, r := range rigs {
+				r.Must(r.Relay.Start(t.Context()))
+				fixed(t, r, r.AwaitExit(time.Minute, 5))
+			}
+		}
+		for _, r := range rigs {
+			r.Start()
+			r.AwaitProgress(100)
+		}
+		verify(rigs)
+	})
 }

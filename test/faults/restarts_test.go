@@ -11,69 +11,46 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cdctest"
 )
 
-// A standby that is killed and restarted again and again never takes the lead from a leader that lives. Once the leader is
-// restarted in the same way, it is the standby.
-//
-//covers:all 7 events
-func TestRestartedStandbyLeadsNever(t *testing.T) {
-	t.Parallel()
-	for name, source := range sources() {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			r, standby := pairOf(t, source.open(t))
-			r.Load(cdctest.Workload{Pause: 20 * time.Millisecond})
-			for range 8 {
-				standby.Kill()
-				startStandby(t, r, standby)
-			}
-			r.AwaitProgress(300)
-			goesOnOnce(t, r)
-		})
-	}
-}
-
 // The leader is frozen while Redis fails over to a copy of an earlier run. The standby takes over from that copy, and its
 // generation is higher than that of the leader, which saves nothing once it goes on.
 //
 //covers:all 6 26 exit events
 func TestFrozenLeaderAndForgetfulRedis(t *testing.T) {
 	t.Parallel()
-	for name, source := range sources() {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			r := newRig(t, source.open(t), cdctest.InRedis, nil)
-			if name == "postgres" { // a Redis that forgot and a slot that was moved look alike
-				r.Reconfigure("position.conflict", "slot")
-			}
-			r.Start()
-			r.AwaitSaved(r.Append("k", 10))
-			old, err := shared.redis.Do(t.Context(), "GET", r.RedisKey())
-			r.Must(err)
-			r.Must(r.TermRelay().Do(t.Context(), r.Random))
-			r.Must(r.Relay.AwaitReady(r.Within(time.Minute)))
-			standby := r.Second()
-			startStandby(t, r, standby)
-			r.Load(cdctest.Workload{Pause: 20 * time.Millisecond})
-			r.AwaitProgress(300)
-			r.FaultUnbounded("Redis rolled back")
-			r.Must(r.Relay.Signal(syscall.SIGSTOP))
-			frozen := storedGeneration(t, r)
-			_, err = shared.redis.Do(t.Context(), "SET", r.RedisKey(), old)
-			r.Must(err)
-			r.Must(standby.AwaitLog(r.Within(time.Minute), "msg=leading"))
-			if now := storedGeneration(t, r); now <= frozen { // the leader would save over the standby's position once it goes on
-				t.Fatalf("the standby leads in generation %d, and the frozen leader in %d", now, frozen)
-			}
-			r.AwaitProgress(300)
-			r.Must(r.Relay.Signal(syscall.SIGCONT))
-			r.AwaitExit(time.Minute, 4)
-			r.Relay = standby
-			r.AwaitProgress(300)
-			r.Must(r.TermRelay().Do(t.Context(), r.Random)) // repeats nothing: the position did not move back
-			r.AwaitProgress(300)
-			r.Verify()
-		})
-	}
+	onEach(t, func(t *testing.T, s source) {
+		t.Helper()
+		r := newRig(t, s.open(t), cdctest.InRedis, nil)
+		if s.name == "postgres" { // a Redis that forgot and a slot that was moved look alike
+			r.Reconfigure("position.conflict", "slot")
+		}
+		r.Start()
+		r.AwaitSaved(r.Append("k", 10))
+		old, err := shared.redis.Do(t.Context(), "GET", r.RedisKey())
+		r.Must(err)
+		r.Must(r.TermRelay().Do(t.Context(), r.Random))
+		r.Must(r.Relay.AwaitReady(r.Within(time.Minute)))
+		standby := r.Second()
+		startStandby(t, r, standby)
+		r.Load(cdctest.Workload{Pause: 20 * time.Millisecond})
+		r.AwaitProgress(300)
+		r.FaultUnbounded("Redis rolled back")
+		r.Must(r.Relay.Signal(syscall.SIGSTOP))
+		frozen := storedGeneration(t, r)
+		_, err = shared.redis.Do(t.Context(), "SET", r.RedisKey(), old)
+		r.Must(err)
+		r.Must(standby.AwaitLog(r.Within(time.Minute), "msg=leading"))
+		if now := storedGeneration(t, r); now <= frozen { // the leader would save over the standby's position once it goes on
+			t.Fatalf("the standby leads in generation %d, and the frozen leader in %d", now, frozen)
+		}
+		r.AwaitProgress(300)
+		r.Must(r.Relay.Signal(syscall.SIGCONT))
+		r.AwaitExit(time.Minute, 4)
+		r.Relay = standby
+		r.AwaitProgress(300)
+		r.Must(r.TermRelay().Do(t.Context(), r.Random)) // repeats nothing: the position did not move back
+		r.AwaitProgress(300)
+		r.Verify()
+	})
 }
 
 // Redis fails over to an old copy under a leader with a standby. The leader saves over it, so that a standby that takes over
@@ -82,27 +59,25 @@ func TestFrozenLeaderAndForgetfulRedis(t *testing.T) {
 //covers:all 26 7 events
 func TestRedisFailsOverBesideAStandby(t *testing.T) {
 	t.Parallel()
-	for name, source := range sources() {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			r, standby := pairOf(t, source.open(t))
-			r.AwaitSaved(r.Append("k", 10))
-			old, err := shared.redis.Do(t.Context(), "GET", r.RedisKey())
-			r.Must(err)
-			r.Load(cdctest.Workload{Pause: 20 * time.Millisecond})
-			r.AwaitProgress(300)
-			_, err = shared.redis.Do(t.Context(), "SET", r.RedisKey(), old)
-			r.Must(err)
-			r.Await("the position to be saved again", func(ctx context.Context) (bool, error) {
-				now, err := shared.redis.Do(ctx, "GET", r.RedisKey())
-				return now != old, err
-			})
-			r.Kill()
-			r.Must(standby.AwaitLog(r.Within(time.Minute), "msg=leading"))
-			r.AwaitProgress(300)
-			r.Verify()
+	onEach(t, func(t *testing.T, s source) {
+		t.Helper()
+		r, standby := pairOf(t, s.open(t))
+		r.AwaitSaved(r.Append("k", 10))
+		old, err := shared.redis.Do(t.Context(), "GET", r.RedisKey())
+		r.Must(err)
+		r.Load(cdctest.Workload{Pause: 20 * time.Millisecond})
+		r.AwaitProgress(300)
+		_, err = shared.redis.Do(t.Context(), "SET", r.RedisKey(), old)
+		r.Must(err)
+		r.Await("the position to be saved again", func(ctx context.Context) (bool, error) {
+			now, err := shared.redis.Do(ctx, "GET", r.RedisKey())
+			return now != old, err
 		})
-	}
+		r.Kill()
+		r.Must(standby.AwaitLog(r.Within(time.Minute), "msg=leading"))
+		r.AwaitProgress(300)
+		r.Verify()
+	})
 }
 
 var generation = regexp.MustCompile(`"generation":"(\d+)"`)
@@ -113,32 +88,30 @@ var generation = regexp.MustCompile(`"generation":"(\d+)"`)
 //covers:all 30 events
 func TestClockSteppedBack(t *testing.T) {
 	t.Parallel()
-	for name, source := range sources() {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			r := newRig(t, source.open(t), cdctest.InRedis, nil)
-			r.Start()
-			r.AwaitSaved(r.Append("k", 10))
-			r.Must(r.Relay.Signal(syscall.SIGTERM))
-			r.AwaitExit(time.Minute, 0)
-			ahead := aheadByAnHour(t, r)
-			r.Start()
-			standby := r.Second()
-			startStandby(t, r, standby)
-			r.AwaitSaved(r.Append("k", 10))
-			r.Kill()
-			r.Must(standby.AwaitLog(r.Within(time.Minute), "msg=leading"))
-			r.Relay = standby
-			r.AwaitSaved(r.Append("k", 10))
-			r.Kill()
-			r.Start()
-			r.AwaitSaved(r.Append("k", 10))
-			if now := storedGeneration(t, r); now != ahead+3 {
-				t.Errorf("generation %d after three starts behind %d", now, ahead)
-			}
-			r.Verify()
-		})
-	}
+	onEach(t, func(t *testing.T, s source) {
+		t.Helper()
+		r := newRig(t, s.open(t), cdctest.InRedis, nil)
+		r.Start()
+		r.AwaitSaved(r.Append("k", 10))
+		r.Must(r.Relay.Signal(syscall.SIGTERM))
+		r.AwaitExit(time.Minute, 0)
+		ahead := aheadByAnHour(t, r)
+		r.Start()
+		standby := r.Second()
+		startStandby(t, r, standby)
+		r.AwaitSaved(r.Append("k", 10))
+		r.Kill()
+		r.Must(standby.AwaitLog(r.Within(time.Minute), "msg=leading"))
+		r.Relay = standby
+		r.AwaitSaved(r.Append("k", 10))
+		r.Kill()
+		r.Start()
+		r.AwaitSaved(r.Append("k", 10))
+		if now := storedGeneration(t, r); now != ahead+3 {
+			t.Errorf("generation %d after three starts behind %d", now, ahead)
+		}
+		r.Verify()
+	})
 }
 
 // aheadByAnHour raises the stored generation, which is in milliseconds, and returns it.

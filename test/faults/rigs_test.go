@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdctest"
+	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
 
 // deliveries are the modes of delivery.
@@ -14,17 +15,45 @@ func deliveries() []cdctest.Delivery {
 	return []cdctest.Delivery{cdctest.AtLeastOnce, cdctest.ExactlyOnce}
 }
 
+// onEach runs a test on each source, all at the same time.
+func onEach(t *testing.T, test func(t *testing.T, s source)) {
+	t.Helper()
+	for _, s := range sources() {
+		t.Run(s.name, func(t *testing.T) {
+			t.Parallel()
+			test(t, s)
+		})
+	}
+}
+
 // inBothModes runs a test on each source with each kind of delivery, all at the same time.
 func inBothModes(t *testing.T, test func(t *testing.T, s source, delivery func(*cdctest.RigOptions))) {
 	t.Helper()
-	for name, source := range sources() {
-		for _, d := range deliveries() {
-			t.Run(name+"/"+string(d), func(t *testing.T) {
+	inModes(t, nil, test)
+}
+
+// inEitherMode is inBothModes for what does not depend on how a source keeps positions: MySQL and MariaDB have one kind of delivery each.
+func inEitherMode(t *testing.T, test func(t *testing.T, s source, delivery func(*cdctest.RigOptions))) {
+	t.Helper()
+	inModes(t, map[string]cdctest.Delivery{testenv.MySQLFlavor: cdctest.AtLeastOnce, testenv.MariaDBFlavor: cdctest.ExactlyOnce}, test)
+}
+
+// inModes runs a test on each source with each kind of delivery, or the only one that it has.
+func inModes(t *testing.T, only map[string]cdctest.Delivery, test func(t *testing.T, s source, delivery func(*cdctest.RigOptions))) {
+	t.Helper()
+	onEach(t, func(t *testing.T, s source) {
+		t.Helper()
+		modes := deliveries()
+		if one, ok := only[s.name]; ok {
+			modes = []cdctest.Delivery{one}
+		}
+		for _, d := range modes {
+			t.Run(string(d), func(t *testing.T) {
 				t.Parallel()
-				test(t, source, func(o *cdctest.RigOptions) { o.Delivery = d })
+				test(t, s, func(o *cdctest.RigOptions) { o.Delivery = d })
 			})
 		}
-	}
+	})
 }
 
 // besides are rigs on one server, one for each kind of delivery. All get the same fault at the same time.

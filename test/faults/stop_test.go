@@ -16,24 +16,23 @@ import (
 //covers:all 5 events
 func TestSigtermUnderLoad(t *testing.T) {
 	t.Parallel()
-	for name, source := range sources() {
-		t.Run(name, func(t *testing.T) {
-			for _, checkpoint := range source.checkpoints(cdctest.InRedis, cdctest.InFile, cdctest.SlotOnly) {
-				t.Run(string(checkpoint), func(t *testing.T) {
-					t.Parallel()
-					r := newRig(t, source.open(t), checkpoint, nil)
-					r.Start()
-					r.Load(cdctest.Workload{})
-					for range 3 {
-						r.AwaitProgress(500)
-						r.Delay(300 * time.Millisecond)
-						r.Must(r.TermRelay().Do(r.Within(time.Minute), r.Random))
-					}
-					r.Verify()
-				})
-			}
-		})
-	}
+	onEach(t, func(t *testing.T, s source) {
+		t.Helper()
+		for _, checkpoint := range s.checkpoints(cdctest.InRedis, cdctest.SlotOnly) {
+			t.Run(string(checkpoint), func(t *testing.T) {
+				t.Parallel()
+				r := newRig(t, s.open(t), checkpoint, nil)
+				r.Start()
+				r.Load(cdctest.Workload{})
+				for range 3 {
+					r.AwaitProgress(500)
+					r.Delay(300 * time.Millisecond)
+					r.Must(r.TermRelay().Do(r.Within(time.Minute), r.Random))
+				}
+				r.Verify()
+			})
+		}
+	})
 }
 
 // SIGTERM within a transaction: the position cannot be saved before its end, so it is published to its end.
@@ -59,26 +58,25 @@ func TestSigtermWithinATransaction(t *testing.T) {
 //
 //covers:all 5 exit events
 func TestSecondSignalStopsAtOnce(t *testing.T) {
-	for name, source := range sources() {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			r := newRig(t, source.open(t), cdctest.InFile, func(o *cdctest.RigOptions) {
-				o.Settings = map[string]any{"shutdown_timeout": "10m"}
-			})
-			r.Start()
-			r.AwaitSaved(r.Append("before", 10))
-			resume := pauseKafka(t)
-			r.Append("stuck", 10)
-			awaitInFlight(r, 10)
-			r.Must(r.Relay.Signal(syscall.SIGTERM))
-			r.Must(r.Relay.AwaitLog(r.Within(time.Minute), "stopping"))
-			r.Must(r.Relay.Signal(syscall.SIGTERM))
-			r.AwaitExit(time.Minute, 1)
-			r.Fault("second signal")
-			resume()
-			r.Start()
-			r.Verify()
-		})
+	rigs := rigs(t, func(o *cdctest.RigOptions) { o.Settings = map[string]any{"shutdown_timeout": "10m"} })
+	for _, r := range rigs {
+		r.Start()
+		r.AwaitSaved(r.Append("before", 10))
+	}
+	resume := pauseKafka(t)
+	for _, r := range rigs {
+		r.Append("stuck", 10)
+		awaitInFlight(r, 10)
+		r.Must(r.Relay.Signal(syscall.SIGTERM))
+		r.Must(r.Relay.AwaitLog(r.Within(time.Minute), "stopping"))
+		r.Must(r.Relay.Signal(syscall.SIGTERM))
+		r.AwaitExit(time.Minute, 1)
+		r.Fault("second signal")
+	}
+	resume()
+	for _, r := range rigs {
+		r.Start()
+		r.Verify()
 	}
 }
 

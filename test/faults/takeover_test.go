@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"syscall"
 	"testing"
 	"time"
@@ -29,47 +28,37 @@ func startStandby(tb testing.TB, r *cdctest.Rig, standby *cdctest.Relay) {
 }
 
 // Two relays are killed and stopped in turn under load, and each comes back as the standby: it never takes the lead from
-// a leader that lives.
+// a leader that lives, however often it is killed and started again.
 //
 //covers:all 7 1 events
 func TestTakeover(t *testing.T) {
 	t.Parallel()
-	for name, source := range sources() {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			r, standby := pairOf(t, source.open(t))
-			r.Load(cdctest.Workload{})
-			took := map[string][]time.Duration{}
-			first := map[string][]time.Duration{} // until an event arrives after that
-			for i := range 20 {
-				r.AwaitProgress(100)
-				how, ended := "SIGKILL", time.Now()
-				if i%4 == 3 {
-					how = "SIGTERM"
-					r.Must(r.Relay.Signal(syscall.SIGTERM))
-				} else {
-					r.Kill()
-				}
-				r.Must(standby.AwaitLog(r.Within(time.Minute), "msg=leading"))
-				took[how] = append(took[how], time.Since(ended))
+	onEach(t, func(t *testing.T, s source) {
+		t.Helper()
+		r, standby := pairOf(t, s.open(t))
+		r.Load(cdctest.Workload{})
+		for i := range 12 {
+			r.AwaitProgress(100)
+			if i%2 == 0 {
+				standby.Kill()
+				startStandby(t, r, standby)
 				r.AwaitProgress(1)
-				first[how] = append(first[how], time.Since(ended))
-				if how == "SIGTERM" {
-					r.AwaitExit(time.Minute, 0)
-				}
-				startStandby(t, r, r.Relay)
-				r.Relay, standby = standby, r.Relay
 			}
-			for how, times := range took {
-				slices.Sort(times)
-				events := first[how]
-				slices.Sort(events)
-				t.Logf("leading after %s: median %s, longest %s; first event: median %s, longest %s",
-					how, times[len(times)/2], times[len(times)-1], events[len(events)/2], events[len(events)-1])
+			if i%4 == 3 {
+				r.Must(r.Relay.Signal(syscall.SIGTERM))
+			} else {
+				r.Kill()
 			}
-			r.Verify()
-		})
-	}
+			r.Must(standby.AwaitLog(r.Within(time.Minute), "msg=leading"))
+			r.AwaitProgress(1)
+			if i%4 == 3 {
+				r.AwaitExit(time.Minute, 0)
+			}
+			startStandby(t, r, r.Relay)
+			r.Relay, standby = standby, r.Relay
+		}
+		r.Verify()
+	})
 }
 
 // A leader is frozen until the standby leads. Once it goes on, nothing of it arrives in Kafka or in the checkpoint.
@@ -77,25 +66,23 @@ func TestTakeover(t *testing.T) {
 //covers:all 6 exit events
 func TestFrozenLeaderIsReplaced(t *testing.T) {
 	t.Parallel()
-	for name, source := range sources() {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			r, standby := pairOf(t, source.open(t))
-			r.Load(cdctest.Workload{})
-			r.AwaitProgress(500)
-			r.Must(r.Relay.Signal(syscall.SIGSTOP))
-			r.Fault("SIGSTOP")
-			r.Must(standby.AwaitLog(r.Within(time.Minute), "msg=leading"))
-			r.AwaitProgress(500)
-			r.Must(r.Relay.Signal(syscall.SIGCONT))
-			says(t, r.AwaitExit(time.Minute, 4), "another relay")
-			r.AwaitProgress(500)
-			r.Relay = standby
-			r.Must(r.TermRelay().Do(t.Context(), r.Random)) // repeats nothing: the position did not move back
-			r.AwaitProgress(500)
-			r.Verify()
-		})
-	}
+	onEach(t, func(t *testing.T, s source) {
+		t.Helper()
+		r, standby := pairOf(t, s.open(t))
+		r.Load(cdctest.Workload{})
+		r.AwaitProgress(500)
+		r.Must(r.Relay.Signal(syscall.SIGSTOP))
+		r.Fault("SIGSTOP")
+		r.Must(standby.AwaitLog(r.Within(time.Minute), "msg=leading"))
+		r.AwaitProgress(500)
+		r.Must(r.Relay.Signal(syscall.SIGCONT))
+		says(t, r.AwaitExit(time.Minute, 4), "another relay")
+		r.AwaitProgress(500)
+		r.Relay = standby
+		r.Must(r.TermRelay().Do(t.Context(), r.Random)) // repeats nothing: the position did not move back
+		r.AwaitProgress(500)
+		r.Verify()
+	})
 }
 
 // A leader is frozen, its standby leads for a while and ends. Once the leader goes on, it was superseded, or leads again: no supervisor
@@ -137,24 +124,22 @@ func TestFrozenLeaderOutlivesItsStandby(t *testing.T) {
 //covers:all 7 31 events
 func TestLeadIsCut(t *testing.T) {
 	t.Parallel()
-	for name, source := range sources() {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			r, standby := pairOf(t, source.open(t))
-			r.Load(cdctest.Workload{})
-			for range 8 {
-				_, have := r.Reader.Count()
-				r.Await("more events", func(ctx context.Context) (bool, error) {
-					_, now := r.Reader.Count()
-					return now >= have+500, errors.Join(revive(ctx, r.Relay), revive(ctx, standby))
-				})
-				r.LeadIsCut()
-				r.Must(r.DB.CutLeader(r.Within(time.Minute)))
-			}
-			r.AwaitProgress(500)
-			r.Verify()
-		})
-	}
+	onEach(t, func(t *testing.T, s source) {
+		t.Helper()
+		r, standby := pairOf(t, s.open(t))
+		r.Load(cdctest.Workload{})
+		for range 8 {
+			_, have := r.Reader.Count()
+			r.Await("more events", func(ctx context.Context) (bool, error) {
+				_, now := r.Reader.Count()
+				return now >= have+500, errors.Join(revive(ctx, r.Relay), revive(ctx, standby))
+			})
+			r.LeadIsCut()
+			r.Must(r.DB.CutLeader(r.Within(time.Minute)))
+		}
+		r.AwaitProgress(500)
+		r.Verify()
+	})
 }
 
 // revive starts a relay that ended because it was superseded.

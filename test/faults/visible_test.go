@@ -59,13 +59,11 @@ func looker(t *testing.T, db cdctest.Database) cdctest.Looker {
 //covers:all 36 events
 func TestRowsBeforeEvents(t *testing.T) {
 	t.Parallel()
-	for name, source := range sources() {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			db := source.open(t)
-			rowsBeforeEvents(t, newRig(t, db, cdctest.InFile, looks(t, db)))
-		})
-	}
+	onEach(t, func(t *testing.T, s source) {
+		t.Helper()
+		db := s.open(t)
+		rowsBeforeEvents(t, newRig(t, db, cdctest.InFile, looks(t, db)))
+	})
 }
 
 // synchronousPair is a primary whose commits wait for a standby, and the way from the standby to the primary.

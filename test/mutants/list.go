@@ -230,7 +230,7 @@ func readerMutants() []mutant {
 		{
 			"repeat what was read before a reconnect", "internal/binlog/stream.go",
 			[]edit{{"	s.received.Add(ss.tx.id)\n", ""}},
-			caughtBy{faults, "^TestBinlogConnectionsCut$", testenv.MariaDBFlavor},
+			caughtBy{faults, "^TestConnectionsCut$", testenv.MariaDBFlavor},
 		},
 		{
 			"publish a rolled-back transaction", "internal/binlog/statements.go",

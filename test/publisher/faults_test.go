@@ -2,7 +2,6 @@ package publisher
 
 import (
 	"context"
-	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -16,111 +15,6 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/publisher"
 	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
-
-// Each of three brokers is killed and started again under load: nothing is lost, reordered or duplicated, because batches
-// are sent again with the same sequence numbers.
-func TestBrokersKilledInTurn(t *testing.T) {
-	t.Parallel()
-	k := testenv.Kafka(t, testenv.KafkaOptions{Brokers: 3, Settings: map[string]string{"min.insync.replicas": "2"}})
-	newTopic(t, k, "turns", 6, nil)
-	s := open(t, publisher.Options{Kafka: kafka.Options{Brokers: k.Bootstrap(), RequestTimeout: 5 * time.Second}})
-	stop, sent := make(chan struct{}), make(chan int)
-	go func() {
-		n := 0
-		pace := time.NewTicker(2 * time.Millisecond)
-		defer pace.Stop()
-		for {
-			select {
-			case <-stop:
-				sent <- n
-				return
-			case <-pace.C:
-				s.send(t, numbered("turns", n*10, 10, 41)...)
-				n++
-			}
-		}
-	}()
-	progress := func(what string) {
-		t.Helper()
-		s.mu.Lock()
-		before := len(s.done)
-		s.mu.Unlock()
-		eventually(t, soon, "answers "+what, func() bool {
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			return len(s.done) > before+50
-		})
-	}
-	for _, b := range k.Brokers() {
-		b.Kill()
-		progress(fmt.Sprintf("without broker %d", b.ID))
-		if err := b.Start(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		if err := k.AwaitHealthy(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		progress(fmt.Sprintf("with broker %d back", b.ID))
-	}
-	close(stop)
-	n := <-sent
-	if err := s.await(t, soon, n); err != nil {
-		t.Fatal(err)
-	}
-	o := newOrder(41)
-	readAll(t, k.Bootstrap(), "turns", func(r *kgo.Record) bool {
-		o.check(t, r)
-		return len(o.seen) == n*10
-	})
-	t.Logf("%d events", n*10)
-	o.once(t)
-}
-
-// The network drops a broker's responses, then its requests, then its connections: the publisher recovers from each.
-func TestNetworkFaults(t *testing.T) {
-	t.Parallel()
-	k := testenv.Kafka(t, testenv.KafkaOptions{Proxied: true})
-	newTopic(t, k, "network", 4, nil)
-	proxy := k.Brokers()[0].Proxy()
-	s := open(t, publisher.Options{Kafka: kafka.Options{Brokers: k.Addrs(testenv.ListenerProxied), RequestTimeout: 2 * time.Second}})
-	rounds := 0
-	burst := func() {
-		for range 20 {
-			s.send(t, numbered("network", rounds*10, 10, 13)...)
-			rounds++
-		}
-	}
-	settled := func() {
-		t.Helper()
-		if err := s.await(t, soon, rounds); err != nil {
-			t.Fatal(err)
-		}
-	}
-	burst()
-	settled()
-	for _, d := range []testenv.Direction{testenv.Responses, testenv.Requests} {
-		if err := proxy.Swallow(d); err != nil {
-			t.Fatal(err)
-		}
-		burst()
-		pause := time.After(3 * time.Second) // longer than the request timeout
-		<-pause
-		proxy.Heal(t.Context())
-		settled()
-	}
-	proxy.Cut()
-	burst()
-	if err := proxy.Restore(); err != nil {
-		t.Fatal(err)
-	}
-	settled()
-	o := newOrder(13)
-	readAll(t, k.Bootstrap(), "network", func(r *kgo.Record) bool {
-		o.check(t, r)
-		return len(o.seen) == rounds*10
-	})
-	o.once(t)
-}
 
 // Without a right nothing is published, and the error names the right.
 //
@@ -207,29 +101,4 @@ func grant(t *testing.T, k *testenv.KafkaCluster, operation kmsg.ACLOperation, k
 	if err != nil {
 		t.Fatal(err)
 	}
-}
-
-// A broker with SASL reauthentication (KIP-368) requires credentials again on open connections.
-func TestSASLSessionsExpire(t *testing.T) {
-	t.Parallel()
-	k := testenv.Kafka(t, testenv.KafkaOptions{Secure: true, Settings: map[string]string{"connections.max.reauth.ms": "1500"}})
-	newTopic(t, k, "sessions", 4, nil)
-	login := &kafka.SASL{Mechanism: "SCRAM-SHA-256", Username: testenv.KafkaUser, Password: func(context.Context) (string, error) { return testenv.KafkaPassword, nil }}
-	s := open(t, publisher.Options{Kafka: kafka.Options{Brokers: k.Addrs(testenv.ListenerSASL), SASL: login}})
-	pace := time.NewTicker(10 * time.Millisecond)
-	defer pace.Stop()
-	rounds := 0
-	for began := time.Now(); time.Since(began) < 5*time.Second; rounds++ {
-		<-pace.C
-		s.send(t, numbered("sessions", rounds*10, 10, 13)...)
-	}
-	if err := s.await(t, soon, rounds); err != nil {
-		t.Fatal(err)
-	}
-	o := newOrder(13)
-	readAll(t, k.Bootstrap(), "sessions", func(r *kgo.Record) bool {
-		o.check(t, r)
-		return len(o.seen) == rounds*10
-	})
-	o.once(t)
 }

@@ -6,7 +6,6 @@ import (
 	"crypto/tls"
 	"errors"
 	"math/rand/v2"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -140,42 +139,6 @@ func TestEveryListener(t *testing.T) {
 	}
 }
 
-// A compacted topic rejects a record without a key. The error names the event, and order is kept.
-//
-//covers:all 25 messages
-func TestRejectedByCompactedTopic(t *testing.T) {
-	for _, policy := range []cdc.Policy{cdc.PolicyStop, cdc.PolicyDrop} {
-		t.Run(string(policy), func(t *testing.T) {
-			topic := "compacted-" + string(policy)
-			newTopic(t, shared, topic, 1, map[string]string{"cleanup.policy": "compact"})
-			s := open(t, publisher.Options{Kafka: kafka.Options{Brokers: shared.Bootstrap()}, Rejected: policy})
-			msgs := numbered(topic, 0, 9, 9)
-			msgs[4].Key = nil
-			s.send(t, msgs[:3]...)
-			s.send(t, msgs[3:6]...)
-			s.send(t, msgs[6:]...)
-			want := "01235678"
-			switch err := s.await(t, soon, 3); {
-			case policy == cdc.PolicyDrop && err != nil:
-				t.Fatal(err)
-			case policy == cdc.PolicyStop:
-				want = "0123"
-				if err == nil || !strings.Contains(cdc.Explain(err), "id-4") {
-					t.Fatalf("the error does not name the event: %v", err)
-				}
-			}
-			got := ""
-			readAll(t, shared.Bootstrap(), topic, func(r *kgo.Record) bool {
-				got += string(r.Value)
-				return len(got) == len(want)
-			})
-			if got != want {
-				cdctest.Violation(t, cdctest.Difference([]rune(got), []rune(want)), "published %s, want %s", got, want)
-			}
-		})
-	}
-}
-
 // The size check before sending equals the broker's: the largest record passes, and one byte more is rejected before it is
 // sent. With compression, where only the broker can check, its rejection is reported.
 func TestLargestRecord(t *testing.T) {
@@ -211,14 +174,16 @@ func TestLargestRecord(t *testing.T) {
 }
 
 func TestCreatesTopic(t *testing.T) {
-	s := open(t, publisher.Options{Kafka: kafka.Options{Brokers: shared.Bootstrap()}, Create: &kafka.TopicSpec{Partitions: 3, ReplicationFactor: -1}})
+	s := open(t, publisher.Options{Kafka: kafka.Options{Brokers: shared.Bootstrap()}, Create: &kafka.TopicSpec{
+		Partitions: 3, ReplicationFactor: -1, Configs: map[string]string{"cleanup.policy": "compact"},
+	}})
 	s.send(t, numbered("created", 0, 30, 7)...)
 	if err := s.await(t, soon, 1); err != nil {
 		t.Fatal(err)
 	}
 	d := describe(t, kafka.Options{Brokers: shared.Bootstrap()}, "", "created", "nowhere")
 	for _, tp := range d.Topics {
-		if tp.Name == "created" && (tp.Err != nil || tp.Partitions != 3 || tp.MaxMessageBytes != 1048588 || tp.Write != kafka.Granted) {
+		if tp.Name == "created" && (tp.Err != nil || tp.Partitions != 3 || tp.MaxMessageBytes != 1048588 || tp.CleanupPolicy != "compact" || tp.Write != kafka.Granted) {
 			t.Errorf("topic %+v", tp)
 		}
 		if tp.Name == "nowhere" && !tp.Missing {
@@ -229,29 +194,5 @@ func TestCreatesTopic(t *testing.T) {
 	s.send(t, numbered("too-many-replicas", 0, 30, 7)...)
 	if err := s.await(t, soon, 1); err == nil || !strings.Contains(cdc.Explain(err), "replication_factor") {
 		t.Errorf("three replicas on one broker: %v", err)
-	}
-}
-
-// A first run with many topics creates them in one or two requests, not in one for each topic.
-func TestCreatesManyTopics(t *testing.T) {
-	const topics, partitions = 500, 4
-	s := open(t, publisher.Options{Kafka: kafka.Options{Brokers: shared.Bootstrap()}, Create: &kafka.TopicSpec{Partitions: partitions, ReplicationFactor: -1}})
-	var msgs []cdc.Message
-	var names []string
-	for i := range topics {
-		names = append(names, "many-"+strconv.Itoa(i))
-		msgs = append(msgs, numbered(names[i], i, 1, 1)...)
-	}
-	began := time.Now()
-	s.send(t, msgs...)
-	if err := s.await(t, soon, 1); err != nil {
-		t.Fatal(err)
-	}
-	t.Logf("%d topics of %d partitions were created after %v", topics, partitions, time.Since(began))
-	d := describe(t, kafka.Options{Brokers: shared.Bootstrap()}, "", names...)
-	for _, tp := range d.Topics {
-		if tp.Err != nil || tp.Partitions != partitions {
-			t.Errorf("topic %+v", tp)
-		}
 	}
 }
