@@ -80,7 +80,7 @@ func (a *cli) printFound(f *inspect.Found) {
 	default:
 		line("dead letter", "no: the configuration has none")
 	}
-	line("before saved", "%s", f.BehindSaved)
+	line("before saved", "%s", f.BeforeSaved)
 }
 
 func createdText(r *inspect.FoundRow) string {

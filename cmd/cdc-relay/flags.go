@@ -35,7 +35,7 @@ func (f *outputFlag) Set(s string) error { return oneOf(&f.value, s, outputText,
 // String returns the flag's value.
 func (f *outputFlag) String() string { return f.value }
 
-// Type is empty so that the help shows "--output" alone.
+// Type is what the help shows behind the flag.
 func (f *outputFlag) Type() string { return "format" }
 
 // choice is a flag with a fixed set of values.

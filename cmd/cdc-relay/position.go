@@ -20,7 +20,7 @@ file is locked, the command is refused. With a checkpoint in Redis, that relay c
 code 4.
 
 On PostgreSQL the position is stored twice: as the slot's confirmed_flush_lsn (S), before which PostgreSQL has removed
-its WAL, and, if one is configured, as the checkpoint (C), which is never behind S. A run continues from C, or from S
+its WAL, and, if one is configured, as the checkpoint (C), which is never before S. A run continues from C, or from S
 without a checkpoint. On MySQL and MariaDB only the checkpoint stores the position.`
 	return cmd
 }
@@ -109,7 +109,7 @@ A position in Kafka (delivery: exactly-once) that is another relay's is kept; --
 If the checkpoint is another relay's, and the position in Kafka is not, the checkpoint alone is deleted: the next run continues from the
 position in Kafka.
 
-MySQL and MariaDB have no slot: run then refuses to start until setup, position set or run --start-from gives a
+MySQL and MariaDB have no slot: run then refuses to start until position set or repair --since gives a
 position. The deleted position is printed.`,
 		Example: "  cdc-relay position reset",
 		Args:    noArgs,

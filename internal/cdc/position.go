@@ -14,8 +14,8 @@ type Position string
 type Progress struct {
 	// Position is where a new run resumes: everything before it is durable.
 	Position Position
-	// Commit is the end of the last durable transaction with outbox rows, "" if there was none. It is behind Position while
-	// the outbox is idle. A WAL or binlog that does not have this transaction is of another history. On MySQL and MariaDB it is
+	// Commit is the end of the last durable transaction with outbox rows, "" if there was none. It is earlier than Position
+	// while the outbox is idle. A WAL or binlog that does not have this transaction is of another history. On MySQL and MariaDB it is
 	// one of the last transactions before Position, with or without outbox rows, and its time.
 	Commit Position
 	// Hint is MySQL's and MariaDB's: where the server finds the transaction of Commit without a search. Only the source parses it.
@@ -28,7 +28,7 @@ type Progress struct {
 	// Backfill is the condition of the rows that were published before Position, or that are to be while Position is "": [EveryRow] for
 	// all. It is lost with the first save of a run.
 	Backfill string
-	// Part is the transaction behind Position of which some rows are durable. It is used where data and position are
+	// Part is the transaction after Position of which some rows are durable. It is used where data and position are
 	// published in one transaction of Kafka, which may be smaller than the database's.
 	Part Part
 	// Replaced are the tables that others have replaced since the start of the attempt, not later than Position: a line for each time. It
@@ -118,8 +118,8 @@ type Checkpoint struct {
 	ExactlyOnce bool
 	// PositionTopic is the topic of that position; "" with at-least-once delivery, and in what earlier versions wrote.
 	PositionTopic string
-	// Settled names conditions, with spaces between: every row that meets one was published, or comes behind Position. See package
-	// writeback.
+	// Settled names conditions, with spaces between: every row that meets one was published, or comes after Position. See
+	// package cleanup.
 	Settled string
 	// LastEventID is the ID of the last event published before Position, for people; "" if unknown.
 	LastEventID string

@@ -37,7 +37,7 @@ type Log interface {
 // NewTopic returns the checkpoint in a log.
 func NewTopic(log Log) *Topic { return &Topic{log} }
 
-// Newest returns the last committed checkpoint without a barrier, for commands.
+// Newest returns the last committed checkpoint without a barrier: a transaction that is open may still be committed.
 func (t *Topic) Newest(ctx context.Context) (cdc.Checkpoint, bool, error) {
 	return t.before(ctx, committed)
 }

@@ -64,7 +64,7 @@ func (s Secret) LogValue() slog.Value { return slog.StringValue(s.shown) }
 // tagFile marks the parts of a secret that are read from a file.
 const tagFile = "!file"
 
-// UnmarshalYAML decodes the result of [document.secret]: a sequence of texts and files.
+// UnmarshalYAML decodes the result of secretNode: a sequence of texts and files.
 func (s *Secret) UnmarshalYAML(n *yaml.Node) error {
 	parts := n.Content
 	*s = Secret{shown: hidden, reveal: func(context.Context) (string, error) {

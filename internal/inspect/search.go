@@ -43,8 +43,8 @@ type Found struct {
 	// Letters are those in the dead letters; DeadLetters is false where there can be none.
 	Letters     []deadletter.Listed `json:"letters"`
 	DeadLetters bool                `json:"dead_letters"`
-	// BehindSaved is whether the event is before the saved position: yes, no or unknown.
-	BehindSaved string `json:"before_saved_position"`
+	// BeforeSaved is whether the event is before the saved position: yes, no or unknown.
+	BeforeSaved string `json:"before_saved_position"`
 }
 
 // FoundRow is a row of an event.
@@ -81,7 +81,7 @@ type search struct {
 // Search says what became of an event. owner is the connection string of the tables' owner; "": the relay's own is used. It reads only.
 func Search(ctx context.Context, c *config.Config, owner, id string) (*Found, error) {
 	s := &search{config: c, printer: newPrinter(c), found: Found{
-		ID: id, Rows: []FoundRow{}, Records: []FoundRecord{}, Searched: []string{}, Letters: []deadletter.Listed{}, BehindSaved: unknown,
+		ID: id, Rows: []FoundRow{}, Records: []FoundRecord{}, Searched: []string{}, Letters: []deadletter.Listed{}, BeforeSaved: unknown,
 	}}
 	s.found.NoID = s.printer.noID
 	if err := s.run(ctx, owner); err != nil {
@@ -314,9 +314,9 @@ func (s *search) saved(ctx context.Context, db app.Database) error {
 	switch {
 	case !ok:
 	case c.LastEventID == s.found.ID, len(places) > 0 && db.Passed(c.Progress, places[0]):
-		s.found.BehindSaved = yes
+		s.found.BeforeSaved = yes
 	case len(places) > 0:
-		s.found.BehindSaved = no
+		s.found.BeforeSaved = no
 	}
 	return nil
 }

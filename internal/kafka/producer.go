@@ -45,8 +45,8 @@ func TransactionalID(setting, derived string) string {
 //
 // So the successor takes over the predecessor's producer ID with the next epoch, which InitProducerId returns for a
 // transactional ID (KIP-98). A partition that has seen the new epoch rejects batches of an older one
-// (org.apache.kafka.storage.internals.log.ProducerAppendInfo.checkProducerEpoch), also outside of transactions; the
-// relay begins none. A late batch that arrives before the successor's first batch is still in order. There is a new
+// (org.apache.kafka.storage.internals.log.ProducerAppendInfo.checkProducerEpoch), also outside of transactions,
+// which only exactly-once delivery begins. A late batch that arrives before the successor's first batch is still in order. There is a new
 // producer ID, and no fence for that one start, when the coordinator has used all epochs of an ID, once in 16,000
 // starts, or has forgotten the transactional ID (transactional.id.expiration.ms, 7 days, after the last request; the
 // publisher renews it daily).

@@ -17,7 +17,7 @@
 // blocks sarama. Every request that a brokerConn gets comes back once, with or without a response. [Publisher.Kill]
 // ends a context that closes all sockets, and waits.
 //
-// # Three machines
+// # The machines
 //
 // A partition (partition.go) has at most one batch in flight, so no batch can overtake another. All messages that wait become
 // its next batch: batches grow with the load, and without load they are sent at once. A request combines the ready partitions

@@ -14,13 +14,13 @@ import (
 type Options struct {
 	// Kafka says how to connect.
 	Kafka kafka.Options
-	// Compression is none, gzip, snappy, lz4 or zstd; none.
+	// Compression is none, gzip, snappy, lz4 or zstd. Default: none.
 	Compression string
 	// Create is how missing topics are created; nil: topics must exist.
 	Create *kafka.TopicSpec
 	// TransactionalID identifies the relays of one database to the brokers: a relay that opens fences earlier ones, so
 	// that none of their late batches are appended between its own. [kafka.TransactionalAuto]: the ID given to Open;
-	// [kafka.TransactionalNone]: no fence. No transaction is begun. kafka.TransactionalAuto.
+	// [kafka.TransactionalNone]: no fence. Default: kafka.TransactionalAuto.
 	TransactionalID string
 	// PositionTopic makes every batch part of a transaction that also has a record with the position, in this topic; see
 	// [Publisher.Commit]. "": no transactions.
@@ -31,7 +31,7 @@ type Options struct {
 	// Letters says where dead letters go; nil: no event becomes one.
 	Letters *LetterOptions
 	// UnknownTopic, Malformed, TooLarge and Rejected are the policies for a topic that does not exist, a message for a partition that its topic
-	// does not have, a record over the topic's limit, and a record that a broker rejects; Stop.
+	// does not have, a record over the topic's limit, and a record that a broker rejects. Default: stop.
 	UnknownTopic, Malformed, TooLarge, Rejected cdc.Policy
 	// Dropped is called for each event that a policy drops, to count it; nil: it is not counted.
 	Dropped func(reason string)
@@ -39,9 +39,9 @@ type Options struct {
 	// Problems takes those at present; nil: nobody asks for them.
 	Problems *cdc.Problems
 
-	// RetryInitial and RetryMax bound the pause between attempts, which doubles and is jittered; 200 ms, 10 s.
+	// RetryInitial and RetryMax bound the pause between attempts, which doubles and is jittered. Default: 200 ms and 10 s.
 	RetryInitial, RetryMax time.Duration
-	// MaxMessageBytes is used for topics whose max.message.bytes may not be read; 1048588, which is Kafka's default.
+	// MaxMessageBytes is used for topics whose max.message.bytes may not be read. Default: 1048588, which is Kafka's.
 	MaxMessageBytes int
 
 	// Timing and Strict are for tests, those on real Kafka included, which are in another module. With Strict a state machine

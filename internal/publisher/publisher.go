@@ -54,11 +54,11 @@ func New(opts Options, log *slog.Logger, reg prometheus.Registerer) (*Publisher,
 	}
 	client, err := kafka.NewClient(opts.Kafka)
 	if err != nil {
-		return nil, err // has its own words
+		return nil, err // says what is wrong
 	}
 	coordinator, err := kafka.NewClient(opts.Kafka)
 	if err != nil {
-		return nil, err // has its own words
+		return nil, err // says what is wrong
 	}
 	m, err := newMetrics(reg)
 	if err != nil {

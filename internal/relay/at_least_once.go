@@ -64,7 +64,7 @@ func (k *atLeastOnce) keep(ctx context.Context) { k.saveLoop(ctx, k.window.moved
 // save saves the position of the durable prefix, and then confirms it.
 func (k *atLeastOnce) save(ctx context.Context) error {
 	c, seq := k.durable()
-	if seq > k.saved.Load() {
+	if seq > k.savedSeq.Load() {
 		c.Progress.Part = cdc.Part{} // what is open is repeated
 	}
 	c, err := k.store(ctx, c)
@@ -103,7 +103,7 @@ func (k *atLeastOnce) drained(st windowState, last uint64, cut bool) bool {
 	if k.sinkFailed.Load() {
 		until = st.acked
 	}
-	return k.saved.Load() >= min(until, last) && k.finalSaveTried.Load() && (cut || st.oldestOffered.IsZero() && !st.open)
+	return k.savedSeq.Load() >= min(until, last) && k.finalSaveTried.Load() && (cut || st.oldestOffered.IsZero() && !st.open)
 }
 
 func (k *atLeastOnce) finish(context.Context, error) {}

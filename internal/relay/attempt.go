@@ -18,7 +18,7 @@ type attempt struct {
 	window *window
 	again  bool // not the first attempt: it waits for servers without limit
 
-	saved          atomic.Uint64 // every batch up to here is durable, its position saved and confirmed; only the keeper writes it
+	savedSeq       atomic.Uint64 // every batch up to here is durable, its position saved and confirmed; only the keeper writes it
 	sequence       uint64        // of the last save that was tried; only saveLoop uses it, and finish after it
 	flush          chan struct{} // closed by drain: save now
 	finalSaveTried atomic.Bool   // by saveLoop: a save was tried after flush was closed
@@ -40,7 +40,7 @@ func newAttempt(r *Relay, last uint64) *attempt {
 		again: r.current.Load() != nil,
 		flush: make(chan struct{}), cut: make(chan struct{}, 1), fatal: make(chan error, 1),
 	}
-	a.saved.Store(last)
+	a.savedSeq.Store(last)
 	if r.Committer == nil {
 		a.keeper = &atLeastOnce{a}
 	} else {

@@ -36,7 +36,7 @@
 //     and a second goroutine copies it to the store.
 //   - watch reports a pipeline that has batches in flight and makes no progress.
 //   - resolveLetters publishes dead letters again, or drops them, where somebody asks for it.
-//   - maintain keeps the partitions of the outbox tables, if the configuration says so.
+//   - maintain keeps the partitions of the outbox tables, deletes old rows and marks published ones, where the configuration says so.
 //
 // # Stopping
 //

@@ -176,10 +176,10 @@ func (k *exactlyOnce) closing(cause error) (finish, worthwhile bool) {
 
 func (k *exactlyOnce) drained(st windowState, last uint64, _ bool) bool {
 	until := st.sentEvents
-	if k.source.Load().Fingerprint == cdc.Altered { // it is committed with what is open; see noteAltered
+	if k.sourceID.Load().Fingerprint == cdc.Altered { // it is committed with what is open; see noteAltered
 		until = st.sent
 	}
-	return k.saved.Load() >= min(until, last)
+	return k.savedSeq.Load() >= min(until, last)
 }
 
 // finish copies the last commit to the store, so that a stop leaves both alike, and aborts what is open.
@@ -189,8 +189,8 @@ func (k *exactlyOnce) finish(ctx context.Context, cause error) {
 	}
 	ctx = context.WithoutCancel(ctx)
 	last := k.checkpoint.Load()
-	altered, settled := k.source.Load().Fingerprint != last.Source.Fingerprint, k.settled.in(last.Settled) != last.Settled // see noteAltered, and Settle
-	if k.saved.Load() >= k.window.state().sentEvents && (altered || settled) {
+	altered, settled := k.sourceID.Load().Fingerprint != last.Source.Fingerprint, k.settled.in(last.Settled) != last.Settled // see noteAltered, and Settle
+	if k.savedSeq.Load() >= k.window.state().sentEvents && (altered || settled) {
 		limited, cancel := context.WithTimeout(ctx, saveTimeout)
 		err := k.commitOnce(limited)
 		cancel()
@@ -215,7 +215,7 @@ func (k *exactlyOnce) abort(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, abortTimeout)
 	defer cancel()
 	k.Sink.Kill()
-	if err := k.Committer.Abort(ctx, k.fence(*k.source.Load(), "")); err != nil {
+	if err := k.Committer.Abort(ctx, k.fence(*k.sourceID.Load(), "")); err != nil {
 		k.log.Warn("transaction not aborted: consumers of committed records wait until Kafka aborts it", "error", err)
 	}
 }

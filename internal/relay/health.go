@@ -128,7 +128,7 @@ func (r *Relay) Status() Status {
 	r.health.mu.Lock()
 	st, connAt, known := r.health.status, r.health.connAt, r.health.connKnown
 	r.health.mu.Unlock()
-	if id := r.source.Load(); id != nil {
+	if id := r.sourceID.Load(); id != nil {
 		st.Source = *id
 	}
 	if c := r.checkpoint.Load(); c != nil {
@@ -201,7 +201,7 @@ const stallAfter = time.Minute
 func (a *attempt) watch(ctx context.Context) {
 	var warned time.Time
 	for sleep(ctx, time.Second) == nil {
-		a.progresses()
+		a.noteProgress()
 		st := a.window.state()
 		age := time.Since(st.oldestOffered)
 		stalled := !st.oldestOffered.IsZero() && age > stallAfter

@@ -13,7 +13,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
 
-// Options are the limits and times of the pipeline. Every field must be set; config has the defaults.
+// Options are the limits and times of the pipeline. config has the defaults.
 type Options struct {
 	// MaxEvents and MaxBytes limit the window; see window.
 	MaxEvents, MaxBytes int
@@ -69,8 +69,8 @@ type Relay struct {
 	// spare keeps used Routeds for reuse. It is not a sync.Pool, which every garbage collection empties: Routeds are the
 	// largest objects in memory.
 	spare chan *cdc.Routed
-	// source is what the last Acquire returned: a promoted standby has another timeline.
-	source atomic.Pointer[cdc.Source]
+	// sourceID is what the last Acquire returned: a promoted standby has another timeline.
+	sourceID atomic.Pointer[cdc.Source]
 	// checkpoint is the last one claimed, saved or committed. A start writes it, and then only the keeper; Acquire reads it on a
 	// reconnect.
 	checkpoint atomic.Pointer[cdc.Checkpoint]

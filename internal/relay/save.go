@@ -107,7 +107,7 @@ func (a *attempt) durable() (c cdc.Checkpoint, seq uint64) {
 	seq, lastID := a.window.durable()
 	c = *a.checkpoint.Load()
 	c.Source = a.identity(seq)
-	if seq > a.saved.Load() { // otherwise the same position is saved again
+	if seq > a.savedSeq.Load() { // otherwise the same position is saved again
 		replaced := c.Progress.Replaced
 		if c.Progress = a.Source.Progress(seq); c.Progress.Replaced != replaced { // nothing tells which rows of the new table were published
 			c.Settled = ""
@@ -160,7 +160,7 @@ func (a *attempt) confirm(seq uint64, c *cdc.Checkpoint) {
 	a.checkpoint.Store(c) // before Confirm: a reconnect compares it with the slot
 	a.metrics.lastCheckpoint.Set(float64(c.SavedAt.UnixMilli()) / 1e3)
 	a.Source.Confirm(seq)
-	a.saved.Store(seq)
+	a.savedSeq.Store(seq)
 	a.window.saved(seq)
 }
 
@@ -168,9 +168,9 @@ func (a *attempt) confirm(seq uint64, c *cdc.Checkpoint) {
 func (a *attempt) identity(seq uint64) cdc.Source {
 	if source, ok := a.Source.(Adopting); ok {
 		id := source.Identity(seq)
-		a.source.Store(&id)
+		a.sourceID.Store(&id)
 	}
-	return *a.source.Load()
+	return *a.sourceID.Load()
 }
 
 // store saves c with the next sequence number.
@@ -192,8 +192,8 @@ func (a *attempt) store(ctx context.Context, c cdc.Checkpoint) (cdc.Checkpoint, 
 // noteAltered has the last saves of a run that saw the publication altered say so.
 func (a *attempt) noteAltered(cause error) {
 	if stop, ok := errors.AsType[*cdc.StopError](cause); ok && stop.Reason == cdc.PublicationAltered {
-		id := *a.source.Load()
+		id := *a.sourceID.Load()
 		id.Fingerprint = cdc.Altered
-		a.source.Store(&id)
+		a.sourceID.Store(&id)
 	}
 }

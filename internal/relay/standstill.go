@@ -9,8 +9,8 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
 
-// standstillAfter is how many times in a row the stream ends with the same error and without progress until that is a problem which a
-// start that is accepted does not end: the server fails at the same transaction each time.
+// standstillAfter is how many times in a row the stream ends with the same error and without progress until that is a problem: the server
+// fails at the same transaction each time. That it accepts the next start does not end the problem.
 const standstillAfter = 3
 
 // standstill counts the failures of the stream since the last progress.
@@ -24,16 +24,16 @@ type standstill struct {
 	located bool
 }
 
-// reads notes that the source is read from now on.
-func (a *attempt) reads() {
+// noteReading notes that the source is read from now on.
+func (a *attempt) noteReading() {
 	a.standstill.mu.Lock()
 	a.standstill.since = time.Now()
 	a.standstill.mu.Unlock()
-	a.progresses()
+	a.noteProgress()
 }
 
-// progresses ends the problem of the stream, while the source is read, unless the stream stands still.
-func (a *attempt) progresses() {
+// noteProgress ends the problem of the stream, while the source is read, unless the stream stands still.
+func (a *attempt) noteProgress() {
 	s := &a.standstill
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -48,8 +48,8 @@ func (a *attempt) progresses() {
 	}
 }
 
-// failed notes that the source is not read any more, and returns how long it was.
-func (a *attempt) failed(err error) time.Duration {
+// noteFailure notes that the source is not read any more, and returns how long it was.
+func (a *attempt) noteFailure(err error) time.Duration {
 	s := &a.standstill
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -68,8 +68,8 @@ func (a *attempt) failed(err error) time.Duration {
 	return lasted
 }
 
-// behind adds to an error of a stream that stands still where it does.
-func (a *attempt) behind(err error) error {
+// withStandstill adds to an error of a stream that stands still where it does.
+func (a *attempt) withStandstill(err error) error {
 	a.standstill.mu.Lock()
 	times := a.standstill.times
 	a.standstill.mu.Unlock()

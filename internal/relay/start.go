@@ -40,7 +40,7 @@ func (a *attempt) await(ctx context.Context, step func(context.Context) error) e
 		err := step(ctx)
 		switch {
 		case err == nil:
-			a.works()
+			a.noteStarted()
 			return nil
 		case ctx.Err() != nil:
 			return ctx.Err() // err only says that the step was interrupted
@@ -61,8 +61,8 @@ func (a *attempt) await(ctx context.Context, step func(context.Context) error) e
 	}
 }
 
-// works notes that a step of the start has succeeded.
-func (a *attempt) works() {
+// noteStarted notes that a step of the start has succeeded.
+func (a *attempt) noteStarted() {
 	a.opts.Problems.Report(startReporter)
 	a.opts.Problems.Report(streamReporter)
 	a.health.recovered()
@@ -150,7 +150,7 @@ func (a *attempt) claim(ctx context.Context, id cdc.Source, from cdc.Position, r
 	if err != nil {
 		return err
 	}
-	a.source.Store(&id)
+	a.sourceID.Store(&id)
 	a.checkpoint.Store(&c)
 	a.health.origin(from)
 	attrs := []any{"database", id.Database, "from", a.opts.Display(from), "generation", c.Generation}

@@ -14,13 +14,13 @@ import (
 func (a *attempt) tail(ctx context.Context) {
 	retry := a.pauses()
 	for {
-		a.reads()
+		a.noteReading()
 		err := a.Source.Run(ctx, a.window)
-		lasted := a.failed(err)
+		lasted := a.noteFailure(err)
 		if ctx.Err() != nil || a.sourceStops(err) {
 			return
 		}
-		a.interrupted(a.behind(err))
+		a.noteInterruption(a.withStandstill(err))
 		if lasted > a.opts.RetryMax || errors.Is(err, cdc.ErrHungUp) {
 			retry.Reset()
 		}
@@ -40,7 +40,7 @@ func (a *attempt) sourceStops(err error) bool {
 	return false
 }
 
-func (a *attempt) interrupted(err error) {
+func (a *attempt) noteInterruption(err error) {
 	a.metrics.reconnects.WithLabelValues("source").Inc()
 	a.health.failed(err)
 	if !errors.Is(err, cdc.ErrHungUp) { // it is Kafka that is slow
@@ -61,7 +61,7 @@ func (a *attempt) reacquire(ctx context.Context, retry *pauses) bool {
 		}
 		id, _, err := a.Source.Acquire(ctx, a.lastCheckpoint)
 		if err == nil {
-			a.source.Store(&id)
+			a.sourceID.Store(&id)
 			return ctx.Err() == nil
 		}
 		if !errors.Is(err, cdc.ErrStandby) {
@@ -76,7 +76,7 @@ func (a *attempt) reacquire(ctx context.Context, retry *pauses) bool {
 		if ctx.Err() != nil || a.sourceStops(err) {
 			return false
 		}
-		a.interrupted(err)
+		a.noteInterruption(err)
 	}
 }
 

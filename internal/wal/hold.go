@@ -71,7 +71,7 @@ func (ss *session) verifyHeld(ctx context.Context) error {
 	return err
 }
 
-// serve comes round until ctx ends or an attempt would have failed.
+// serve loops until ctx ends or an attempt would have failed.
 func (ss *session) serve(ctx context.Context) error {
 	ticker := time.NewTicker(tickInterval)
 	defer ticker.Stop()

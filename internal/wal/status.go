@@ -46,7 +46,7 @@ func (p *pings) add(walEnd lsn, now time.Time) {
 }
 
 // tick does what time asks for: it takes the result of the last look, answers the server, reports unprompted,
-// and lets a server go that waits for us to shut down. It never waits for anything but the socket.
+// and hangs up on a server that waits for that to shut down. It never waits for anything but the socket.
 func (ss *session) tick(ctx context.Context, now time.Time) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -93,7 +93,7 @@ func (ss *session) advance() {
 }
 
 // sayStatus sends a Standby status update. Written, flushed and applied are all the confirmed
-// position: the server takes any of them as leave to forget.
+// position: the server takes any of them as permission to discard what is before it.
 func (ss *session) sayStatus(now time.Time) error {
 	var frame [frameHeader + 34]byte
 	frame[0] = frameCopyData

@@ -78,7 +78,7 @@ func onceMutants() []mutant {
 		},
 		{
 			"leave dead letters that are published again in an open transaction", "internal/relay/exactly_once.go",
-			[]edit{{"	if k.Status().Connected {\n		k.abort(ctx)", "	if k.Status().Connected && k.saved.Load() < k.window.state().sentEvents {\n		k.abort(ctx)"}},
+			[]edit{{"	if k.Status().Connected {\n		k.abort(ctx)", "	if k.Status().Connected && k.savedSeq.Load() < k.window.state().sentEvents {\n		k.abort(ctx)"}},
 			caughtBy{relay, "^TestStopAbortsWhatIsOpen$", ""},
 		},
 		{
@@ -108,7 +108,7 @@ func onceMutants() []mutant {
 		},
 		{
 			"start behind an aborted attempt with nothing saved", "internal/relay/attempt.go",
-			[]edit{{"a.saved.Store(last)", "a.saved.Store(0)"}},
+			[]edit{{"a.savedSeq.Store(last)", "a.savedSeq.Store(0)"}},
 			caughtBy{relay, "^TestQuietAttemptAfterARewind$", ""},
 		},
 	}
