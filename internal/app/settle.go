@@ -26,7 +26,7 @@ func (p *Postgres) Settle(ctx context.Context, at *checkpoint.Places, published 
 		if !in.Found {
 			c = checkpoint.Moved(c, in.Source, in.From, false)
 		}
-		return p.settle(ctx, c, p.Conditions(), p.Marks(p.WAL.DSN, published))
+		return p.settle(ctx, c, p.Conditions(), p.Rows(p.WAL.DSN, p.Marks(published)))
 	})
 }
 
@@ -41,39 +41,39 @@ func (m *MySQL) Settle(ctx context.Context, at *checkpoint.Places, published str
 		if err != nil || running != nil || !in.Found || in.LoadErr != nil || in.Refused != nil {
 			return err
 		}
-		return p.settle(ctx, in.Checkpoint, p.Conditions(), p.Marks(p.Binlog.DSN, published))
+		return p.settle(ctx, in.Checkpoint, p.Conditions(), p.Rows(p.Binlog.DSN, p.Marks(published)))
 	})
 }
 
 // settle stores, with the position of c, which conditions are settled: no row that is pending now can be from before the first position.
-func (p *positions) settle(ctx context.Context, c cdc.Checkpoint, conditions map[string]string, open cleanup.MarkTables) error {
+func (p *positions) settle(ctx context.Context, c cdc.Checkpoint, conditions map[string]string, open cleanup.Tables) error {
 	if c.Progress.Part.Rows > 0 { // to store it would repeat them; the relay settles
 		return nil
 	}
-	tables, closeAll, err := open(ctx, func(context.Context) (cdc.Checkpoint, bool, error) { return c, true, nil })
-	if err != nil {
-		return err
-	}
-	defer closeAll()
 	settled := strings.Fields(c.Settled)
-	for _, t := range tables {
+	load := func(context.Context) (cdc.Checkpoint, bool, error) { return c, true, nil }
+	err := open.Each(ctx, load, func(t cleanup.Rows) error {
 		condition := conditions[t.Name()]
 		if slices.Contains(settled, condition) {
-			continue
+			return nil
 		}
 		if err := t.Verify(ctx); err != nil { // check reports it, too
 			p.printf("write_back: %s\n", cdc.Explain(err))
-			continue
+			return nil
 		}
-		pending, _, err := t.Pending(ctx, 1)
+		pending, _, err := t.Due(ctx, 1)
 		if err != nil {
 			return err
 		}
 		if len(pending) > 0 {
 			p.printf("table %s: has rows that are pending, that of event %s among them: nothing tells whether they were published, so write_back leaves them as they are until somebody sets their status; before the first run setup --backfill --where publishes them\n", t.Name(), pending[0].ID)
-			continue
+			return nil
 		}
 		settled = append(settled, condition)
+		return nil
+	})
+	if err != nil {
+		return err
 	}
 	if text := strings.Join(settled, " "); text != c.Settled {
 		c.Settled = text

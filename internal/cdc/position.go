@@ -119,7 +119,7 @@ type Checkpoint struct {
 	// PositionTopic is the topic of that position; "" with at-least-once delivery, and in what earlier versions wrote.
 	PositionTopic string
 	// Settled names conditions, with spaces between: every row that meets one was published, or comes behind Position. See package
-	// writeback.
+	// cleanup.
 	Settled string
 	// LastEventID is the ID of the last event published before Position, for people; "" if unknown.
 	LastEventID string

@@ -95,7 +95,7 @@
 //	  "backfill": "status = 'NEW'"         string; the condition of a backfill: with a position it has ended there,
 //	                                       with "" it has only begun
 //	  "settled": "9c3a5e0d71f2b846"        string, names with spaces between; conditions of write_back (see package
-//	                                       writeback): each row that meets one was published or is behind position
+//	                                       cleanup): each row that meets one was published or is behind position
 //	}
 //
 // It is written without white space, in this order; readers rely on neither and ignore fields that
