@@ -182,6 +182,11 @@ func TestRowsAreMarked(t *testing.T) {
 			after:  func(o *outbox) { o.insert("1", "2"); o.done = 2 },
 			want:   "1 new, 2 sent",
 		},
+		"not those that became dead letters after they were read": {
+			before: func(o *outbox) { o.saved.Settled = "c"; o.insert("1", "2") },
+			after:  func(o *outbox) { o.events = deadletter.Events{"1": {}}; o.done = 2 },
+			want:   "1 new, 2 sent",
+		},
 		"those of dead letters as such": {
 			before:       func(o *outbox) { o.events = deadletter.Events{"1": {}, strings.Repeat("x", 200): {}} },
 			after:        func(o *outbox) { o.insert("1", "2", strings.Repeat("x", 201)); o.done = 3 },
