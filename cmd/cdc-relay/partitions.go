@@ -202,7 +202,7 @@ func (r *partitionsRun) maintain(ctx context.Context, a *cli, c *config.Config, 
 		if r.dry {
 			return eachTable(ctx, open, func(t cleanup.Partitions, parts []cdc.Partition, now time.Time) { a.printPlan(t, o.Plan(parts, now)) })
 		}
-		return cleanup.NewMaintainer(o, open, a.plainLog(), nil).Maintain(ctx)
+		return cleanup.NewMaintainer(o, open, a.plainLog(), prometheus.NewRegistry()).Maintain(ctx)
 	})
 }
 

@@ -251,8 +251,7 @@ func newMaintainer(c *config.Config, db app.Database, load cdc.Loader, letters *
 		return nil, err
 	}
 	if c.Partitions != nil {
-		m := cleanup.NewMaintainer(retentionOptions(c.Partitions), db.Partitions(dsn, false, load), log, cleanup.NewMetrics(reg))
-		all = append(all, func(ctx context.Context, _ cdc.Kept) { m.Run(ctx) })
+		all = append(all, cleanup.NewMaintainer(retentionOptions(c.Partitions), db.Partitions(dsn, false, load), log, reg).Run)
 	}
 	if c.Retention != nil {
 		d := c.Retention.Delete
