@@ -158,13 +158,24 @@ func TestOldRowsAreReadAgain(t *testing.T) {
 	})
 }
 
-// A pass ends although the database finds rows by a key that it does not find again.
-func TestOldRowsThatAreNotFoundByTheirKey(t *testing.T) {
+// A pass ends although the database finds rows by a key that it does not find again, asks for a few where all fail, as once a right is gone,
+// and steps over so many rows that the database keeps.
+func TestPassOfRowsThatCannotBeDeleted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		o := oldRows(3 * batchesRead)
-		o.unknown = 5
+		o, denied := oldRows(3*batchesRead), oldRows(5000)
+		o.unknown, denied.fails = 5, errors.New("no right")
 		if err := deletes(DeleteOptions{Batch: 1}, slog.New(slog.DiscardHandler), o).Once(t.Context()); err != nil || len(o.keys) != 3*batchesRead-5 {
 			t.Errorf("%d are left: %v", len(o.keys), err)
+		}
+		err := deletes(DeleteOptions{Batch: 100}, slog.New(slog.DiscardHandler), denied).Once(t.Context())
+		if !errors.Is(err, denied.fails) || denied.calls > maxFailures {
+			t.Errorf("%d calls: %v", denied.calls, err)
+		}
+		kept := oldRows(maxRefused + 5)
+		kept.kept = func(int) bool { return true }
+		err = deletes(DeleteOptions{Batch: 1000}, slog.New(slog.DiscardHandler), kept).Once(t.Context())
+		if err == nil || !strings.Contains(err.Error(), "100000 rows and those behind them, that of event 0 among them") {
+			t.Errorf("all are kept: %v", err)
 		}
 	})
 }
@@ -199,18 +210,6 @@ func TestOnlyRowsThatTheDatabaseKeepsStay(t *testing.T) {
 			}
 		})
 	}
-}
-
-// A database that refuses every row, as once a right is gone, is not asked for each of them.
-func TestDeletesThatAllFail(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		o := oldRows(5000)
-		o.fails = errors.New("no right")
-		err := deletes(DeleteOptions{Batch: 100}, slog.New(slog.DiscardHandler), o).Once(t.Context())
-		if !errors.Is(err, o.fails) || o.calls > maxFailures {
-			t.Errorf("%d calls: %v", o.calls, err)
-		}
-	})
 }
 
 // The loop goes on after an error, counts it, and ends with its context also while it waits.

@@ -60,7 +60,7 @@ func NewMarks(o MarkOptions, open Tables, log *slog.Logger, reg prometheus.Regis
 		return prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: "cdc_relay", Name: name, Help: help}, []string{"table"})
 	}
 	s := &Sweeper{
-		open: open, log: log, failed: "published rows not marked", every: 5 * time.Second, tick: 100 * time.Millisecond, patience: time.Minute,
+		open: open, log: log, failed: "published rows not marked", every: 10 * time.Second, tick: 100 * time.Millisecond, patience: time.Minute,
 		limit: marksRead, maxWaiting: maxWaiting, batch: func(rows int) int { return min(max(few, rows/parts), largest) }, pause: 5 * time.Millisecond,
 		counted: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Namespace: "cdc_relay", Name: "rows_marked_total", Help: "Rows marked in outbox tables because of write_back.",

@@ -24,6 +24,8 @@ const (
 	shrink = 4
 	// maxFailures is how many transactions of a group may fail. A row of which the database says that it keeps it does not count.
 	maxFailures = 100
+	// maxRefused is how many rows are stepped over.
+	maxRefused = 100_000
 )
 
 // sweep is a table while the connection lasts. Rows that were read wait for the position; others are read meanwhile:
@@ -32,20 +34,22 @@ const (
 type sweep struct {
 	*Sweeper
 
-	rows     Rows
-	marking  *marking // nil: rows are deleted
-	verified bool
-	why      error               // the table cannot be swept
-	next     time.Time           // of the next read, or of the next try if it cannot be
-	found    []group             // in the order of their positions
-	waiting  map[string]struct{} // IDs of what is found
-	refused  map[string]refusal  // rows that cannot be deleted or marked, by ID
-	busy     error               // a lock, at the last read or transaction
-	failures int                 // of transactions in a group, but for rows that the database keeps
-	rowsDone int                 // rows of a group that are deleted or marked
-	await    time.Duration       // how long the next group waits; see patience
-	last     bool                // no more rows were due at the last read
-	done     bool                // no row is old, or the rest waits for the next connection
+	rows       Rows
+	marking    *marking // nil: rows are deleted
+	verified   bool
+	why        error                // the table cannot be swept
+	next       time.Time            // of the next read, or of the next try if it cannot be
+	found      []group              // in the order of their positions
+	waiting    map[string]struct{}  // IDs of what is found
+	refused    map[string]time.Time // when rows could not be deleted or marked, by ID
+	example    string               // one of them, and why it could not be
+	exampleWhy error
+	busy       error         // a lock, at the last read or transaction
+	failures   int           // of transactions in a group, but for rows that the database keeps
+	rowsDone   int           // rows of a group that are deleted or marked
+	await      time.Duration // how long the next group waits; see patience
+	last       bool          // no more rows were due at the last read
+	done       bool          // no row is old, or the rest waits for the next connection
 }
 
 // group is rows that were read at once.
@@ -55,14 +59,8 @@ type group struct {
 	at     time.Time
 }
 
-// refusal is why a row was not deleted or marked, and when.
-type refusal struct {
-	why error
-	at  time.Time
-}
-
 func (s *Sweeper) newSweep(t Rows, m *marking) *sweep {
-	return &sweep{Sweeper: s, rows: t, marking: m, waiting: map[string]struct{}{}, refused: map[string]refusal{}, await: s.patience}
+	return &sweep{Sweeper: s, rows: t, marking: m, waiting: map[string]struct{}{}, refused: map[string]time.Time{}, await: s.patience}
 }
 
 // step does what is due: it acts on what the position has passed, and reads what is due. looked is whether it did the latter, or failed.
@@ -139,7 +137,7 @@ func (s *sweep) look(ctx context.Context) (looked bool, err error) {
 	}
 	most := s.limit + len(s.waiting)
 	if s.marking != nil {
-		maps.DeleteFunc(s.refused, func(_ string, r refusal) bool { return time.Since(r.at) >= retryAfter })
+		maps.DeleteFunc(s.refused, func(_ string, at time.Time) bool { return time.Since(at) >= retryAfter })
 		most = s.marking.most(most)
 	}
 	most += len(s.refused)
@@ -205,7 +203,7 @@ func (s *sweep) act(ctx context.Context, g *group) error {
 		if s.rowsDone > 0 {
 			s.log.Info("old rows deleted", "table", s.rows.Name(), "rows", s.rowsDone)
 		}
-		s.done = s.last || s.busy != nil || s.failures >= maxFailures || s.rowsDone == 0 && len(s.refused) == refused
+		s.done = s.last || s.busy != nil || s.failures >= maxFailures || len(s.refused) >= maxRefused || s.rowsDone == 0 && len(s.refused) == refused
 	}
 	return err
 }
@@ -214,7 +212,7 @@ func (s *sweep) act(ctx context.Context, g *group) error {
 // stepped over.
 func (s *sweep) batches(ctx context.Context, g *group, keys []cdc.RowKey, dead bool) error {
 	most := s.batch(len(keys))
-	for size := most; len(keys) > 0 && s.busy == nil && s.failures < maxFailures; {
+	for size := most; len(keys) > 0 && s.busy == nil && s.failures < maxFailures && len(s.refused) < maxRefused; {
 		some := keys[:min(size, len(keys))]
 		n, err := s.rows.Act(ctx, some, dead)
 		if err != nil {
@@ -238,7 +236,7 @@ func (s *sweep) batches(ctx context.Context, g *group, keys []cdc.RowKey, dead b
 				size = max(1, len(some)/shrink)
 				continue
 			}
-			s.refused[some[0].ID] = refusal{err, time.Now()}
+			s.refuse(some[0].ID, err)
 		}
 		keys = keys[len(some):]
 		if err := sleep(ctx, s.pause*time.Duration(len(some))/time.Duration(most)); err != nil {
@@ -246,6 +244,14 @@ func (s *sweep) batches(ctx context.Context, g *group, keys []cdc.RowKey, dead b
 		}
 	}
 	return nil
+}
+
+// refuse keeps a row from being tried again too soon, and the reason of one such row: there may be many.
+func (s *sweep) refuse(id string, why error) {
+	if _, ok := s.refused[s.example]; !ok {
+		s.example, s.exampleWhy = id, why
+	}
+	s.refused[id] = time.Now()
 }
 
 func (s *sweep) count(n int, g *group) {
@@ -265,8 +271,11 @@ func (s *sweep) problems() (all []error) {
 		return []error{s.why}
 	}
 	if len(s.refused) > 0 {
-		id := slices.Min(slices.Collect(maps.Keys(s.refused)))
-		all = append(all, fmt.Errorf("%s, that of event %s among them: %w", display.Plural(len(s.refused), "row"), id, s.refused[id].why))
+		rows := display.Plural(len(s.refused), "row")
+		if len(s.refused) >= maxRefused {
+			rows += " and those behind them"
+		}
+		all = append(all, fmt.Errorf("%s, that of event %s among them: %w", rows, s.example, s.exampleWhy))
 	}
 	if s.busy != nil {
 		all = append(all, s.busy)
