@@ -194,7 +194,7 @@ func (r *partitionsRun) maintain(ctx context.Context, a *cli, c *config.Config, 
 		if r.dry {
 			return eachTable(ctx, open, func(t cleanup.Partitions, parts []cdc.Partition, now time.Time) { a.printPlan(t, o.Plan(parts, now)) })
 		}
-		return cleanup.NewMaintainer(o, open, a.plainLog(), nil).Maintain(ctx)
+		return cleanup.NewMaintainer(o, open, a.plainLog(), prometheus.NewRegistry()).Maintain(ctx)
 	})
 }
 
@@ -252,8 +252,8 @@ func (a *cli) plainLog() *slog.Logger {
 	}}))
 }
 
-func purgeOptions(d config.Delete) cleanup.PurgeOptions {
-	return cleanup.PurgeOptions{OlderThan: d.Age(), Batch: d.Batch, Pause: d.Pause, Every: d.Every}
+func deleteOptions(d config.Delete, load cdc.Loader) cleanup.DeleteOptions {
+	return cleanup.DeleteOptions{Batch: d.Batch, Pause: d.Pause, Every: d.Every, Load: load}
 }
 
 // purgePatience is how long a command waits for the relay to have published and saved what is to be deleted.
@@ -261,69 +261,36 @@ const purgePatience = 15 * time.Second
 
 // purge deletes old rows once, or prints how many there are.
 func (r *partitionsRun) purge(ctx context.Context, a *cli, c *config.Config, owner string) error {
-	o, err := r.purgeOptions(c)
+	age, err := r.age("older-than", r.olderThan, c.Retention.Delete.Age())
 	if err != nil {
 		return err
 	}
 	return withTables(ctx, c, owner, func(db passTables) error {
-		open := r.needed(db.Rows(db.dsn, db.load))
+		open := db.Rows(db.dsn, db.Deletes(age))
 		if r.dry {
-			return countRows(ctx, a, open, o.OlderThan)
+			return open.Each(ctx, db.load, func(t cleanup.Rows) error { return a.printDue(ctx, t, age) })
 		}
-		return cleanup.NewPurger(o, open, a.plainLog(), prometheus.NewRegistry()).Purge(ctx)
+		o := deleteOptions(c.Retention.Delete, db.load)
+		o.Patience, o.Kept = purgePatience, r.unknown
+		return cleanup.NewDeletes(o, open, a.plainLog(), prometheus.NewRegistry()).Once(ctx)
 	})
-}
-
-// needed returns tables whose rows are kept while it is not known whether letters need them.
-func (r *partitionsRun) needed(open cleanup.RowTables) cleanup.RowTables {
-	return func(ctx context.Context) (tables []cleanup.Rows, closeAll func(), err error) {
-		tables, closeAll, err = open(ctx)
-		for i := range tables {
-			tables[i] = neededRows{tables[i], r.unknown}
-		}
-		return tables, closeAll, err
-	}
-}
-
-type neededRows struct {
-	cleanup.Rows
-
-	unknown error
-}
-
-func (t neededRows) Passed(ctx context.Context, behind cdc.Position) (bool, error) {
-	passed, err := t.Rows.Passed(ctx, behind)
-	if passed && t.unknown != nil {
-		return false, t.unknown
-	}
-	return passed, err
-}
-
-func (r *partitionsRun) purgeOptions(c *config.Config) (cleanup.PurgeOptions, error) {
-	o := purgeOptions(c.Retention.Delete)
-	o.Patience = purgePatience
-	age, err := r.age("older-than", r.olderThan, o.OlderThan)
-	o.OlderThan = age
-	return o, err
 }
 
 // maxCounted limits the counting of a dry run.
-const maxCounted = 1_000_000
+const maxCounted = 100_000
 
-func countRows(ctx context.Context, a *cli, open cleanup.RowTables, age time.Duration) error {
-	return open.Each(ctx, func(t cleanup.Rows) error {
-		if err := t.Verify(ctx); err != nil {
-			return err
-		}
-		n, err := t.Count(ctx, age, maxCounted)
-		if err != nil {
-			return err
-		}
-		more := ""
-		if n == maxCounted {
-			more = " or more"
-		}
-		a.printf("table %s: would delete %s%s older than %s\n", t.Name(), display.Plural(n, "row"), more, age)
-		return nil
-	})
+func (a *cli) printDue(ctx context.Context, t cleanup.Rows, age time.Duration) error {
+	if err := t.Verify(ctx); err != nil {
+		return err
+	}
+	keys, _, err := t.Due(ctx, maxCounted)
+	if err != nil {
+		return err
+	}
+	more := ""
+	if len(keys) == maxCounted {
+		more = " or more"
+	}
+	a.printf("table %s: would delete %s%s older than %s\n", t.Name(), display.Plural(len(keys), "row"), more, age)
+	return nil
 }

@@ -251,12 +251,11 @@ func newMaintainer(c *config.Config, db app.Database, load cdc.Loader, letters *
 		return nil, err
 	}
 	if c.Partitions != nil {
-		m := cleanup.NewMaintainer(retentionOptions(c.Partitions), db.Partitions(dsn, false, load), log, cleanup.NewMetrics(reg))
-		all = append(all, func(ctx context.Context, _ cdc.Kept) { m.Run(ctx) })
+		all = append(all, cleanup.NewMaintainer(retentionOptions(c.Partitions), db.Partitions(dsn, false, load), log, reg).Run)
 	}
 	if c.Retention != nil {
-		p := cleanup.NewPurger(purgeOptions(c.Retention.Delete), db.Rows(dsn, load), log, reg)
-		all = append(all, func(ctx context.Context, _ cdc.Kept) { p.Run(ctx) })
+		d := c.Retention.Delete
+		all = append(all, cleanup.NewDeletes(deleteOptions(d, load), db.Rows(dsn, db.Deletes(d.Age())), log, reg).Run)
 	}
 	if conditions := db.Conditions(); len(conditions) > 0 {
 		o := cleanup.MarkOptions{Conditions: conditions, OnDeadLetter: map[string]bool{}, Problems: problems, Letters: func(string) deadletter.Events { return nil }}
@@ -266,8 +265,7 @@ func newMaintainer(c *config.Config, db app.Database, load cdc.Loader, letters *
 		for _, t := range db.Tables() {
 			o.OnDeadLetter[t.Name.String()] = t.Config.WriteBack != nil && len(t.Config.WriteBack.OnDeadLetter) > 0
 		}
-		m := cleanup.NewMarker(o, db.Marks(dsn, ""), log, reg)
-		all = append(all, func(ctx context.Context, kept cdc.Kept) { m.Run(ctx, kept) })
+		all = append(all, cleanup.NewMarks(o, db.Rows(dsn, db.Marks("")), log, reg).Run)
 	}
 	return all, nil
 }

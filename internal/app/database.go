@@ -11,6 +11,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -53,11 +54,13 @@ type Database interface {
 	Partitions(dsn ConnString, owner bool, load cdc.Loader) cleanup.PartitionTables
 	// Reader opens a table to read its rows by SQL. The caller closes it.
 	Reader(ctx context.Context, dsn ConnString, t *Table) (TableReader, error)
-	// Rows returns the tables whose old rows retention.delete removes.
-	Rows(dsn ConnString, load cdc.Loader) cleanup.RowTables
+	// Rows returns the rows of tables that are deleted or marked: those of Deletes or of Marks.
+	Rows(dsn ConnString, actions []RowAction) cleanup.Tables
+	// Deletes returns the tables whose old rows retention.delete removes.
+	Deletes(olderThan time.Duration) []RowAction
 	// Marks returns the tables whose published rows write_back marks. Rows that meet the condition published are never pending; "": none
 	// does.
-	Marks(dsn ConnString, published string) cleanup.MarkTables
+	Marks(published string) []RowAction
 	// positioned connects for [WithPositions].
 	positioned(ctx context.Context) (positioned, error)
 }
@@ -157,6 +160,30 @@ func (c *configured) Purged() []Table {
 		if c.Config.Purged(&c.Config.Tables[i]) {
 			list = append(list, t)
 		}
+	}
+	return list
+}
+
+// RowAction is what is done with the rows of a table.
+type RowAction struct {
+	Table
+	cdc.RowAction
+}
+
+// Deletes implements [Database].
+func (c *configured) Deletes(olderThan time.Duration) (list []RowAction) {
+	for _, t := range c.Purged() {
+		_, at := t.keyAndTime()
+		list = append(list, RowAction{t, cdc.RowAction{At: at, Zone: t.Layout.Zone(), OlderThan: olderThan}})
+	}
+	return list
+}
+
+// Marks implements [Database].
+func (c *configured) Marks(published string) (list []RowAction) {
+	for _, t := range c.Marked() {
+		w := t.Config.WriteBack
+		list = append(list, RowAction{t, cdc.RowAction{Pending: t.pending(published), Set: assignments(w.Set), OnDeadLetter: assignments(w.OnDeadLetter)}})
 	}
 	return list
 }

@@ -178,43 +178,20 @@ func (m *MySQL) maintainable(ctx context.Context, dsn ConnString, owner bool, lo
 	return tables, closeAll, nil
 }
 
-// keyed returns how rows are found by their key, and the column with their time.
-func (m *MySQL) keyed(db *mysql.Database, t *Table, load cdc.Loader) (o mysql.KeyedOptions, at string) {
-	key, at := t.keyAndTime()
-	source := db.Source(m.Binlog.Options)
-	source.Database = m.Config.Database() // the owner's connection may have another
-	return mysql.KeyedOptions{Table: t.Name.String(), Key: key, IDPrefix: t.Layout.IDPrefix(), Source: source, Load: load}, at
-}
-
 // Rows implements [Database].
-func (m *MySQL) Rows(dsn ConnString, load cdc.Loader) cleanup.RowTables {
-	return func(ctx context.Context) ([]cleanup.Rows, func(), error) {
+func (m *MySQL) Rows(dsn ConnString, actions []RowAction) cleanup.Tables {
+	return func(ctx context.Context, load cdc.Loader) ([]cleanup.Rows, func(), error) {
 		db, err := m.Open(ctx, dsn)
 		if err != nil {
 			return nil, nil, err
 		}
+		source := db.Source(m.Binlog.Options)
+		source.Database = m.Config.Database() // the owner's connection may have another
 		var list []cleanup.Rows
-		for _, t := range m.Purged() {
-			o, at := m.keyed(db, &t, load)
-			list = append(list, db.Rows(mysql.RowOptions{KeyedOptions: o, At: at, Zone: t.Layout.Zone()}))
-		}
-		return list, db.Close, nil
-	}
-}
-
-// Marks implements [Database].
-func (m *MySQL) Marks(dsn ConnString, published string) cleanup.MarkTables {
-	return func(ctx context.Context, load cdc.Loader) ([]cleanup.Marks, func(), error) {
-		db, err := m.Open(ctx, dsn)
-		if err != nil {
-			return nil, nil, err
-		}
-		var list []cleanup.Marks
-		for _, t := range m.Marked() {
-			o, _ := m.keyed(db, &t, load)
-			list = append(list, db.Marks(mysql.MarkOptions{
-				KeyedOptions: o, Pending: t.pending(published),
-				Set: assignments(t.Config.WriteBack.Set), OnDeadLetter: assignments(t.Config.WriteBack.OnDeadLetter),
+		for i := range actions {
+			a := &actions[i]
+			list = append(list, db.Rows(mysql.RowOptions{
+				RowAction: a.RowAction, Table: a.Name.String(), Key: a.Layout.Column(outbox.EventID), IDPrefix: a.Layout.IDPrefix(), Source: source, Load: load,
 			}))
 		}
 		return list, db.Close, nil

@@ -9,6 +9,7 @@ import (
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/checkpoint"
+	"github.com/cdc-relay/cdc-relay/internal/cleanup"
 	"github.com/cdc-relay/cdc-relay/internal/config"
 	"github.com/cdc-relay/cdc-relay/internal/display"
 )
@@ -267,30 +268,30 @@ func (p *Positions) Settle(ctx context.Context, published string) error {
 	if err != nil {
 		return err
 	}
-	tables, closeAll, err := p.db.Marks(dsn, published)(ctx, func(context.Context) (cdc.Checkpoint, bool, error) { return c, true, nil })
-	if err != nil {
-		return err
-	}
-	defer closeAll()
 	conditions, settled := p.db.Conditions(), strings.Fields(c.Settled)
-	for _, t := range tables {
+	load := func(context.Context) (cdc.Checkpoint, bool, error) { return c, true, nil }
+	err = p.db.Rows(dsn, p.db.Marks(published)).Each(ctx, load, func(t cleanup.Rows) error {
 		condition := conditions[t.Name()]
 		if slices.Contains(settled, condition) {
-			continue
+			return nil
 		}
 		if err := t.Verify(ctx); err != nil { // check reports it, too
 			p.printf("write_back: %s\n", cdc.Explain(err))
-			continue
+			return nil
 		}
-		pending, _, err := t.Pending(ctx, 1)
+		pending, _, err := t.Due(ctx, 1)
 		if err != nil {
 			return err
 		}
 		if len(pending) > 0 {
 			p.printf("table %s: has rows that are pending, that of event %s among them: nothing tells whether they were published, so write_back leaves them as they are until somebody sets their status; before the first run setup --backfill --where publishes them\n", t.Name(), pending[0].ID)
-			continue
+			return nil
 		}
 		settled = append(settled, condition)
+		return nil
+	})
+	if err != nil {
+		return err
 	}
 	if text := strings.Join(settled, " "); text != c.Settled {
 		c.Settled = text

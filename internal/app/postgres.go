@@ -199,41 +199,19 @@ func (p *Postgres) maintainable(ctx context.Context, db *postgres.Database, owne
 	return tables, nil
 }
 
-// keyed returns how rows are found by their key, and the column with their time.
-func (p *Postgres) keyed(t *Table, load cdc.Loader) (o postgres.KeyedOptions, at string) {
-	key, at := t.keyAndTime()
-	return postgres.KeyedOptions{Table: t.Name.String(), SQL: t.Name.SQL(), Key: key, IDPrefix: t.Layout.IDPrefix(), Slot: p.WAL.Slot, Load: load}, at
-}
-
 // Rows implements [Database].
-func (p *Postgres) Rows(dsn ConnString, load cdc.Loader) cleanup.RowTables {
-	return func(ctx context.Context) ([]cleanup.Rows, func(), error) {
+func (p *Postgres) Rows(dsn ConnString, actions []RowAction) cleanup.Tables {
+	return func(ctx context.Context, load cdc.Loader) ([]cleanup.Rows, func(), error) {
 		db, err := p.Open(ctx, dsn)
 		if err != nil {
 			return nil, nil, err
 		}
 		var list []cleanup.Rows
-		for _, t := range p.Purged() {
-			o, at := p.keyed(&t, load)
-			list = append(list, db.Rows(postgres.RowOptions{KeyedOptions: o, At: at, Zone: t.Layout.Zone()}))
-		}
-		return list, func() { db.Close(context.WithoutCancel(ctx)) }, nil
-	}
-}
-
-// Marks implements [Database].
-func (p *Postgres) Marks(dsn ConnString, published string) cleanup.MarkTables {
-	return func(ctx context.Context, load cdc.Loader) ([]cleanup.Marks, func(), error) {
-		db, err := p.Open(ctx, dsn)
-		if err != nil {
-			return nil, nil, err
-		}
-		var list []cleanup.Marks
-		for _, t := range p.Marked() {
-			o, _ := p.keyed(&t, load)
-			list = append(list, db.Marks(postgres.MarkOptions{
-				KeyedOptions: o, Pending: t.pending(published),
-				Set: assignments(t.Config.WriteBack.Set), OnDeadLetter: assignments(t.Config.WriteBack.OnDeadLetter),
+		for i := range actions {
+			a := &actions[i]
+			list = append(list, db.Rows(postgres.RowOptions{
+				RowAction: a.RowAction, Table: a.Name.String(), SQL: a.Name.SQL(), Key: a.Layout.Column(outbox.EventID), IDPrefix: a.Layout.IDPrefix(),
+				Slot: p.WAL.Slot, Load: load,
 			}))
 		}
 		return list, func() { db.Close(context.WithoutCancel(ctx)) }, nil

@@ -1,5 +1,10 @@
 package cdc
 
+import (
+	"slices"
+	"time"
+)
+
 // RowKey is a row's key: the event's ID, and the value of its column.
 type RowKey struct {
 	ID    string
@@ -13,6 +18,56 @@ func NewRowKey(prefix, column string, value any) RowKey {
 		return RowKey{"", value}
 	}
 	return RowKey{prefix + column, value}
+}
+
+// RowAction is what is done with rows of a table whose events are published: old ones are deleted, or those that are pending are marked.
+type RowAction struct {
+	// OlderThan is the age of rows that are deleted, by the column At. Zone is where the clocks were that wrote it, if its type has no zone;
+	// nil: UTC.
+	At        string
+	Zone      *Zone
+	OlderThan time.Duration
+	// Pending is the condition of rows that are marked; "": rows are deleted.
+	Pending string
+	// Set is what becomes of them, OnDeadLetter what becomes of those whose events are dead letters.
+	Set, OnDeadLetter []Assignment
+}
+
+// Marks reports whether rows are marked.
+func (a *RowAction) Marks() bool { return a.Pending != "" }
+
+// Doing is what an error says that was being done.
+func (a *RowAction) Doing() string {
+	if a.Marks() {
+		return "mark rows"
+	}
+	return "delete old rows"
+}
+
+// Partitioned is the error of a table with partitions.
+func (a *RowAction) Partitioned(table string) error {
+	if a.Marks() {
+		return Fixable("remove write_back: old partitions are dropped as a whole, and need no marks", "rows of %s are not marked: it has partitions, so no index finds a row by its ID alone", table)
+	}
+	return Fixable("set partitions in place of retention.delete if they are daily ones of cdc-relay; otherwise remove retention.delete, and drop the partitions with the means of the software that made them",
+		"table %s has partitions, which are dropped as a whole: its rows are not deleted", table)
+}
+
+// Columns returns those that are set, each once.
+func (a *RowAction) Columns() (names []string) {
+	for _, set := range slices.Concat(a.Set, a.OnDeadLetter) {
+		names = append(names, set.Column)
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// Assigned returns what rows are set to.
+func (a *RowAction) Assigned(dead bool) []Assignment {
+	if dead {
+		return a.OnDeadLetter
+	}
+	return a.Set
 }
 
 // Kept is what a leading relay keeps. Its methods may be called from any goroutine.

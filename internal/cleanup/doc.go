@@ -10,6 +10,11 @@
 // An old partition is taken out of its table first. Nothing is inserted any more, so a position that the database noted at that time is
 // behind everything in it. plan.go decides what to do, pass.go does it, loop.go repeats it while the relay leads.
 //
+// # Rows
+//
+// sweep.go deletes old rows and marks pending ones by one loop: it reads which rows are due, then where the WAL or binlog ends, and once the
+// relay has saved a position behind that, acts on each row by its key, if it is still due. deletes.go and marks.go have what differs.
+//
 // # Rows from before the first position
 //
 // They are in no WAL or binlog that the relay reads, so no position tells anything of them. A condition is settled while each row that

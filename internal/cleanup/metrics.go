@@ -8,20 +8,19 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
 
-// Metrics are what the last pass saw, by table. The leader sets them.
-type Metrics struct {
+// partitionMetrics are what the last pass saw, by table.
+type partitionMetrics struct {
 	ahead, age, rows, waiting *prometheus.GaugeVec
 	errors                    prometheus.Counter
 }
 
-// NewMetrics registers the metrics.
-func NewMetrics(reg prometheus.Registerer) *Metrics {
+func newPartitionMetrics(reg prometheus.Registerer) *partitionMetrics {
 	gauge := func(name, help string) *prometheus.GaugeVec {
 		v := prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: "cdc_relay", Name: name, Help: help}, []string{"table"})
 		reg.MustRegister(v)
 		return v
 	}
-	m := &Metrics{
+	m := &partitionMetrics{
 		ahead:   gauge("partitions_ahead_days", "Days after today that have a partition, without a gap."),
 		age:     gauge("oldest_partition_age_seconds", "Age of the oldest day that is stored, at the last pass."),
 		rows:    gauge("default_partition_rows", "Rows in the default partition, counted up to 100,000."),
@@ -34,25 +33,10 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 	return m
 }
 
-func (m *Metrics) set(table string, parts []cdc.Partition, rows int64, now time.Time) {
-	if m == nil {
-		return
-	}
+func (m *partitionMetrics) set(table string, parts []cdc.Partition, rows int64, now time.Time) {
 	m.ahead.WithLabelValues(table).Set(float64(Ahead(parts, now)))
 	m.rows.WithLabelValues(table).Set(float64(rows))
 	if since := oldest(parts); !since.IsZero() {
 		m.age.WithLabelValues(table).Set(now.Sub(since).Seconds())
-	}
-}
-
-func (m *Metrics) unrelayed(table string, n int) {
-	if m != nil {
-		m.waiting.WithLabelValues(table).Set(float64(n))
-	}
-}
-
-func (m *Metrics) failed() {
-	if m != nil {
-		m.errors.Inc()
 	}
 }

@@ -89,9 +89,9 @@ func days(from, to int) (parts []cdc.Partition) {
 	return parts
 }
 
-func (f *fake) maintainer(o PartitionOptions, m *Metrics) *Maintainer {
+func (f *fake) maintainer(o PartitionOptions, reg prometheus.Registerer) *Maintainer {
 	open := func(context.Context) ([]Partitions, func(), error) { return []Partitions{f}, func() {}, nil }
-	return NewMaintainer(o, open, slog.New(slog.DiscardHandler), m)
+	return NewMaintainer(o, open, slog.New(slog.DiscardHandler), reg)
 }
 
 // Time in a synctest bubble starts at 2000-01-01, midnight UTC.
@@ -123,7 +123,7 @@ func TestPass(t *testing.T) {
 				f := &fake{parts: days(tt.from, tt.to), rows: tt.rows, busy: tt.busy}
 				f.relayed.Store(!tt.late)
 				<-time.After(time.Millisecond)
-				err := f.maintainer(tt.options, nil).Maintain(t.Context())
+				err := f.maintainer(tt.options, prometheus.NewRegistry()).Maintain(t.Context())
 				if !errors.Is(err, tt.left) {
 					t.Errorf("left: %v", err)
 				}
@@ -148,7 +148,7 @@ func TestPassByTheDatabasesClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fake{parts: days(-3, 0), behind: 40 * day, busy: map[string]int{"make 1122": attempts}}
 		reg := prometheus.NewRegistry()
-		if err := f.maintainer(PartitionOptions{TTL: 2 * day, Drop: true}, NewMetrics(reg)).Maintain(t.Context()); !errors.Is(err, cdc.ErrBusy) {
+		if err := f.maintainer(PartitionOptions{TTL: 2 * day, Drop: true}, reg).Maintain(t.Context()); !errors.Is(err, cdc.ErrBusy) {
 			t.Errorf("left: %v", err)
 		}
 		if len(f.log) > 0 {
@@ -169,7 +169,7 @@ func TestLoop(t *testing.T) {
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			f.maintainer(PartitionOptions{Ahead: 1, TTL: 2 * day, Drop: true, Every: time.Hour}, NewMetrics(reg)).Run(ctx)
+			f.maintainer(PartitionOptions{Ahead: 1, TTL: 2 * day, Drop: true, Every: time.Hour}, reg).Run(ctx, nil)
 		}()
 		<-time.After(time.Minute)
 		want := func(values string) {

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
 
@@ -33,12 +35,12 @@ type Maintainer struct {
 	opts    PartitionOptions
 	open    PartitionTables
 	log     *slog.Logger
-	metrics *Metrics
+	metrics *partitionMetrics
 }
 
-// NewMaintainer returns a Maintainer. metrics may be nil.
-func NewMaintainer(opts PartitionOptions, open PartitionTables, log *slog.Logger, metrics *Metrics) *Maintainer {
-	return &Maintainer{opts, open, log, metrics}
+// NewMaintainer returns a Maintainer and registers its metrics.
+func NewMaintainer(opts PartitionOptions, open PartitionTables, log *slog.Logger, reg prometheus.Registerer) *Maintainer {
+	return &Maintainer{opts, open, log, newPartitionMetrics(reg)}
 }
 
 const (
@@ -97,7 +99,7 @@ func (m *Maintainer) table(ctx context.Context, t Partitions) error {
 	}
 	m.metrics.set(t.Name(), parts, rows, now)
 	after := m.opts.Plan(parts, now)
-	m.metrics.unrelayed(t.Name(), len(after.Unrelayed))
+	m.metrics.waiting.WithLabelValues(t.Name()).Set(float64(len(after.Unrelayed)))
 	if failed == nil && len(after.Drop) > 0 {
 		return fmt.Errorf("%w: %s was taken out just now", errUnrelayed, after.Drop[0].Name)
 	}

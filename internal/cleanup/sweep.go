@@ -6,66 +6,50 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
-	"github.com/cdc-relay/cdc-relay/internal/deadletter"
 	"github.com/cdc-relay/cdc-relay/internal/display"
 )
 
 const (
-	// pause is between two reads of pending rows. It is longer where a read is slow that finds nothing, as without an index: slowdown times as
-	// long as that. tick is how often the saved position is looked at meanwhile.
-	pause    = 500 * time.Millisecond
-	slowdown = 10
-	tick     = 100 * time.Millisecond
-	// limit is how many rows are read at once, and maxWaiting how many may wait for the position.
-	limit      = 20_000
-	maxWaiting = 100_000
-	// A batch is marked in one transaction: a part of what was read, since a larger one holds writers and the relay's reader up for longer,
-	// and smaller ones take longer in all. markPause is the pause between two, in which they go on.
-	batches, smallest, largest = 16, 100, 1000
-	markPause                  = 5 * time.Millisecond
-	// maxUnproven limits the unproven IDs that are kept: with more, no row is marked.
-	maxUnproven = 100_000
-	// ledBegun is when a proof begins, unless another table has taken the place of its table.
-	ledBegun = "this relay began to lead"
-	// firstAwait is how long rows wait for the position before they are read again, twice as long each time until one has passed: the relay may
-	// lag, and on MySQL the position may have a GTID that was rolled back and is never passed.
-	firstAwait = time.Minute
-	// maxFailures is how many errors of marks may be met in one group.
+	// retryAfter is how long a table, or a row that is to be marked, is left alone after an error.
+	retryAfter = time.Minute
+	// readPause is between two reads. It is longer where a read is slow that finds few rows, as without an index: slowdown times as long as that.
+	readPause = 500 * time.Millisecond
+	slowdown  = 10
+	few       = 100
+	// shrink divides the size of a batch in which the database keeps a row. The size doubles with each batch that goes, so that each row is
+	// tried a few times at most, however many are kept.
+	shrink = 4
+	// maxFailures is how many transactions of a group may fail. A row of which the database says that it keeps it does not count.
 	maxFailures = 100
+	// maxRefused is how many rows are stepped over.
+	maxRefused = 100_000
 )
 
-// proof is what is known of the rows of a table that are pending. It begins anew with each attempt to lead: a position may have been moved
-// in between.
-type proof struct {
-	condition string
-	// settled: each of them was published, or comes behind the position. Otherwise those that are unproven may not have been.
-	settled  bool
-	unproven map[string]struct{} // nil: not read yet, or too many
-	letters  int                 // dead letters at the last look
-	replaced string              // [cdc.Progress.Replaced] that is taken into account
-	begun    string              // since when: the relay leads, or another table is in the place of this one
-}
-
-// sweep marks the rows of a table while the connection lasts. Rows that were read wait for the position; others are read meanwhile:
+// sweep is a table while the connection lasts. Rows that were read wait for the position; others are read meanwhile:
 //
-//	pending ──read──► found, with a position behind them ──saved──► marked, or left for the next read
+//	due ──read──► found, with a position behind them ──saved──► deleted or marked, or left for the next read
 type sweep struct {
-	*Marker
+	*Sweeper
 
-	table   Marks
-	proof   *proof
-	kept    cdc.Kept
-	next    time.Time           // of the next read
-	found   []group             // in the order of their positions
-	waiting map[string]struct{} // IDs of what is found
-	refused map[string]refusal  // rows that cannot be marked, by ID
-	busy    error               // a lock, at the last read or marks
-	errors  int                 // of marks in a group
-	await   time.Duration       // see firstAwait
+	rows       Rows
+	marking    *marking // nil: rows are deleted
+	verified   bool
+	why        error                // the table cannot be swept
+	next       time.Time            // of the next read, or of the next try if it cannot be
+	found      []group              // in the order of their positions
+	waiting    map[string]struct{}  // IDs of what is found
+	refused    map[string]time.Time // when rows could not be deleted or marked, by ID
+	example    string               // one of them, and why it could not be
+	exampleWhy error
+	busy       error         // a lock, at the last read or transaction
+	failures   int           // of transactions in a group, but for rows that the database keeps
+	rowsDone   int           // rows of a group that are deleted or marked
+	await      time.Duration // how long the next group waits; see patience
+	last       bool          // no more rows were due at the last read
+	done       bool          // no row is old, or the rest waits for the next connection
 }
 
 // group is rows that were read at once.
@@ -75,270 +59,231 @@ type group struct {
 	at     time.Time
 }
 
-// refusal is why a row was not marked, and when.
-type refusal struct {
-	why error
-	at  time.Time
+func (s *Sweeper) newSweep(t Rows, m *marking) *sweep {
+	return &sweep{Sweeper: s, rows: t, marking: m, waiting: map[string]struct{}{}, refused: map[string]time.Time{}, await: s.patience}
 }
 
-func (m *Marker) newSweep(t Marks, p *proof, kept cdc.Kept) *sweep {
-	return &sweep{Marker: m, table: t, proof: p, kept: kept, waiting: map[string]struct{}{}, refused: map[string]refusal{}, await: firstAwait}
+// step does what is due: it acts on what the position has passed, and reads what is due. looked is whether it did the latter, or failed.
+func (s *sweep) step(ctx context.Context) (looked bool) {
+	if s.done || s.why != nil && time.Now().Before(s.next) {
+		return false
+	}
+	var err error
+	if s.why = nil; !s.verified {
+		err = s.rows.Verify(ctx)
+		s.verified = err == nil
+	}
+	if err == nil {
+		err = s.finish(ctx)
+	}
+	if err == nil {
+		looked, err = s.look(ctx)
+	}
+	if err == nil {
+		return looked
+	}
+	s.errors.Inc()
+	s.forget()
+	s.verified, s.why, s.next = false, err, time.Now().Add(retryAfter)
+	return true
 }
 
-// step does what is due: it marks what the position has passed, and reads what is pending. looked is whether it did the latter. An error says that
-// the table cannot be marked at present.
-func (s *sweep) step(ctx context.Context) (looked bool, err error) {
+// forget drops what was read.
+func (s *sweep) forget() {
+	s.found, s.next = nil, time.Time{}
+	clear(s.waiting)
+}
+
+// finish acts on the rows that the position has passed.
+func (s *sweep) finish(ctx context.Context) error {
 	for len(s.found) > 0 {
 		g := s.found[0]
-		passed, err := s.table.Passed(ctx, g.behind)
-		if err != nil {
-			return false, err
+		passed, err := s.rows.Passed(ctx, g.behind)
+		if passed && s.deletes != nil {
+			err = s.deletes.Kept
 		}
 		switch {
-		case s.replaced(): // the position may have passed that just now
-			return s.lookIfDue(ctx)
+		case err != nil:
+			return err
+		case s.marking.replaced(): // the position may have passed that just now
+			s.forget()
+			return nil
 		case passed:
-			s.await = firstAwait
-			if err := s.mark(ctx, &g); err != nil {
-				return false, err
+			s.await = s.patience
+			if err := s.act(ctx, &g); err != nil {
+				return err
 			}
 		case time.Since(g.at) < s.await:
-			return s.lookIfDue(ctx)
+			return nil
+		case s.deletes != nil && s.deletes.Patience > 0:
+			return errBehind(s.rows)
 		default:
-			s.await *= 2
+			if s.await *= 2; s.deletes != nil {
+				s.log.Warn("old rows not deleted yet", "error", errBehind(s.rows))
+			}
 		}
 		s.found = s.found[1:]
 		for _, k := range g.keys {
 			delete(s.waiting, k.ID)
 		}
 	}
-	return s.lookIfDue(ctx)
+	return nil
 }
 
-func (s *sweep) lookIfDue(ctx context.Context) (looked bool, err error) {
-	if time.Now().Before(s.next) || len(s.waiting) >= maxWaiting {
+// look reads rows that are due. The limit allows for those that are skipped, so that others are found.
+func (s *sweep) look(ctx context.Context) (looked bool, err error) {
+	if s.done || time.Now().Before(s.next) || len(s.waiting) >= s.maxWaiting {
 		return false, nil
 	}
-	err = s.look(ctx)
-	if errors.Is(err, cdc.ErrBusy) {
-		s.busy, s.next, err = err, time.Now().Add(pause), nil
+	most := s.limit + len(s.waiting)
+	if s.marking != nil {
+		maps.DeleteFunc(s.refused, func(_ string, at time.Time) bool { return time.Since(at) >= retryAfter })
+		most = s.marking.most(most)
 	}
-	return true, err
-}
-
-// look reads pending rows. The limit allows for those that are skipped, so that others are found.
-func (s *sweep) look(ctx context.Context) error {
-	for id, r := range s.refused {
-		if time.Since(r.at) >= longestPause {
-			delete(s.refused, id)
-		}
-	}
-	s.proof.load(s.kept)
-	most := limit + len(s.waiting) + len(s.refused) + len(s.proof.unproven) + s.proof.letters
-	if s.proof.unproven == nil {
-		most = maxUnproven + 1
-	}
+	most += len(s.refused)
 	began := time.Now()
-	keys, behind, err := s.table.Pending(ctx, most)
-	if err != nil {
-		return err
-	}
-	took := time.Since(began)
-	if s.replaced() {
-		return nil
-	}
-	s.prove(keys, len(keys) < most)
-	letters := s.opts.Letters(s.table.Name())
-	s.proof.letters = len(letters)
-	keys = s.ready(keys, letters)
+	keys, behind, err := s.rows.Due(ctx, most)
 	switch {
-	case len(keys) >= limit: // there are more
-		s.next = time.Time{}
-	case len(keys) < smallest: // it took that long to find out that there is next to nothing
-		s.next = time.Now().Add(max(pause, slowdown*took))
-	default:
-		s.next = time.Now().Add(pause)
+	case errors.Is(err, cdc.ErrBusy):
+		s.busy, s.next, s.done = err, time.Now().Add(readPause), s.deletes != nil
+		return true, nil
+	case err != nil:
+		return true, err
+	case s.marking.replaced():
+		s.forget()
+		return true, nil
 	}
-	if len(keys) == 0 {
-		s.busy = nil
-		return nil
+	s.last = len(keys) < most
+	if s.marking != nil {
+		keys = s.marking.ready(keys, s.last)
 	}
-	s.found = append(s.found, group{keys, behind, began})
+	keys = slices.DeleteFunc(keys, func(k cdc.RowKey) bool {
+		_, waits := s.waiting[k.ID]
+		_, refused := s.refused[k.ID]
+		return waits || refused
+	})
 	for _, k := range keys {
 		s.waiting[k.ID] = struct{}{}
 	}
-	return nil
+	if len(keys) > 0 {
+		s.found = append(s.found, group{keys, behind, began})
+	} else {
+		s.busy, s.done = nil, s.deletes != nil
+	}
+	s.next = time.Now().Add(s.readAgain(len(keys), time.Since(began)))
+	return true, nil
 }
 
-// replaced reports whether another table is in the place of this one since the last call. Then the proof begins anew with what is pending
-// in that one, because its rows were not published under its former name.
-func (s *sweep) replaced() bool {
-	p, all, name := s.proof, s.kept.Saved().Progress.Replaced, s.table.Name()
-	if all == p.replaced {
-		return false
-	}
-	times := func(list string) (n int) {
-		for line := range strings.Lines(list) {
-			if line == name+"\n" {
-				n++
-			}
-		}
-		return n
-	}
-	if times(all) == times(p.replaced) {
-		if p.replaced = all; p.settled {
-			s.kept.Settle(p.condition)
-		}
-		return false
-	}
-	*p = proof{condition: p.condition, replaced: all, begun: "another table took its place"}
-	s.found, s.next = nil, time.Time{}
-	clear(s.waiting)
-	return true
-}
-
-// load finds out whether the checkpoint says that the condition is settled.
-func (p *proof) load(kept cdc.Kept) {
-	if p.unproven == nil && p.begun == ledBegun && slices.Contains(strings.Fields(kept.Saved().Settled), p.condition) {
-		p.settled, p.unproven = true, map[string]struct{}{}
-	}
-}
-
-// prove finds out whether the condition is settled. all is whether no other rows are pending.
-func (s *sweep) prove(keys []cdc.RowKey, all bool) {
-	p := s.proof
-	if p.settled {
-		return
-	}
-	if !all { // too many at first, or not read whole
-		return
-	}
-	before := p.unproven
-	still := map[string]struct{}{}
-	for _, k := range keys {
-		if _, ok := before[k.ID]; ok || before == nil {
-			still[k.ID] = struct{}{}
-		}
-	}
-	p.unproven = still
-	if len(still) == 0 {
-		p.settled = true
-		s.kept.Settle(p.condition)
-	}
-}
-
-// ready leaves out what is unproven, waits or was refused, and dead letters that are to stay as they are.
-func (s *sweep) ready(keys []cdc.RowKey, letters deadletter.Events) []cdc.RowKey {
-	if s.proof.unproven == nil {
-		return nil
-	}
-	if s.opts.OnDeadLetter[s.table.Name()] {
-		letters = nil
-	}
-	return slices.DeleteFunc(keys, func(k cdc.RowKey) bool {
-		_, unproven := s.proof.unproven[k.ID]
-		_, waits := s.waiting[k.ID]
-		_, refused := s.refused[k.ID]
-		return unproven || waits || refused || letters.Has(k.ID)
-	})
-}
-
-// mark marks rows whose events are published or dead letters. The letters are asked for now: each event became one before a position
-// behind it was saved. What is not marked is read again. An error is one of the connection.
-func (s *sweep) mark(ctx context.Context, g *group) error {
-	name := s.table.Name()
-	letters := s.opts.Letters(name)
-	var published, dead []cdc.RowKey
-	for _, k := range g.keys {
-		if letters.Has(k.ID) {
-			dead = append(dead, k)
-		} else {
-			published = append(published, k)
-		}
-	}
-	if !s.opts.OnDeadLetter[name] {
-		dead = nil
-	}
-	s.errors, s.busy = 0, nil
-	for _, of := range []struct {
-		keys []cdc.RowKey
-		dead bool
-	}{{published, false}, {dead, true}} {
-		for some := range slices.Chunk(of.keys, min(max(smallest, len(of.keys)/batches), largest)) {
-			if err := s.markBatch(ctx, g, some, of.dead); err != nil {
-				return err
-			}
-			if s.busy != nil { // the next batches would wait for the same lock
-				return nil
-			}
-			if s.errors >= maxFailures {
-				s.next = time.Now().Add(longestPause)
-				return nil
-			}
-			if err := sleep(ctx, markPause); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-// markBatch marks rows together. If one of them cannot be marked, as because of a constraint, it looks for that one, and marks the others.
-func (s *sweep) markBatch(ctx context.Context, g *group, keys []cdc.RowKey, dead bool) error {
-	n, err := s.table.Mark(ctx, keys, dead)
-	s.metrics.marked.WithLabelValues(s.table.Name()).Add(float64(n))
-	if err == nil {
-		if n > 0 {
-			s.metrics.duration.WithLabelValues(s.table.Name()).Set(time.Since(g.at).Seconds())
-		}
-		return nil
-	}
-	if _, broken := s.table.Passed(ctx, g.behind); broken != nil { // it is not the rows
-		return err
-	}
-	s.errors++
-	s.metrics.errors.Inc()
+// readAgain is the pause after a read that found so many rows.
+func (s *sweep) readAgain(rows int, took time.Duration) time.Duration {
 	switch {
-	case errors.Is(err, cdc.ErrBusy): // the next read finds these rows again
-		s.busy = err
-	case len(keys) == 1:
-		s.refused[keys[0].ID] = refusal{fmt.Errorf("published rows not marked: row of event %s: %w", keys[0].ID, err), time.Now()}
-	case s.errors < maxFailures:
-		err := s.markBatch(ctx, g, keys[:len(keys)/2], dead)
-		if err == nil && s.busy == nil {
-			err = s.markBatch(ctx, g, keys[len(keys)/2:], dead)
+	case rows >= s.limit: // there are more
+		return 0
+	case rows < few: // it took that long to find out that there is next to nothing
+		return max(readPause, slowdown*took)
+	}
+	return readPause
+}
+
+// act deletes or marks rows whose events are published or dead letters. What is left is read again. An error is one of the connection.
+func (s *sweep) act(ctx context.Context, g *group) error {
+	s.failures, s.rowsDone, s.busy = 0, 0, nil
+	refused, published, dead := len(s.refused), g.keys, []cdc.RowKey(nil)
+	if s.marking != nil {
+		published, dead = s.marking.split(g.keys)
+	}
+	err := s.batches(ctx, g, published, false)
+	if err == nil {
+		err = s.batches(ctx, g, dead, true)
+	}
+	if s.failures >= maxFailures {
+		s.next = time.Now().Add(retryAfter)
+	}
+	if s.deletes != nil {
+		if s.rowsDone > 0 {
+			s.log.Info("old rows deleted", "table", s.rows.Name(), "rows", s.rowsDone)
 		}
-		return err
+		s.done = s.last || s.busy != nil || s.failures >= maxFailures || len(s.refused) >= maxRefused || s.rowsDone == 0 && len(s.refused) == refused
+	}
+	return err
+}
+
+// batches acts on rows together. If the database refuses a batch, as because of a constraint, it tries fewer rows, down to the one that is
+// stepped over.
+func (s *sweep) batches(ctx context.Context, g *group, keys []cdc.RowKey, dead bool) error {
+	most := s.batch(len(keys))
+	for size := most; len(keys) > 0 && s.busy == nil && s.failures < maxFailures && len(s.refused) < maxRefused; {
+		some := keys[:min(size, len(keys))]
+		n, err := s.rows.Act(ctx, some, dead)
+		if err != nil {
+			if _, broken := s.rows.Passed(ctx, g.behind); broken != nil { // it is not the rows
+				return err
+			}
+			s.errors.Inc()
+		}
+		s.count(n, g)
+		switch {
+		case err == nil:
+			size = min(2*size, most)
+		case errors.Is(err, cdc.ErrBusy): // the next batches would wait for the same lock; the next read finds these rows again
+			s.busy = err
+			return nil
+		default:
+			if !errors.Is(err, cdc.ErrHeld) {
+				s.failures++
+			}
+			if len(some) > 1 {
+				size = max(1, len(some)/shrink)
+				continue
+			}
+			s.refuse(some[0].ID, err)
+		}
+		keys = keys[len(some):]
+		if err := sleep(ctx, s.pause*time.Duration(len(some))/time.Duration(most)); err != nil {
+			return err
+		}
 	}
 	return nil
 }
 
-// problems are what keeps rows from being marked, at present.
+// refuse keeps a row from being tried again too soon, and the reason of one such row: there may be many.
+func (s *sweep) refuse(id string, why error) {
+	if _, ok := s.refused[s.example]; !ok {
+		s.example, s.exampleWhy = id, why
+	}
+	s.refused[id] = time.Now()
+}
+
+func (s *sweep) count(n int, g *group) {
+	if n == 0 {
+		return
+	}
+	s.rowsDone += n
+	s.counted.WithLabelValues(s.rows.Name()).Add(float64(n))
+	if s.marks != nil {
+		s.marks.duration.WithLabelValues(s.rows.Name()).Set(time.Since(g.at).Seconds())
+	}
+}
+
+// problems are what keeps rows from being deleted or marked, at present.
 func (s *sweep) problems() (all []error) {
+	if s.why != nil {
+		return []error{s.why}
+	}
 	if len(s.refused) > 0 {
-		all = append(all, s.refused[slices.Min(slices.Collect(maps.Keys(s.refused)))].why)
+		rows := display.Plural(len(s.refused), "row")
+		if len(s.refused) >= maxRefused {
+			rows += " and those behind them"
+		}
+		all = append(all, fmt.Errorf("%s, that of event %s among them: %w", rows, s.example, s.exampleWhy))
 	}
 	if s.busy != nil {
-		all = append(all, fmt.Errorf("published rows not marked: %w", s.busy))
+		all = append(all, s.busy)
 	}
-	if why := s.unproven(); why != nil {
-		all = append(all, why)
+	if s.marking != nil {
+		if why := s.marking.problem(); why != nil {
+			all = append(all, why)
+		}
 	}
 	return all
-}
-
-// unproven is the error that says which rows are left alone; nil: none.
-func (s *sweep) unproven() error {
-	const fix = "publish those that were not, set the status of all of them by hand, and the next ones are marked as all others"
-	p, name, gauge := s.proof, s.table.Name(), s.metrics.unproven.WithLabelValues(s.table.Name())
-	if p.unproven == nil {
-		gauge.Set(maxUnproven + 1)
-		return cdc.Fixable(fix, "table %s: no row is marked: more than %d were pending when %s, and nothing tells whether they were published", name, maxUnproven, p.begun)
-	}
-	gauge.Set(float64(len(p.unproven)))
-	if len(p.unproven) == 0 {
-		return nil
-	}
-	return cdc.Fixable(fix, "table %s: %s left as found, that of event %s among them: pending when %s, and nothing tells whether they were published",
-		name, display.Plural(len(p.unproven), "row"), slices.Min(slices.Collect(maps.Keys(p.unproven))), p.begun)
 }

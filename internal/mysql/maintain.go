@@ -155,7 +155,7 @@ func (p *Partitions) lock(ctx context.Context) error {
 		return fmt.Errorf("table %s: lock its partitions: %w", p.Table, err)
 	}
 	if !p.locked {
-		return &heldError{p.Table}
+		return fmt.Errorf("table %s: another process maintains its partitions: %w", p.Table, cdc.ErrBusy)
 	}
 	for _, setting := range []string{"SET SESSION lock_wait_timeout = 1, innodb_lock_wait_timeout = 1", writes} {
 		if _, err := p.db.DB.ExecContext(ctx, setting); err != nil {
@@ -213,15 +213,6 @@ func (d *Database) openCanceller(ctx context.Context) (err error) {
 	}
 	return err
 }
-
-// heldError says that another process maintains the partitions.
-type heldError struct{ table string }
-
-func (e *heldError) Error() string {
-	return "table " + e.table + ": another process maintains its partitions"
-}
-
-func (e *heldError) Is(target error) bool { return target == cdc.ErrBusy }
 
 // lockHeld is the cause, and endLockers the fix, of a statement on a table that waited for a lock for too long.
 const (

@@ -178,7 +178,7 @@ func (p *Partitions) callError(doing string, err error) error {
 	case stateCheckViolation:
 		return fmt.Errorf("%s: %w: rows of that day have just been written to the default partition", doing, cdc.ErrBusy)
 	case stateForeignKeyViolation, stateRestrictViolation:
-		return heldByKey(doing+": ", pg)
+		return heldByKey(doing, pg)
 	case stateUndefinedFunction, stateInvalidSchemaName, stateInsufficientPrivilege:
 		return cdc.Fixable("set CDC_RELAY_OWNER_DSN to the connection string of the table's owner, and run `cdc-relay setup` once, or `cdc-relay partitions run` from a timer",
 			"%s: role %q may not maintain the partitions (%s)", doing, p.db.Server.Role, pg.Message)

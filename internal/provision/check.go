@@ -78,7 +78,6 @@ func (c *check) checkDatabase(ctx context.Context, r *cdc.Report) {
 	r.Findings = found
 	if tables != nil {
 		c.checkRows(ctx, r)
-		c.checkMarks(ctx, r)
 	}
 	c.checkTables(ctx, tables, r)
 	c.checkIDs(ctx, tables, r)
@@ -136,47 +135,33 @@ func (c *check) checkOrder(ctx context.Context, table *app.Table, r *cdc.Report)
 	}
 }
 
-// checkRows verifies that old rows can be deleted.
+// checkRows verifies that old rows can be deleted, and published ones marked.
 func (c *check) checkRows(ctx context.Context, r *cdc.Report) {
-	if c.config.Retention == nil {
-		return
+	if deletes := c.config.Retention; deletes != nil {
+		c.checkActions(ctx, r, "retention", "old rows of %s can be deleted", c.db.Deletes(deletes.Delete.Age()))
 	}
+	if marks := c.db.Marks(""); len(marks) > 0 {
+		c.checkActions(ctx, r, "write-back", "rows of %s can be marked", marks)
+	}
+}
+
+func (c *check) checkActions(ctx context.Context, r *cdc.Report, subject, ok string, actions []app.RowAction) {
 	dsn, err := c.db.ConnString("")
 	if err != nil {
 		return // reported
 	}
-	err = c.db.Rows(dsn, c.store.Load).Each(ctx, func(t cleanup.Rows) error {
-		if err := t.Verify(ctx); err != nil {
-			r.Warn("retention", cdc.Fix(err), "%v", err)
-		} else {
-			r.OK("retention", "old rows of %s can be deleted", t.Name())
+	err = c.db.Rows(dsn, actions).Each(ctx, c.store.Load, func(t cleanup.Rows) error {
+		switch err := t.Verify(ctx); {
+		case err == nil:
+			r.OK(subject, ok, t.Name())
+		case cdc.ReasonOf(err) == cdc.BadWriteBack:
+			r.Fail(subject, err)
+		default:
+			r.Warn(subject, cdc.Fix(err), "%v", err)
 		}
 		return nil
 	})
 	if err != nil {
-		r.Warn("retention", cdc.Fix(err), "%v", err)
-	}
-}
-
-// checkMarks verifies that published rows can be marked.
-func (c *check) checkMarks(ctx context.Context, r *cdc.Report) {
-	dsn, err := c.db.ConnString("")
-	if err != nil || len(c.db.Conditions()) == 0 {
-		return // reported
-	}
-	tables, closeAll, err := c.db.Marks(dsn, "")(ctx, c.store.Load)
-	if err != nil {
-		r.Warn("write-back", cdc.Fix(err), "%v", err)
-		return
-	}
-	defer closeAll()
-	for _, t := range tables {
-		if err := t.Verify(ctx); cdc.ReasonOf(err) == cdc.BadWriteBack {
-			r.Fail("write-back", err)
-		} else if err != nil {
-			r.Warn("write-back", cdc.Fix(err), "%v", err)
-		} else {
-			r.OK("write-back", "rows of %s can be marked", t.Name())
-		}
+		r.Warn(subject, cdc.Fix(err), "%v", err)
 	}
 }

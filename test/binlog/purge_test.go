@@ -9,6 +9,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/cdctest"
 	"github.com/cdc-relay/cdc-relay/internal/mysql"
+	"github.com/cdc-relay/cdc-relay/test/conformance"
 )
 
 // rows returns the rows of table events and whether they can be deleted by a user.
@@ -19,7 +20,9 @@ func (d *database) rows(user string, load cdc.Loader) (*mysql.Rows, error) {
 		d.t.Fatal(err)
 	}
 	d.t.Cleanup(db.Close)
-	r := db.Rows(mysql.RowOptions{KeyedOptions: mysql.KeyedOptions{Table: d.name + ".events", Key: "id", Source: cdc.Source{Database: d.name}, Load: load}, At: "at"})
+	r := db.Rows(mysql.RowOptions{
+		RowAction: cdc.RowAction{At: "at", OlderThan: conformance.Month}, Table: d.name + ".events", Key: "id", Source: cdc.Source{Database: d.name}, Load: load,
+	})
 	err = r.Verify(d.t.Context())
 	return r, err
 }
@@ -50,7 +53,7 @@ func TestOldRowsOfAnUnfinishedCommitStay(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	_, behind, err := r.Old(t.Context(), 0, 1)
+	_, behind, err := r.Due(t.Context(), 1)
 	saved = executed()
 	if passed, perr := r.Passed(t.Context(), behind); errors.Join(err, perr) != nil {
 		t.Fatal(err, perr)
@@ -85,7 +88,14 @@ func TestSessionsThatWrite(t *testing.T) {
 			d.exec("CREATE TABLE events (id BIGINT PRIMARY KEY, at DATETIME(6) NOT NULL DEFAULT '2000-01-01', sent INT NOT NULL DEFAULT 0)")
 			d.exec("INSERT INTO events (id) VALUES (1)")
 			keys := []cdc.RowKey{{ID: "1", Value: int64(1)}}
-			events := mysql.KeyedOptions{Table: d.name + ".events", Key: "id"}
+			act := func(db *mysql.Database, a cdc.RowAction) error {
+				r := db.Rows(mysql.RowOptions{RowAction: a, Table: d.name + ".events", Key: "id"})
+				err := r.Verify(t.Context())
+				if err == nil {
+					_, err = r.Act(t.Context(), keys, false)
+				}
+				return err
+			}
 			for _, step := range []struct {
 				name string
 				do   func(db *mysql.Database) error
@@ -94,20 +104,10 @@ func TestSessionsThatWrite(t *testing.T) {
 					return db.Exec(t.Context(), "insert", "INSERT INTO "+d.name+".events (id) VALUES (2)")
 				}},
 				{"write_back", func(db *mysql.Database) error {
-					m := db.Marks(mysql.MarkOptions{KeyedOptions: events, Pending: "sent = 0", Set: []cdc.Assignment{{Column: "sent", Value: "1"}}})
-					err := m.Verify(t.Context())
-					if err == nil {
-						_, err = m.Mark(t.Context(), keys, false)
-					}
-					return err
+					return act(db, cdc.RowAction{Pending: "sent = 0", Set: []cdc.Assignment{{Column: "sent", Value: "1"}}})
 				}},
 				{"retention", func(db *mysql.Database) error {
-					r := db.Rows(mysql.RowOptions{KeyedOptions: events, At: "at"})
-					err := r.Verify(t.Context())
-					if err == nil {
-						_, err = r.Delete(t.Context(), keys, 0)
-					}
-					return err
+					return act(db, cdc.RowAction{At: "at"})
 				}},
 			} {
 				db, err := mysql.OpenDatabase(t.Context(), mysql.Options{DSN: func(context.Context) (string, error) { return d.server.DSN(d.name, k.params), nil }})

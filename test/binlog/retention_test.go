@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/cdctest"
 	"github.com/cdc-relay/cdc-relay/internal/cleanup"
@@ -95,7 +97,7 @@ func (k *keeper) maintain(o cleanup.PartitionOptions) error {
 	open := func(context.Context) ([]cleanup.Partitions, func(), error) {
 		return []cleanup.Partitions{p}, func() {}, nil
 	}
-	return cleanup.NewMaintainer(o, open, slog.New(slog.DiscardHandler), nil).Maintain(k.t.Context())
+	return cleanup.NewMaintainer(o, open, slog.New(slog.DiscardHandler), prometheus.NewRegistry()).Maintain(k.t.Context())
 }
 
 func (k *keeper) list() []cdc.Partition {

@@ -396,7 +396,7 @@ func TestWriteBackOfARefusedRow(t *testing.T) {
 		url := relay.leading()
 		s.newJob(1, ", (2, 'placed', 'a', '{}'), (3, 'placed', 'a', '{}'), (4, 'placed', 'a', '{}')")
 		s.jobs("1 SENT", "2 SENT", "3 NEW", "4 SENT")
-		s.knowsProblem(url, "row of event 3: table ")
+		s.knowsProblem(url, "1 row, that of event 3 among them: table ")
 		relay.stops()
 	})
 }

@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/cdctest"
 	"github.com/cdc-relay/cdc-relay/internal/cleanup"
@@ -207,7 +209,7 @@ func maintain(t *testing.T, d Outbox, o cleanup.PartitionOptions) error {
 	open := func(context.Context) ([]cleanup.Partitions, func(), error) {
 		return []cleanup.Partitions{d.Partitions()}, func() {}, nil
 	}
-	return cleanup.NewMaintainer(o, open, slog.New(slog.DiscardHandler), nil).Maintain(t.Context())
+	return cleanup.NewMaintainer(o, open, slog.New(slog.DiscardHandler), prometheus.NewRegistry()).Maintain(t.Context())
 }
 
 func list(t *testing.T, d Outbox) []cdc.Partition {

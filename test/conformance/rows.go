@@ -18,7 +18,8 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cleanup"
 )
 
-const month = 30 * 24 * time.Hour
+// Month is the age from which rows are deleted.
+const Month = 30 * 24 * time.Hour
 
 // OldRowsAreDeletedByTheirKey deletes rows by keys of every kind, to the last digit, and no others. A row of a transaction that commits
 // after the rows were read stays, however old it is. kinds are five literals by the type of the key.
@@ -34,7 +35,7 @@ func OldRowsAreDeletedByTheirKey(t *testing.T, d Outbox, kinds map[string][5]str
 		if err != nil {
 			t.Fatalf("%s: %v", kind, err)
 		}
-		keys, behind, err := r.Old(t.Context(), month, 10)
+		keys, behind, err := r.Due(t.Context(), 10)
 		if err != nil || len(keys) != 2 {
 			t.Fatalf("%s: %v, %v", kind, keys, err)
 		}
@@ -48,7 +49,7 @@ func OldRowsAreDeletedByTheirKey(t *testing.T, d Outbox, kinds map[string][5]str
 		if passed, err := r.Passed(t.Context(), behind); !passed || err != nil {
 			t.Errorf("%s: not relayed: %v", kind, err)
 		}
-		n, err := r.Delete(t.Context(), keys, month)
+		n, err := r.Act(t.Context(), keys, false)
 		left, young := d.Text("SELECT COUNT(*) FROM events"), d.Text(fmt.Sprintf("SELECT COUNT(*) FROM events WHERE id IN (%s, %s, %s)", ids[1], ids[3], ids[4]))
 		if err != nil || n != 2 || left != "3" || young != "3" {
 			t.Errorf("%s: %d deleted, %s left, of which %s should be: %v", kind, n, left, young, err)
@@ -96,11 +97,11 @@ func OldRowsThatTheDatabaseKeeps(t *testing.T, d Database, cases map[string]Kept
 		if err != nil {
 			t.Fatalf("%s: %v", title, err)
 		}
-		open := func(context.Context) ([]cleanup.Rows, func(), error) {
+		open := func(context.Context, cdc.Loader) ([]cleanup.Rows, func(), error) {
 			return []cleanup.Rows{relayedRows{r}}, func() {}, nil
 		}
 		reg := prometheus.NewRegistry()
-		err = cleanup.NewPurger(cleanup.PurgeOptions{OlderThan: month, Batch: 5}, open, slog.New(slog.DiscardHandler), reg).Purge(t.Context())
+		err = cleanup.NewDeletes(cleanup.DeleteOptions{Batch: 5}, open, slog.New(slog.DiscardHandler), reg).Once(t.Context())
 		end(false)
 		said := "nothing"
 		if err != nil {

@@ -20,7 +20,7 @@ const (
 	setUnits   = "./internal/binlog"
 	letters    = "./internal/deadletter"
 	routing    = "./internal/router"
-	marking    = "./internal/cleanup"
+	cleanup    = "./internal/cleanup"
 	visible    = "./internal/visibility"
 	appending  = "./test/writer"
 )

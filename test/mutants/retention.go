@@ -11,9 +11,14 @@ func retentionMutants() []mutant {
 			caughtBy{faults, "^TestPartitionIsKeptWhileTheRelayLags$", postgres},
 		},
 		{
-			"delete rows before the saved position has passed them", "internal/cleanup/purge.go",
-			[]edit{{"case err != nil || passed:", "case err != nil || passed || waited >= 0:"}},
+			"delete rows before the saved position has passed them", "internal/cleanup/sweep.go",
+			[]edit{{"		case passed:\n", "		case passed || s.deletes != nil:\n"}},
 			caughtBy{faults, "^TestOldRowsAreDeletedOnceRelayed$", testenv.MySQLFlavor},
+		},
+		{
+			"a read of rows that the database keeps ends the deletes", "internal/cleanup/sweep.go",
+			[]edit{{"len(s.refused) == refused", "refused >= 0"}},
+			caughtBy{cleanup, "^TestOnlyRowsThatTheDatabaseKeepsStay$", ""},
 		},
 		{
 			"drop or delete before the saved position has passed, binlog", "internal/mysql/relayed.go",
@@ -28,33 +33,33 @@ func writeBackMutants() []mutant {
 	return []mutant{
 		{
 			"mark rows before the saved position has passed them", "internal/cleanup/sweep.go",
-			[]edit{{"		case passed:\n", "		case passed || g.behind != \"\":\n"}},
-			caughtBy{marking, "^TestRowsAreMarked$", ""},
+			[]edit{{"		case passed:\n", "		case passed || s.marks != nil:\n"}},
+			caughtBy{cleanup, "^TestRowsAreMarked$", ""},
 		},
 		{
-			"mark the rows of a table that took the place of the outbox", "internal/cleanup/sweep.go",
-			[]edit{{"	if all == p.replaced {\n", "	if all == p.replaced || all != \"\" {\n"}},
+			"mark the rows of a table that took the place of the outbox", "internal/cleanup/marks.go",
+			[]edit{{"	if all == m.replacements {\n", "	if all == m.replacements || all != \"\" {\n"}},
 			caughtBy{commands, "^TestWriteBackOfAReplacedTable$", ""},
 		},
 		{
-			"mark rows from before the first position", "internal/cleanup/sweep.go",
-			[]edit{{"return unproven || waits", "return unproven && false || waits"}},
-			caughtBy{marking, "^TestRowsAreMarked$", ""},
+			"mark rows from before the first position", "internal/cleanup/marks.go",
+			[]edit{{"return unproven || letters", "return unproven && false || letters"}},
+			caughtBy{cleanup, "^TestRowsAreMarked$", ""},
 		},
 		{
-			"settle a condition with unproven rows", "internal/cleanup/sweep.go",
+			"settle a condition with unproven rows", "internal/cleanup/marks.go",
 			[]edit{{"if len(still) == 0 {", "if len(still) >= 0 {"}},
-			caughtBy{marking, "^TestRowsAreMarked$", ""},
+			caughtBy{cleanup, "^TestRowsAreMarked$", ""},
 		},
 		{
-			"settle a condition of which not all rows were read", "internal/cleanup/sweep.go",
+			"settle a condition of which not all rows were read", "internal/cleanup/marks.go",
 			[]edit{{"	if !all { // too many at first, or not read whole\n		return\n	}\n", ""}},
-			caughtBy{marking, "^TestTooManyUnproven$", ""},
+			caughtBy{cleanup, "^TestTooManyUnproven$", ""},
 		},
 		{
-			"mark rows of dead letters", "internal/cleanup/sweep.go",
-			[]edit{{"if letters.Has(k.ID) {", "if letters.Has(\"\") {"}},
-			caughtBy{marking, "^TestRowsAreMarked$", ""},
+			"mark rows of dead letters", "internal/cleanup/marks.go",
+			[]edit{{"if !letters.Has(k.ID) {", "if !letters.Has(\"\") {"}},
+			caughtBy{cleanup, "^TestRowsAreMarked$", ""},
 		},
 		{
 			"keep what is settled in a position that was set", "internal/checkpoint/places.go",

@@ -155,17 +155,19 @@ func TestSessionsThatWrite(t *testing.T) {
 	d := newDatabase(t)
 	d.exec("CREATE TABLE events (id int PRIMARY KEY, at timestamptz, sent boolean)")
 	d.exec("ALTER DATABASE " + d.name + " SET default_transaction_read_only = on")
-	events := postgres.KeyedOptions{Table: "public.events", SQL: "public.events", Key: "id"}
+	events := func(a cdc.RowAction) postgres.RowOptions {
+		return postgres.RowOptions{RowAction: a, Table: "public.events", SQL: "public.events", Key: "id"}
+	}
 	for name, prepare := range map[string]func(*postgres.Database) error{
 		"setup": func(db *postgres.Database) error { return db.Patient(t.Context()) },
 		"partitions": func(db *postgres.Database) error {
 			return db.Partitions("public.outbox", postgres.Routine{}, d.name, checkpoint.None{}.Load).Maintainable(t.Context())
 		},
 		"retention": func(db *postgres.Database) error {
-			return db.Rows(postgres.RowOptions{KeyedOptions: events, At: "at"}).Verify(t.Context())
+			return db.Rows(events(cdc.RowAction{At: "at"})).Verify(t.Context())
 		},
 		"write_back": func(db *postgres.Database) error {
-			return db.Marks(postgres.MarkOptions{KeyedOptions: events, Pending: "NOT sent"}).Verify(t.Context())
+			return db.Rows(events(cdc.RowAction{Pending: "NOT sent"})).Verify(t.Context())
 		},
 	} {
 		db, err := postgres.OpenDatabase(t.Context(), postgres.Options{DSN: func(context.Context) (string, error) { return server.DSN(d.name, ""), nil }})

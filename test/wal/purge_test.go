@@ -3,14 +3,13 @@ package wal
 import (
 	"context"
 	"testing"
-	"time"
 
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/cdctest"
 	"github.com/cdc-relay/cdc-relay/internal/checkpoint"
 	"github.com/cdc-relay/cdc-relay/internal/postgres"
+	"github.com/cdc-relay/cdc-relay/test/conformance"
 )
-
-const month = 30 * 24 * time.Hour
 
 // rows returns the rows of table events and whether a role can delete them.
 func (d *database) rows(role string) (*postgres.Rows, error) {
@@ -20,7 +19,9 @@ func (d *database) rows(role string) (*postgres.Rows, error) {
 		d.t.Fatal(err)
 	}
 	d.t.Cleanup(func() { db.Close(context.WithoutCancel(d.t.Context())) })
-	r := db.Rows(postgres.RowOptions{KeyedOptions: postgres.KeyedOptions{Table: "public.events", SQL: "public.events", Key: "id", Slot: d.name, Load: checkpoint.None{}.Load}, At: "at"})
+	r := db.Rows(postgres.RowOptions{
+		RowAction: cdc.RowAction{At: "at", OlderThan: conformance.Month}, Table: "public.events", SQL: "public.events", Key: "id", Slot: d.name, Load: checkpoint.None{}.Load,
+	})
 	err = r.Verify(d.t.Context())
 	return r, err
 }
@@ -35,11 +36,11 @@ func TestRowsOfAChildAreKept(t *testing.T) {
 		t.Fatal(err)
 	}
 	d.exec("CREATE TABLE child () INHERITS (events); INSERT INTO child VALUES (1, now() - interval '40 days'), (2, now() - interval '40 days')")
-	keys, _, err := r.Old(t.Context(), month, 10)
+	keys, _, err := r.Due(t.Context(), 10)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n, err := r.Delete(t.Context(), keys, month); n != 1 || err != nil {
+	if n, err := r.Act(t.Context(), keys, false); n != 1 || err != nil {
 		t.Errorf("%d deleted, %v", n, err)
 	}
 	if left := d.text("SELECT count(*)::text FROM child"); left != "2" {

@@ -51,7 +51,7 @@ func (o *outbox) insert(ids ...string) {
 func (o *outbox) Name() string                 { return "public.jobs" }
 func (o *outbox) Verify(context.Context) error { return o.err }
 
-func (o *outbox) Pending(_ context.Context, limit int) (keys []cdc.RowKey, _ cdc.Position, _ error) {
+func (o *outbox) Due(_ context.Context, limit int) (keys []cdc.RowKey, _ cdc.Position, _ error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.reads++
@@ -77,7 +77,7 @@ func (o *outbox) Passed(_ context.Context, behind cdc.Position) (bool, error) {
 	return err == nil && o.done >= at, nil // it is never behind "undone"
 }
 
-func (o *outbox) Mark(_ context.Context, keys []cdc.RowKey, dead bool) (n int, err error) {
+func (o *outbox) Act(_ context.Context, keys []cdc.RowKey, dead bool) (n int, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.marks++
@@ -108,7 +108,7 @@ func (o *outbox) letters(string) deadletter.Events {
 	return maps.Clone(o.events)
 }
 
-// later changes it once the Marker has begun.
+// later changes it once marks have begun.
 func (o *outbox) later(d time.Duration, change func()) {
 	time.AfterFunc(d, func() {
 		o.mu.Lock()
@@ -121,14 +121,14 @@ func newOutbox() *outbox {
 	return &outbox{rows: map[string]string{}, at: map[string]int{}, locked: map[string]bool{}, refused: map[string]bool{}}
 }
 
-// runs has a Marker run for a time, and returns what it reports.
-func (o *outbox) runs(t *testing.T, d time.Duration, onDeadLetter bool, others ...Marks) string {
+// runs has marks run for a time, and returns what it reports.
+func (o *outbox) runs(t *testing.T, d time.Duration, onDeadLetter bool, others ...Rows) string {
 	t.Helper()
 	problems := new(cdc.Problems)
-	m := NewMarker(MarkOptions{
+	m := NewMarks(MarkOptions{
 		Conditions: map[string]string{o.Name(): "c"}, OnDeadLetter: map[string]bool{o.Name(): onDeadLetter},
 		Letters: o.letters, Problems: problems,
-	}, func(context.Context, cdc.Loader) ([]Marks, func(), error) { return append(others, o), func() {}, nil }, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
+	}, func(context.Context, cdc.Loader) ([]Rows, func(), error) { return append(others, o), func() {}, nil }, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
 	ctx, cancel := context.WithTimeout(t.Context(), d)
 	defer cancel()
 	m.Run(ctx, o)
@@ -170,7 +170,7 @@ func TestRowsAreMarked(t *testing.T) {
 			before: func(o *outbox) { o.saved.Settled = "b"; o.insert("1", "2") },
 			after:  func(o *outbox) { o.insert("3"); o.done = 3 },
 			want:   "1 new, 2 new, 3 sent",
-			says:   "table public.jobs: 2 rows left as found, that of event 1 among them: pending when this relay began to lead, and nothing tells whether they were published",
+			says:   "published rows not marked: table public.jobs: 2 rows left as found, that of event 1 among them: pending when this relay began to lead, and nothing tells whether they were published",
 		},
 		"all, once somebody has marked the unproven ones": {
 			before: func(o *outbox) { o.insert("1") },
@@ -180,6 +180,11 @@ func TestRowsAreMarked(t *testing.T) {
 		"not those of dead letters": {
 			before: func(o *outbox) { o.events = deadletter.Events{"1": {}} },
 			after:  func(o *outbox) { o.insert("1", "2"); o.done = 2 },
+			want:   "1 new, 2 sent",
+		},
+		"not those that became dead letters after they were read": {
+			before: func(o *outbox) { o.saved.Settled = "c"; o.insert("1", "2") },
+			after:  func(o *outbox) { o.events = deadletter.Events{"1": {}}; o.done = 2 },
 			want:   "1 new, 2 sent",
 		},
 		"those of dead letters as such": {
@@ -197,7 +202,7 @@ func TestRowsAreMarked(t *testing.T) {
 			before: func(o *outbox) { o.refused["2"] = true },
 			after:  func(o *outbox) { o.insert("1", "2", "3", "4"); o.done = 4 },
 			want:   "1 sent, 2 new, 3 sent, 4 sent",
-			says:   "published rows not marked: row of event 2: row 2 breaks a constraint",
+			says:   "published rows not marked: 1 row, that of event 2 among them: row 2 breaks a constraint",
 		},
 		"although a transaction that was waited for was rolled back": {
 			before: func(o *outbox) { o.saved.Settled = "c"; o.insert("1"); o.undone = true },
@@ -240,7 +245,7 @@ func TestTablesDoNotHoldUpEachOther(t *testing.T) {
 	}{
 		"one cannot be marked": {verify: true, says: "published rows not marked: no index"},
 		"one cannot be read":   {read: true, says: "published rows not marked: bad cast"},
-		"one's rows cannot be": {mark: true, says: "published rows not marked: row of event 1: row 1 breaks a constraint"},
+		"one's rows cannot be": {mark: true, says: "published rows not marked: 1 row, that of event 1 among them: row 1 breaks a constraint"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -275,7 +280,7 @@ func TestTooManyUnproven(t *testing.T) {
 			o.insert(fmt.Sprint(i))
 		}
 		o.done = o.written
-		if says := o.runs(t, 2*time.Second, false); says != "table public.jobs: no row is marked: more than 100000 were pending when this relay began to lead, and nothing tells whether they were published" {
+		if says := o.runs(t, 2*time.Second, false); says != "published rows not marked: table public.jobs: no row is marked: more than 100000 were pending when this relay began to lead, and nothing tells whether they were published" {
 			t.Error(says)
 		}
 		for i := range maxUnproven + 1 {
@@ -293,13 +298,13 @@ func TestManyRows(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := newOutbox()
 		o.events = deadletter.Events{}
-		for i := range limit {
+		for i := range marksRead {
 			o.insert(fmt.Sprintf("a%05d", i))
 		}
 		o.later(1500*time.Millisecond, func() {
-			for i := range 3 * limit {
+			for i := range 3 * marksRead {
 				o.insert(fmt.Sprintf("b%05d", i))
-				if i < limit+5 { // they come first in every read
+				if i < marksRead+5 { // they come first in every read
 					o.events[fmt.Sprintf("b%05d", i)] = struct{}{}
 				}
 			}
@@ -315,7 +320,7 @@ func TestManyRows(t *testing.T) {
 		if o.reads > 50 {
 			t.Errorf("%d reads in 20 s", o.reads)
 		}
-		if want := map[string]int{"a new": limit, "b new": limit + 5, "b sent": 2*limit - 5}; !maps.Equal(counts, want) {
+		if want := map[string]int{"a new": marksRead, "b new": marksRead + 5, "b sent": 2*marksRead - 5}; !maps.Equal(counts, want) {
 			t.Errorf("rows are %v, want %v", counts, want)
 		}
 	})

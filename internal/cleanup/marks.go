@@ -1,0 +1,219 @@
+package cleanup
+
+import (
+	"fmt"
+	"hash/fnv"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/deadletter"
+	"github.com/cdc-relay/cdc-relay/internal/display"
+)
+
+// Condition names a table's condition in a checkpoint. letters is the topic of dead letters, "" for none: without it nothing tells which rows
+// have one.
+func Condition(table, pending, letters string) string {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(table + "\x00" + pending + "\x00" + letters))
+	return fmt.Sprintf("%016x", h.Sum64())
+}
+
+// MarkOptions are how published rows are marked.
+type MarkOptions struct {
+	// Conditions are those of the tables, by name; see [Condition].
+	Conditions map[string]string
+	// OnDeadLetter are the tables that mark rows of dead letters, too.
+	OnDeadLetter map[string]bool
+	// Letters returns the events of a table that are dead letters at present.
+	Letters  func(table string) deadletter.Events
+	Problems *cdc.Problems
+}
+
+type marks struct {
+	MarkOptions
+
+	unproven, duration *prometheus.GaugeVec
+}
+
+const (
+	// marksRead is how many rows are read at once, and maxWaiting how many may wait for the position.
+	marksRead  = 20_000
+	maxWaiting = 100_000
+	// A batch is marked in one transaction: a part of what was read, since a larger one holds writers and the relay's reader up for longer,
+	// and smaller ones take longer in all.
+	parts, largest = 16, 1000
+	// maxUnproven limits the unproven IDs that are kept: with more, no row is marked.
+	maxUnproven = 100_000
+	// ledBegun is when a proof begins, unless another table has taken the place of its table.
+	ledBegun = "this relay began to lead"
+)
+
+// NewMarks returns what marks published rows while the relay leads, and registers its metrics.
+func NewMarks(o MarkOptions, open Tables, log *slog.Logger, reg prometheus.Registerer) *Sweeper {
+	gauge := func(name, help string) *prometheus.GaugeVec {
+		return prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: "cdc_relay", Name: name, Help: help}, []string{"table"})
+	}
+	s := &Sweeper{
+		open: open, log: log, failed: "published rows not marked", every: 10 * time.Second, tick: 100 * time.Millisecond, patience: time.Minute,
+		limit: marksRead, maxWaiting: maxWaiting, batch: func(rows int) int { return min(max(few, rows/parts), largest) }, pause: 5 * time.Millisecond,
+		counted: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Namespace: "cdc_relay", Name: "rows_marked_total", Help: "Rows marked in outbox tables because of write_back.",
+		}, []string{"table"}),
+		errors: prometheus.NewCounter(prometheus.CounterOpts{
+			Namespace: "cdc_relay", Name: "write_back_errors_total", Help: "Errors of write_back: of a connection, a table, or a transaction that was to mark rows.",
+		}),
+		marks: &marks{
+			MarkOptions: o,
+			unproven:    gauge("rows_unproven", "Pending rows that write_back does not mark, because they may be older than the first position; 100001: too many to tell apart, no row of the table is marked."),
+			duration:    gauge("write_back_seconds", "Seconds from reading pending rows until they were marked, of the last ones."),
+		},
+	}
+	reg.MustRegister(s.counted, s.errors, s.marks.unproven, s.marks.duration)
+	for table := range o.Conditions { // a rate needs the 0 before the first
+		s.counted.WithLabelValues(table)
+	}
+	return s
+}
+
+// marking is what is known of the rows of a table that are pending: which of them may not have been published. It begins anew with each
+// attempt to lead: a position may have been moved in between.
+type marking struct {
+	*marks
+
+	table     string
+	condition string
+	kept      cdc.Kept
+	// settled: each of them was published, or comes behind the position. Otherwise those that are unproven may not have been.
+	settled      bool
+	unproven     map[string]struct{} // nil: not read yet, or too many
+	letters      int                 // dead letters at the last look
+	replacements string              // [cdc.Progress.Replaced] that is taken into account
+	begun        string              // since when: the relay leads, or another table is in the place of this one
+}
+
+// of returns what is known of a table; nil where rows are deleted.
+func (m *marks) of(table string, kept cdc.Kept, known map[string]*marking) *marking {
+	if m == nil {
+		return nil
+	}
+	if known[table] == nil {
+		known[table] = &marking{marks: m, table: table, condition: m.Conditions[table], kept: kept, begun: ledBegun}
+	}
+	return known[table]
+}
+
+// replaced reports whether another table is in the place of this one since the last call. Then the proof begins anew with what is pending
+// in that one, because its rows were not published under its former name.
+func (m *marking) replaced() bool {
+	if m == nil {
+		return false
+	}
+	all := m.kept.Saved().Progress.Replaced
+	if all == m.replacements {
+		return false
+	}
+	times := func(list string) (n int) {
+		for line := range strings.Lines(list) {
+			if line == m.table+"\n" {
+				n++
+			}
+		}
+		return n
+	}
+	same := times(all) == times(m.replacements)
+	if m.replacements = all; same {
+		if m.settled {
+			m.kept.Settle(m.condition)
+		}
+		return false
+	}
+	m.settled, m.unproven, m.letters, m.begun = false, nil, 0, "another table took its place"
+	return true
+}
+
+// most is how many rows are read so that rows are found beside those that are left alone. It finds out whether the checkpoint says that the
+// condition is settled.
+func (m *marking) most(rows int) int {
+	if m.unproven == nil && m.begun == ledBegun && slices.Contains(strings.Fields(m.kept.Saved().Settled), m.condition) {
+		m.settled, m.unproven = true, map[string]struct{}{}
+	}
+	if m.unproven == nil {
+		return maxUnproven + 1
+	}
+	return rows + len(m.unproven) + m.letters
+}
+
+// ready leaves out what is unproven, and dead letters that are to stay as they are. all is whether no other rows are pending.
+func (m *marking) ready(keys []cdc.RowKey, all bool) []cdc.RowKey {
+	m.prove(keys, all)
+	letters := m.Letters(m.table)
+	m.letters = len(letters)
+	if m.unproven == nil {
+		return nil
+	}
+	if m.OnDeadLetter[m.table] {
+		letters = nil
+	}
+	return slices.DeleteFunc(keys, func(k cdc.RowKey) bool {
+		_, unproven := m.unproven[k.ID]
+		return unproven || letters.Has(k.ID)
+	})
+}
+
+// prove finds out whether the condition is settled.
+func (m *marking) prove(keys []cdc.RowKey, all bool) {
+	if m.settled {
+		return
+	}
+	if !all { // too many at first, or not read whole
+		return
+	}
+	before := m.unproven
+	still := map[string]struct{}{}
+	for _, k := range keys {
+		if _, ok := before[k.ID]; ok || before == nil {
+			still[k.ID] = struct{}{}
+		}
+	}
+	m.unproven = still
+	if len(still) == 0 {
+		m.settled = true
+		m.kept.Settle(m.condition)
+	}
+}
+
+// split tells rows whose events are published from those of dead letters, as far as they are marked. The letters are asked for now: each
+// event became one before a position behind it was saved.
+func (m *marking) split(keys []cdc.RowKey) (published, dead []cdc.RowKey) {
+	letters := m.Letters(m.table)
+	for _, k := range keys {
+		if !letters.Has(k.ID) {
+			published = append(published, k)
+		} else if m.OnDeadLetter[m.table] {
+			dead = append(dead, k)
+		}
+	}
+	return published, dead
+}
+
+// problem says which rows are left alone; nil: none.
+func (m *marking) problem() error {
+	const fix = "publish those that were not, set the status of all of them by hand, and the next ones are marked as all others"
+	gauge := m.marks.unproven.WithLabelValues(m.table)
+	if m.unproven == nil {
+		gauge.Set(maxUnproven + 1)
+		return cdc.Fixable(fix, "table %s: no row is marked: more than %d were pending when %s, and nothing tells whether they were published", m.table, maxUnproven, m.begun)
+	}
+	gauge.Set(float64(len(m.unproven)))
+	if len(m.unproven) == 0 {
+		return nil
+	}
+	return cdc.Fixable(fix, "table %s: %s left as found, that of event %s among them: pending when %s, and nothing tells whether they were published",
+		m.table, display.Plural(len(m.unproven), "row"), slices.Min(slices.Collect(maps.Keys(m.unproven))), m.begun)
+}

@@ -1,0 +1,280 @@
+package mysql
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	gomysql "github.com/go-mysql-org/go-mysql/mysql"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+)
+
+// RowOptions name a table whose rows are deleted or marked by their key once they are published.
+type RowOptions struct {
+	cdc.RowAction
+
+	// Table is its name ("orders.outbox").
+	Table string
+	// Key is the column with the event's ID, and IDPrefix what goes before it.
+	Key, IDPrefix string
+	// Source is the binlog's identity; the checkpoint that Load finds tells what is relayed.
+	Source cdc.Source
+	Load   cdc.Loader
+}
+
+// Rows are the rows of such a table.
+type Rows struct {
+	RowOptions
+
+	db *Database
+	// schema and table are its name, and sql, key and at are quoted.
+	schema, table, sql, key, at string
+	// kind is the key's type and unique its index. shown selects it as records have it, and param is a parameter for it.
+	kind, unique, param string
+	shown               cell
+	zone                *cdc.Zone // of the time; nil: UTC, or it has one
+	// read is the index by which pending rows are found; "": none. Rows are locked by it: a poller, which finds them in the same way, locks
+	// first their entries in it and then the rows, and in another order the two would wait for each other. By the key's index they are
+	// updated: by another one the update would wait for rows beside them.
+	read string
+}
+
+// Rows returns the rows of a table. Verify comes first.
+func (d *Database) Rows(o RowOptions) *Rows {
+	schema, table, _ := strings.Cut(o.Table, ".")
+	return &Rows{RowOptions: o, db: d, schema: schema, table: table, sql: quoteTable(o.Table), key: QuoteName(o.Key), at: QuoteName(o.At)}
+}
+
+// Name returns the table's name.
+func (r *Rows) Name() string { return r.Table }
+
+const describeRows = `SELECT
+	(SELECT COUNT(*) FROM information_schema.partitions WHERE table_schema = ? AND table_name = ? AND partition_name IS NOT NULL),
+	(SELECT COALESCE(MIN(index_name), '') FROM (SELECT index_name FROM information_schema.statistics WHERE table_schema = ? AND table_name = ? AND non_unique = 0
+		GROUP BY index_name HAVING COUNT(*) = 1 AND SUM(column_name = ? AND sub_part IS NULL) = 1) AS own),
+	COALESCE(LOWER(data_type), ''), COALESCE(character_octet_length, 0), COALESCE(character_set_name, ''), COALESCE(numeric_precision, 0), COALESCE(numeric_scale, 0)
+	FROM (SELECT 1) AS one LEFT JOIN information_schema.columns ON table_schema = ? AND table_name = ? AND column_name = ?`
+
+// Verify returns an error if rows cannot be deleted or marked, and takes a connection.
+func (r *Rows) Verify(ctx context.Context) error {
+	if r.db.Server.ReadOnly {
+		return cdc.Fixable("point source.mysql.dsn at the primary", "rows of %s: %s is read only", r.Table, r.db.Server.Address)
+	}
+	if err := r.db.publishes(); err != nil {
+		return err
+	}
+	if err := r.connect(ctx); err != nil {
+		return err
+	}
+	var parts, precision, scale int
+	var set string
+	var length uint64
+	err := r.db.rows.QueryRowContext(ctx, describeRows, r.schema, r.table, r.schema, r.table, r.Key, r.schema, r.table, r.Key).
+		Scan(&parts, &r.unique, &r.kind, &length, &set, &precision, &scale)
+	switch {
+	case err != nil:
+		return fmt.Errorf("read table %s: %w", r.Table, err)
+	case parts > 0:
+		return r.Partitioned(r.Table)
+	}
+	r.shown, r.param = cellOf(r.kind, columnOf(r.Key, r.kind, length, set)), "?"
+	if r.kind == "decimal" { // with a text it is compared as a rounded number
+		r.param = fmt.Sprintf("CAST(? AS DECIMAL(%d, %d))", precision, scale)
+	}
+	if r.Marks() {
+		err = r.verifyMarks(ctx)
+	} else {
+		err = r.verifyDeletes(ctx)
+	}
+	if err == nil && r.unique == "" {
+		err = cdc.Fixable("create a unique index on it", "column %s of table %s has no unique index of its own, by which rows are found", r.Key, r.Table)
+	}
+	return err
+}
+
+// connect takes a connection, the same for all tables, that locks the rows that it writes and no gaps, and waits for no lock for long.
+func (r *Rows) connect(ctx context.Context) (err error) {
+	if r.db.rows != nil {
+		return nil
+	}
+	if r.db.rows, err = r.db.DB.Conn(ctx); err != nil {
+		return connectError(err, r.db.Config)
+	}
+	for _, setting := range []string{
+		"SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED", "SET SESSION innodb_lock_wait_timeout = 1",
+		"SET SESSION lock_wait_timeout = 1", writes,
+	} {
+		if _, err := r.db.rows.ExecContext(ctx, setting); err != nil {
+			return r.failed("prepare the connection", err)
+		}
+	}
+	return nil
+}
+
+// due is the condition of the rows that are deleted or marked.
+func (r *Rows) due() string {
+	if r.Marks() {
+		return "(" + r.Pending + "\n)" // the condition may end with a comment
+	}
+	return fmt.Sprintf("%s < UTC_TIMESTAMP(6) - INTERVAL %d SECOND", r.at, int64(r.zone.Ago(r.OlderThan).Seconds()))
+}
+
+// Due returns the keys of committed rows that are due, at most limit, and a position behind the transactions that wrote them: it is read
+// after the rows.
+func (r *Rows) Due(ctx context.Context, limit int) ([]cdc.RowKey, cdc.Position, error) {
+	query := fmt.Sprintf("SELECT %s FROM %s WHERE %s AND %s IS NOT NULL LIMIT %d", r.selected(), r.sql, r.due(), r.key, limit)
+	keys, err := r.keys(ctx, r.db.rows, query)
+	if err != nil {
+		return nil, "", r.failed("read rows", err)
+	}
+	behind, err := r.db.end(ctx, r.db.rows)
+	if err != nil {
+		return nil, "", r.failed("read the binlog's end", err)
+	}
+	if r.Marks() && len(keys) > 0 {
+		if r.read, err = indexOf(ctx, r.db.rows, query); err != nil {
+			return nil, "", r.failed("read pending rows", err)
+		}
+	}
+	return keys, cdc.Position(behind.String()), nil
+}
+
+// selected are the columns that keys reads.
+func (r *Rows) selected() string { return r.key + ", " + r.shown.sql }
+
+// keys reads keys. A number stays one: compared as text it would be rounded. Text is compared in the collation of the column, so that its
+// index is used.
+func (r *Rows) keys(ctx context.Context, db querier, query string, args ...any) (keys []cdc.RowKey, err error) {
+	rows, err := db.QueryContext(ctx, query, args...)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = rows.Close() }()
+	for rows.Next() {
+		var key any
+		var shown sql.RawBytes
+		if err := rows.Scan(&key, &shown); err != nil {
+			return nil, err
+		}
+		if b, ok := key.([]byte); ok && !r.shown.hex {
+			key = string(b)
+		}
+		keys = append(keys, cdc.NewRowKey(r.IDPrefix, r.id(shown), key))
+	}
+	return keys, rows.Err()
+}
+
+// id is the ID as events and dead letters have it: "" where it cannot be read.
+func (r *Rows) id(shown []byte) string {
+	value, err := r.shown.append(nil, shown)
+	if err == nil {
+		value, err = r.shown.form.AppendText(nil, value)
+	}
+	if err != nil || !utf8.Valid(value) {
+		return ""
+	}
+	return string(value)
+}
+
+// Passed reports whether the checkpoint has passed a position.
+func (r *Rows) Passed(ctx context.Context, behind cdc.Position) (bool, error) {
+	noted, err := ParseSet(r.db.Server.Flavor, string(behind))
+	if err != nil {
+		return false, err
+	}
+	done := r.db.relayed(ctx, r.db.rows, r.Source, r.Load)
+	return done.passed(noted), done.unknown
+}
+
+// these is the condition for the rows of n keys that are still due.
+func (r *Rows) these(n int) string {
+	return r.key + " IN (" + r.param + strings.Repeat(", "+r.param, n-1) + ") AND " + r.due()
+}
+
+// values returns the keys as parameters.
+func values(keys []cdc.RowKey) []any {
+	list := make([]any, len(keys))
+	for i := range keys {
+		list[i] = keys[i].Value
+	}
+	return list
+}
+
+// Act deletes or marks the rows of these keys that are still due, in one transaction, and returns how many. Rows that another transaction has
+// locked are not marked: nothing that is marked waits for a row while it has others.
+func (r *Rows) Act(ctx context.Context, keys []cdc.RowKey, dead bool) (n int, err error) {
+	if !r.Marks() { // a trigger keeps rows by an error only
+		done, err := r.db.rows.ExecContext(ctx, fmt.Sprintf("DELETE FROM %s WHERE %s", r.sql, r.these(len(keys))), values(keys)...)
+		if err != nil {
+			return 0, r.failed(r.Doing(), err)
+		}
+		affected, err := done.RowsAffected()
+		return int(affected), err
+	}
+	// A relay that is frozen holds no rows for long.
+	if _, err := r.db.rows.ExecContext(ctx, "SET SESSION wait_timeout = ?", int(lockTimeout.Seconds())); err != nil {
+		return 0, r.failed(r.Doing(), err)
+	}
+	defer func() { _, _ = r.db.rows.ExecContext(ctx, "SET SESSION wait_timeout = DEFAULT") }()
+	tx, err := r.db.rows.BeginTx(ctx, nil)
+	if err != nil {
+		return 0, r.failed(r.Doing(), err)
+	}
+	defer func() { _ = tx.Rollback() }() // nothing after a commit
+	n, err = r.markIn(ctx, tx, values(keys), dead)
+	if err == nil {
+		err = tx.Commit()
+	}
+	if err != nil {
+		return 0, r.failed(r.Doing(), err)
+	}
+	return n, nil
+}
+
+func (r *Rows) markIn(ctx context.Context, tx *sql.Tx, keys []any, dead bool) (int, error) {
+	locked, err := r.keys(ctx, tx, fmt.Sprintf("SELECT %s FROM %s WHERE %s FOR UPDATE SKIP LOCKED", r.selected(), r.sql+force(r.read), r.these(len(keys))), keys...)
+	if err != nil || len(locked) == 0 {
+		return 0, err
+	}
+	keys = values(locked)
+	text, args := r.update(r.Assigned(dead), r.these(len(keys)))
+	if _, err := tx.ExecContext(ctx, text, append(args, keys...)...); err != nil {
+		return 0, err
+	}
+	var left int
+	if err := tx.QueryRowContext(ctx, "SELECT COUNT(*) FROM "+r.sql+" WHERE "+r.these(len(keys)), keys...).Scan(&left); err != nil {
+		return 0, err
+	}
+	if left > 0 {
+		return 0, cdc.Fixable("have write_back set a column so that its condition no longer holds, and look for a trigger that takes it back",
+			"rows of table %s would be pending after they are marked: %d of a batch", r.Table, left)
+	}
+	return len(locked), nil
+}
+
+func (r *Rows) failed(doing string, err error) error {
+	code, said := ErrorNumber(err)
+	switch {
+	case err == nil, cdc.Fix(err) != "":
+		return err
+	case code == 0:
+		return fmt.Errorf("table %s: %s: %w", r.Table, doing, err)
+	case code == gomysql.ER_LOCK_WAIT_TIMEOUT, code == gomysql.ER_LOCK_DEADLOCK:
+		return cdc.Fixable(endLockers, "table %s: %s: %w: %s", r.Table, doing, cdc.ErrBusy, lockHeld)
+	case denied(code):
+		verb, doing := "DELETE", "delete"
+		if r.Marks() {
+			verb, doing = "UPDATE", "mark"
+		}
+		return cdc.Fixable(fmt.Sprintf("run GRANT SELECT, %s ON %s TO %s", verb, r.sql, AccountOf(r.db.Server.Role)), "user %s may not %s rows of %s", r.db.Server.Role, doing, r.Table)
+	case r.Marks():
+	case code == gomysql.ER_ROW_IS_REFERENCED, code == gomysql.ER_ROW_IS_REFERENCED_2:
+		return cdc.Fixable("delete the rows that refer to old events, or remove that foreign key with ALTER TABLE ... DROP FOREIGN KEY", "table %s: %s: %w: a foreign key refers to them (%s)", r.Table, doing, cdc.ErrHeld, said)
+	case code == gomysql.ER_SIGNAL_EXCEPTION, signalled(err):
+		return cdc.Fixable("change the trigger so that it lets old rows go", "table %s: %s: %w: a trigger ON DELETE says %q", r.Table, doing, cdc.ErrHeld, said)
+	}
+	return fmt.Errorf("table %s: %s: %s: %s (%d)", r.Table, doing, r.db.Server.Flavor.Title(), said, code)
+}

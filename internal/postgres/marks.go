@@ -1,0 +1,85 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+)
+
+const describeMarks = `SELECT has_table_privilege(c.oid, 'SELECT'),
+	ARRAY(SELECT unnest($2::text[]) EXCEPT SELECT attname FROM pg_attribute WHERE attrelid = c.oid AND attnum > 0 AND NOT attisdropped AND attgenerated = '' ORDER BY 1),
+	ARRAY(SELECT attname::text FROM pg_attribute WHERE attrelid = c.oid AND attname = ANY($2) AND NOT attisdropped AND NOT has_column_privilege(c.oid, attnum, 'UPDATE') ORDER BY 1)
+	FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace WHERE nspname || '.' || relname = $1`
+
+// verifyMarks returns an error if rows cannot be marked.
+func (r *Rows) verifyMarks(ctx context.Context) error {
+	var reads bool
+	var missing, lacks []string
+	err := r.db.Conn.QueryRow(ctx, describeMarks, r.Table, r.Columns()).Scan(&reads, &missing, &lacks)
+	switch {
+	case err != nil:
+		return fmt.Errorf("read table %s: %w", r.Table, err)
+	case len(missing) > 0:
+		return cdc.ConfigError(cdc.BadWriteBack, "correct write_back", "column %s, which write_back sets, does not exist in table %s, or is generated", missing[0], r.Table)
+	case !reads || len(lacks) > 0:
+		return cdc.Fixable(fmt.Sprintf("run `cdc-relay setup` with the owner's connection string, or GRANT SELECT, UPDATE ON %s TO %s", r.SQL, pgx.Identifier{r.db.Server.Role}.Sanitize()),
+			"role %q may not mark rows of %s", r.db.Server.Role, r.Table)
+	}
+	// The condition must be one without brackets around it, too: with them others could be added.
+	if _, err := r.db.Conn.Prepare(ctx, "", "SELECT FROM ONLY "+r.SQL+" WHERE "+r.Pending+"\nLIMIT 0"); err != nil {
+		return r.unfit(err)
+	}
+	for _, set := range [][]cdc.Assignment{r.Set, r.OnDeadLetter} {
+		if len(set) == 0 {
+			continue
+		}
+		text, values := r.update(set)
+		if _, err := r.db.Conn.Exec(ctx, "EXPLAIN "+text, append([]any{[]string{}}, values...)...); err != nil { // also a text that is none of its type
+			return r.unfit(err)
+		}
+	}
+	return nil
+}
+
+// MayUpdate reports whether the role of the connection may read a table and update columns of it.
+func (d *Database) MayUpdate(ctx context.Context, table string, columns []string) (may bool, err error) {
+	err = d.Conn.QueryRow(ctx, `SELECT count(*) > 0 FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace
+		WHERE nspname || '.' || relname = $1 AND has_table_privilege(c.oid, 'SELECT') AND NOT EXISTS (
+			SELECT FROM pg_attribute WHERE attrelid = c.oid AND attname = ANY($2) AND NOT attisdropped AND NOT has_column_privilege(c.oid, attnum, 'UPDATE'))`,
+		table, columns).Scan(&may)
+	if err != nil {
+		return false, fmt.Errorf("read the rights on %s: %w", table, err)
+	}
+	return may, nil
+}
+
+// unfit says that PostgreSQL refuses the condition, or what is set.
+func (r *Rows) unfit(err error) error {
+	var pg *pgconn.PgError
+	if !errors.As(err, &pg) || pg.Code == stateInsufficientPrivilege || !slices.Contains([]string{"22", "42", "0A"}, pg.Code[:2]) {
+		return r.failed("prepare the marks", err)
+	}
+	return cdc.ConfigError(cdc.BadWriteBack, "correct write_back: pending is what follows WHERE, and set has a text or {sql: an expression} for each column, in PostgreSQL's SQL",
+		"write_back of table %s: PostgreSQL: %s", r.Table, pg.Message)
+}
+
+// update is the statement that marks the rows of the keys $1.
+func (r *Rows) update(set []cdc.Assignment) (text string, values []any) {
+	var list []string
+	for _, a := range set {
+		to := "(" + a.SQL + "\n)"
+		if a.SQL == "" {
+			values = append(values, a.Value)
+			to = fmt.Sprintf("$%d", len(values)+1)
+		}
+		list = append(list, pgx.Identifier{a.Column}.Sanitize()+" = "+to)
+	}
+	return "UPDATE ONLY " + r.SQL + " SET " + strings.Join(list, ", ") + r.these(), values
+}
