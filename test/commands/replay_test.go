@@ -115,7 +115,7 @@ func TestReplay(t *testing.T) {
 	t.Parallel()
 	onAll(t, func(s *site) {
 		t := s.t
-		s.setup()
+		s.replace("kafka: {", "kafka: {transactional_id: "+s.name+", ").setup()
 		relay := s.start()
 		url := relay.leading()
 		s.variety()

@@ -410,3 +410,29 @@ func repairMutants() []mutant {
 		},
 	}
 }
+
+// replayMutants have a replay leave events out, publish them twice, or take the relay's place.
+func replayMutants() []mutant {
+	return []mutant{
+		{
+			"go on with a replay behind events that are not acknowledged", "internal/backfill/replay.go",
+			[]edit{{"r.places[max(seq, r.first)-r.first].Position()", "r.places[len(r.places)-1].Position()"}},
+			caughtBy{replaying, "^TestPlaceIsThatOfWhatIsAcknowledged$", ""},
+		},
+		{
+			"count the rows of a page twice when a replay goes on", "internal/backfill/replay.go",
+			[]edit{{"	r.from.Done = r.from.Rows\n", ""}},
+			caughtBy{replaying, "^TestInterruptedReplayGoesOnWithoutAGap$", ""},
+		},
+		{
+			"replay the same state twice at a time", "internal/inspect/replay_state.go",
+			[]edit{{"	if !held {\n", "	if held && !held {\n"}},
+			caughtBy{commands, "^TestReplayIsKilledAndResumed$", postgres},
+		},
+		{
+			"fence the relay by a replay", "internal/app/stages.go",
+			[]edit{{"	o.TransactionalID, o.PositionTopic = kafka.TransactionalNone, \"\"\n", "	o.PositionTopic = \"\"\n"}},
+			caughtBy{commands, "^TestReplay$", postgres},
+		},
+	}
+}
