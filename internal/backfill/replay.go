@@ -57,7 +57,7 @@ type Replay struct {
 	from       Place
 
 	mu sync.Mutex
-	// places are those to go on from once a batch is durable, from the batch first on: those that are not confirmed.
+	// places are those to go on from once a batch is durable, from the batch first on, which is the last that is confirmed.
 	places []Place
 	first  uint64
 }
@@ -67,14 +67,14 @@ func NewReplay(selections []Selection, rate int) *Replay {
 	return &Replay{feed: newFeed(), selections: selections, rate: rate, places: []Place{{}}}
 }
 
-// Rows returns how many rows are published, once everything is done, by this source.
+// Rows returns how many rows are published and saved since Acquire.
 func (r *Replay) Rows() int64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.places[0].Done - r.from.Rows
 }
 
-// Acquire implements relay.Source. Nobody else is kept from reading the table: whoever has the stored place keeps others from it.
+// Acquire implements relay.Source. It takes nothing: other replays and the relay may read the table meanwhile.
 func (r *Replay) Acquire(ctx context.Context, load cdc.Resumer) (cdc.Source, cdc.Position, error) {
 	c, _, err := load(ctx, cdc.Source{})
 	if err != nil {
@@ -150,7 +150,8 @@ func (r *Replay) publish(ctx context.Context, q cdc.Queue) error {
 	return r.finish(ctx, q)
 }
 
-// noted notes the place to go on from once the next batch is durable: where its page begins.
+// noted notes the place to go on from once the next batch is durable: where its page begins. That precedes the offer: the batch may be
+// durable before it returns.
 func (r *Replay) noted(p Place) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

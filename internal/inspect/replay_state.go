@@ -85,7 +85,9 @@ func (s *stateStore) Load(context.Context) (cdc.Checkpoint, bool, error) {
 }
 
 // Claim implements [relay.Checkpointer]. The lock keeps others away.
-func (s *stateStore) Claim(ctx context.Context, next, _ cdc.Checkpoint) error { return s.Save(ctx, next) }
+func (s *stateStore) Claim(ctx context.Context, next, _ cdc.Checkpoint) error {
+	return s.Save(ctx, next)
+}
 
 // Save implements [relay.Checkpointer].
 func (s *stateStore) Save(_ context.Context, c cdc.Checkpoint) (err error) {
