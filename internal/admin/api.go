@@ -34,20 +34,22 @@ const (
 
 // api answers the page.
 type api struct {
-	o   Options
-	log *slog.Logger
+	o    Options
+	past *history
+	log  *slog.Logger
 	// Each is full while a request of its kind is under way.
 	list, find, check, resolve chan struct{}
 }
 
-func newAPI(o *Options, log *slog.Logger) *api {
+func newAPI(o *Options, past *history, log *slog.Logger) *api {
 	one := func() chan struct{} { return make(chan struct{}, 1) }
-	return &api{o: *o, log: log, list: one(), find: one(), check: one(), resolve: one()}
+	return &api{o: *o, past: past, log: log, list: one(), find: one(), check: one(), resolve: one()}
 }
 
 func (a *api) routes(mux *http.ServeMux) {
 	own := http.NewCrossOriginProtection()
 	handle := func(pattern string, h http.HandlerFunc) { mux.Handle(pattern, guarded(own.Handler(a.known(h)))) }
+	mux.Handle("GET /api/page", guarded(http.HandlerFunc(a.page)))
 	mux.Handle("GET /api/rights", guarded(http.HandlerFunc(a.rights)))
 	handle("POST /api/letters", a.letters)
 	handle("POST /api/event", a.event)
@@ -55,8 +57,14 @@ func (a *api) routes(mux *http.ServeMux) {
 	handle("POST /api/resolve", a.resolved)
 }
 
-// status answers the page, which has no use for the counters: they cost more than the rest.
-func (a *api) status(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusOK, a.o.state()) }
+// page is what the page shows at one moment: the status without the counters, the topics, the other metrics, and the last hour.
+func (a *api) page(w http.ResponseWriter, _ *http.Request) {
+	list, _ := a.o.Gatherer.Gather() // metrics of a failing collector are missing
+	now := momentOf(list, time.Now())
+	answer(w, http.StatusOK, map[string]any{
+		"status": a.o.state(), "topics": now.since(a.past.before(now)), "metrics": families(list), "history": a.past.list(),
+	})
+}
 
 // rights says what the page may offer.
 func (a *api) rights(w http.ResponseWriter, _ *http.Request) {
