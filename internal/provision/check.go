@@ -35,6 +35,7 @@ func (r *Report) Count(s cdc.Severity) int {
 type check struct {
 	config *config.Config
 	db     app.Database
+	dsn    app.ConnString
 	store  *checkpoint.Places
 }
 
@@ -50,7 +51,11 @@ func Check(ctx context.Context, c *config.Config) (Report, error) {
 		return Report{Findings: []cdc.Finding{cdc.FailedFinding("checkpoint", err)}}, nil
 	}
 	defer func() { _ = store.Close() }()
-	check := &check{c, db, store}
+	dsn, err := db.ConnString("")
+	if err != nil {
+		return Report{}, err
+	}
+	check := &check{c, db, dsn, store}
 	var parts [4]cdc.Report
 	var wg sync.WaitGroup
 	for i, part := range []func(context.Context, *cdc.Report){check.checkConfig, check.checkDatabase, check.checkKafka, check.checkStore} {
@@ -116,12 +121,8 @@ const orderTimeout = 5 * time.Second
 func (c *check) checkOrder(ctx context.Context, table *app.Table, r *cdc.Report) {
 	ctx, cancel := context.WithTimeout(ctx, orderTimeout)
 	defer cancel()
-	dsn, err := c.db.ConnString("")
-	if err != nil {
-		return // reported
-	}
 	subject := "table " + table.Name.String()
-	reader, err := c.db.Reader(ctx, dsn, table)
+	reader, err := c.db.Reader(ctx, c.dsn, table)
 	if err != nil {
 		if cdc.ReasonOf(err) == scan.ReasonNoOrder { // for others, such as rights, the owner's connection string may do
 			r.Fail(subject, err)
@@ -141,11 +142,7 @@ func (c *check) checkRows(ctx context.Context, r *cdc.Report) {
 	if c.config.Retention == nil {
 		return
 	}
-	dsn, err := c.db.ConnString("")
-	if err != nil {
-		return // reported
-	}
-	err = c.db.Rows(dsn, c.store.Load).Each(ctx, func(t retention.Rows) error {
+	err := c.db.Rows(c.dsn, c.store.Load).Each(ctx, func(t retention.Rows) error {
 		if err := t.Verify(ctx); err != nil {
 			r.Warn("retention", cdc.Fix(err), "%v", err)
 		} else {
@@ -160,11 +157,10 @@ func (c *check) checkRows(ctx context.Context, r *cdc.Report) {
 
 // checkMarks verifies that published rows can be marked.
 func (c *check) checkMarks(ctx context.Context, r *cdc.Report) {
-	dsn, err := c.db.ConnString("")
-	if err != nil || len(c.db.Conditions()) == 0 {
-		return // reported
+	if len(c.db.Conditions()) == 0 {
+		return
 	}
-	tables, closeAll, err := c.db.Marks(dsn, "")(ctx, c.store.Load)
+	tables, closeAll, err := c.db.Marks(c.dsn, "")(ctx, c.store.Load)
 	if err != nil {
 		r.Warn("write-back", cdc.Fix(err), "%v", err)
 		return
