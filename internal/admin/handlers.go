@@ -19,7 +19,7 @@ import (
 
 func (o Options) handler(h *history, log *slog.Logger) http.Handler {
 	mux := http.NewServeMux()
-	servePage(mux, newAPI(&o, h, log))
+	servePage(mux, &api{o, h, log})
 	mux.Handle("GET /metrics", promhttp.HandlerFor(o.Gatherer, promhttp.HandlerOpts{
 		ErrorLog:            slog.NewLogLogger(log.Handler(), slog.LevelError),
 		ErrorHandling:       promhttp.ContinueOnError, // one broken collector must not hide the others
