@@ -3,8 +3,6 @@ package app
 import (
 	"cmp"
 	"context"
-	"crypto/tls"
-	"fmt"
 	"log/slog"
 	"maps"
 	"slices"
@@ -195,18 +193,6 @@ func kafkaSASL(s *config.SASL) *kafka.SASL {
 	}
 }
 
-// checkpointLocation says where the checkpoint is stored; "" if nowhere.
-func checkpointLocation(c *config.Config) string {
-	switch {
-	case c.Checkpoint.Redis != nil:
-		return fmt.Sprintf("redis %s, key %s", strings.Join(c.Checkpoint.Redis.Addrs, ","), c.Checkpoint.Redis.Key)
-	case c.Checkpoint.File != "":
-		return "file " + c.Checkpoint.File
-	default:
-		return ""
-	}
-}
-
 // Places returns where the relay keeps its position. The caller closes it.
 func Places(ctx context.Context, c *config.Config) (*checkpoint.Places, error) {
 	s, err := Store(ctx, c)
@@ -219,7 +205,7 @@ func Places(ctx context.Context, c *config.Config) (*checkpoint.Places, error) {
 // PositionOptions say where the relay keeps its position. Nothing is connected before the first use.
 func PositionOptions(c *config.Config) checkpoint.PlacesOptions {
 	return checkpoint.PlacesOptions{
-		ExactlyOnce: PositionTopic(c) != "", Topic: c.Kafka.PositionTopic, TransactionalID: c.Kafka.TransactionalID, Place: checkpointLocation(c),
+		ExactlyOnce: PositionTopic(c) != "", Topic: c.Kafka.PositionTopic, TransactionalID: c.Kafka.TransactionalID,
 		Client: func() (*kafka.Client, error) { return KafkaClient(c) },
 		Publisher: func() (checkpoint.Publisher, error) {
 			once := *c
@@ -242,15 +228,11 @@ func Store(ctx context.Context, c *config.Config) (checkpoint.Store, error) {
 }
 
 func redisOptions(r *config.Redis) checkpoint.RedisOptions {
-	o := checkpoint.RedisOptions{
+	return checkpoint.RedisOptions{
 		Mode: checkpoint.Mode(r.Mode), Addrs: r.Addrs, MasterName: r.MasterName, Key: r.Key, DB: r.DB,
-		Username: r.Username, Password: r.Reveal,
+		Username: r.Username, Password: r.Reveal, TLS: r.TLS.ClientConfig,
 		SentinelUsername: r.SentinelUsername, SentinelPassword: r.RevealSentinel,
 	}
-	if r.TLS != nil {
-		o.TLS = func() (*tls.Config, error) { return r.TLS.ClientConfig() }
-	}
-	return o
 }
 
 // RouteTopics returns the topics of the routes that are not templates, without repeats.
