@@ -181,10 +181,7 @@ func kafkaSASL(s *config.SASL) *kafka.SASL {
 		return &kafka.SASL{Mechanism: kafka.OAuthBearer, Token: kafka.CachedToken(signer.Fetch)}
 	case s.Mechanism == config.MechanismOAuth && s.OAuth.TokenURL != "":
 		o := s.OAuth
-		endpoint := &kafka.TokenEndpoint{URL: o.TokenURL, ClientID: o.ClientID, Secret: o.ClientSecret.Reveal, Scopes: o.Scopes, Params: o.Params}
-		if o.TLS != nil {
-			endpoint.TLS = o.TLS.ClientConfig
-		}
+		endpoint := &kafka.TokenEndpoint{URL: o.TokenURL, ClientID: o.ClientID, Secret: o.ClientSecret.Reveal, Scopes: o.Scopes, Params: o.Params, TLS: o.TLS.ClientConfig}
 		return &kafka.SASL{Mechanism: kafka.OAuthBearer, Token: kafka.CachedToken(endpoint.Fetch), Extensions: o.Extensions}
 	case s.Mechanism == config.MechanismOAuth:
 		return &kafka.SASL{Mechanism: kafka.OAuthBearer, Token: s.OAuth.RevealToken, Extensions: s.OAuth.Extensions}
