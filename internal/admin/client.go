@@ -61,16 +61,13 @@ func statusURL(base string) (*url.URL, error) {
 
 func unanswered(target *url.URL, err error) error {
 	where, untrusted := target.Redacted(), new(tls.CertificateVerificationError)
-	if fetch, ok := errors.AsType[*url.Error](err); ok {
-		err = fetch.Err // without the address
-	}
 	switch {
 	case errors.As(err, &untrusted):
 		return cdc.Fixable("use a name that the certificate is for, or trust its authority with --ca", "the certificate at %s cannot be verified (%w)", where, untrusted.Err)
 	case errors.Is(err, http.ErrSchemeMismatch):
 		return cdc.Fixable("use http:// instead of https://", "the relay at %s does not use TLS", where)
 	default:
-		return cdc.Fixable("start it with `cdc-relay run`, or give its address with --url", "no relay answers at %s (%w)", where, err)
+		return cdc.Fixable("start it with `cdc-relay run`, or give its address with --url", "no relay answers at %s (%s)", where, cdc.LastCause(err))
 	}
 }
 

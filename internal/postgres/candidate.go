@@ -26,13 +26,14 @@ const factsOfTable = `jsonb_build_object(
 // is none whose inserts could be read.
 func (d *Database) Candidate(ctx context.Context, name string) (*cdc.Table, *cdc.Facts, error) {
 	var facts cdc.Facts
+	var generated []string // apart: a scan of JSON begins with an empty value
 	var kind, persistence, root, quoted string
 	err := d.Conn.QueryRow(ctx, `SELECT c.relkind::text, c.relpersistence::text, format('%I.%I', n.nspname, c.relname),
 		COALESCE((SELECT rn.nspname || '.' || r.relname FROM pg_class r JOIN pg_namespace rn ON rn.oid = r.relnamespace
 			WHERE c.relispartition AND r.oid = pg_partition_root(c.oid)), ''),
 		ARRAY(SELECT attname::text FROM pg_attribute WHERE attrelid = c.oid AND attnum > 0 AND NOT attisdropped AND attgenerated <> '' ORDER BY attnum),
 		`+factsOfTable+`
-		FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname || '.' || c.relname = $1`, name).Scan(&kind, &persistence, &quoted, &root, &facts.Generated, &facts)
+		FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname || '.' || c.relname = $1`, name).Scan(&kind, &persistence, &quoted, &root, &generated, &facts)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
 		return nil, nil, d.noTable(ctx, name)
@@ -46,6 +47,7 @@ func (d *Database) Candidate(ctx context.Context, name string) (*cdc.Table, *cdc
 		return nil, nil, cdc.Usage("name "+root, "%s is a partition of %s, as whose rows its rows are published", name, root)
 	}
 	tables, _, err := ReadTables(ctx, d.Conn, Options{}, []string{name})
+	facts.Generated = generated
 	return tables[name], &facts, err
 }
 
