@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -17,26 +18,14 @@ import (
 // outputFlag is the flag -o, --output: text for people or json for programs.
 type outputFlag struct{ value string }
 
-const (
-	outputText = "text"
-	outputJSON = "json"
-)
+const outputJSON = "json"
 
 func (f *outputFlag) add(cmd *cobra.Command) {
-	f.value = outputText
-	cmd.Flags().VarP(f, "output", "o", "text or json")
+	f.value = "text"
+	cmd.Flags().VarP(&choice[string]{&f.value, []string{f.value, outputJSON}}, "output", "o", "text or json")
 }
 
 func (f *outputFlag) json() bool { return f.value == outputJSON }
-
-// Set makes the flag a pflag.Value that refuses unknown formats.
-func (f *outputFlag) Set(s string) error { return oneOf(&f.value, s, outputText, outputJSON) }
-
-// String returns the flag's value.
-func (f *outputFlag) String() string { return f.value }
-
-// Type is what the help shows behind the flag.
-func (f *outputFlag) Type() string { return "format" }
 
 // choice is a flag with a fixed set of values.
 type choice[T ~string] struct {
@@ -51,7 +40,14 @@ func addChoice[T ~string](cmd *cobra.Command, value *T, name, help string, known
 }
 
 // Set takes one of the known values.
-func (c *choice[T]) Set(s string) error { return oneOf(c.value, s, c.known...) }
+func (c *choice[T]) Set(s string) error {
+	if !slices.Contains(c.known, T(s)) {
+		last := len(c.known) - 1
+		return cdc.Fixable("use "+join(c.known[:last], ", ")+" or "+string(c.known[last]), "unknown value")
+	}
+	*c.value = T(s)
+	return nil
+}
 
 // String returns the flag's value.
 func (c *choice[T]) String() string {
@@ -63,17 +59,6 @@ func (c *choice[T]) String() string {
 
 // Type lists the known values in the help.
 func (c *choice[T]) Type() string { return join(c.known, "|") }
-
-func oneOf[T ~string](value *T, s string, known ...T) error {
-	for _, k := range known {
-		if string(k) == s {
-			*value = k
-			return nil
-		}
-	}
-	last := len(known) - 1
-	return cdc.Fixable("use "+join(known[:last], ", ")+" or "+string(known[last]), "unknown value")
-}
 
 func join[T ~string](words []T, separator string) string {
 	list := make([]string, len(words))

@@ -12,7 +12,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
 
-// Desk is what the page asks for on request. Each function may be nil. Answers are encoded as JSON and hold no payloads.
+// Desk is what the page asks for on request. Without dead letters Letters and Resolve are nil. Answers are encoded as JSON and hold no payloads.
 type Desk struct {
 	// Letters returns one page of dead letters, those after one.
 	Letters func(ctx context.Context, after string) (any, error)
@@ -34,29 +34,42 @@ const (
 
 // api answers the page.
 type api struct {
-	o   Options
-	log *slog.Logger
-	// Each is full while a request of its kind is under way.
-	list, find, check, resolve chan struct{}
+	o    Options
+	past *history
+	log  *slog.Logger
 }
 
-func newAPI(o *Options, log *slog.Logger) *api {
-	one := func() chan struct{} { return make(chan struct{}, 1) }
-	return &api{o: *o, log: log, list: one(), find: one(), check: one(), resolve: one()}
-}
+// question is what a POST asks for.
+type question func(context.Context, request) (any, error)
 
 func (a *api) routes(mux *http.ServeMux) {
 	own := http.NewCrossOriginProtection()
-	handle := func(pattern string, h http.HandlerFunc) { mux.Handle(pattern, guarded(own.Handler(a.known(h)))) }
+	handle := func(path string, h http.HandlerFunc) { mux.Handle("POST "+path, guarded(own.Handler(a.known(h)))) }
+	mux.Handle("GET /api/page", guarded(http.HandlerFunc(a.page)))
 	mux.Handle("GET /api/rights", guarded(http.HandlerFunc(a.rights)))
-	handle("POST /api/letters", a.letters)
-	handle("POST /api/event", a.event)
-	handle("POST /api/check", a.checked)
-	handle("POST /api/resolve", a.resolved)
+	handle("/api/event", one(a.event, 0))
+	handle("/api/check", one(func(ctx context.Context, _ request) (any, error) { return a.o.Desk.Check(ctx) }, checkPause))
+	if a.o.Desk.Letters == nil {
+		return
+	}
+	handle("/api/letters", one(func(ctx context.Context, q request) (any, error) { return a.o.Desk.Letters(ctx, q.After) }, 0))
+	resolve := one(a.resolve, 0)
+	if !a.o.Actions {
+		resolve = func(w http.ResponseWriter, _ *http.Request) {
+			refuse(w, http.StatusForbidden, cdc.Fixable("set http.actions to true", "the page is read-only"))
+		}
+	}
+	handle("/api/resolve", resolve)
 }
 
-// status answers the page, which has no use for the counters: they cost more than the rest.
-func (a *api) status(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusOK, a.o.state()) }
+// page is what the page shows at one moment: the status without the counters, the topics, the other metrics, and the last hour.
+func (a *api) page(w http.ResponseWriter, _ *http.Request) {
+	list, _ := a.o.Gatherer.Gather() // metrics of a failing collector are missing
+	now := momentOf(list, time.Now())
+	answer(w, http.StatusOK, map[string]any{
+		"status": a.o.state(), "topics": now.since(a.past.before(now)), "metrics": families(list), "history": a.past.list(),
+	})
+}
 
 // rights says what the page may offer.
 func (a *api) rights(w http.ResponseWriter, _ *http.Request) {
@@ -78,87 +91,72 @@ type request struct {
 	ID    string `json:"id"`
 	After string `json:"after"`
 	Do    string `json:"do"`
+
+	client string // its address
 }
 
-func (a *api) letters(w http.ResponseWriter, r *http.Request) {
-	a.ask(w, r, a.list, a.o.Desk.Letters != nil, func(ctx context.Context, q request) (any, error) { return a.o.Desk.Letters(ctx, q.After) })
-}
-
-func (a *api) event(w http.ResponseWriter, r *http.Request) {
-	a.ask(w, r, a.find, a.o.Desk.Event != nil, func(ctx context.Context, q request) (any, error) {
-		if q.ID == "" {
-			return nil, incomplete{cdc.Fixable("give the event's ID", "no ID was given")}
-		}
-		return a.o.Desk.Event(ctx, q.ID)
-	})
-}
-
-func (a *api) checked(w http.ResponseWriter, r *http.Request) {
-	a.ask(w, r, a.check, a.o.Desk.Check != nil, func(ctx context.Context, _ request) (any, error) { return a.o.Desk.Check(ctx) })
-}
-
-func (a *api) resolved(w http.ResponseWriter, r *http.Request) {
-	if !a.o.Actions {
-		refuse(w, http.StatusForbidden, cdc.Fixable("set http.actions to true", "the page is read-only"))
-		return
+func (a *api) event(ctx context.Context, q request) (any, error) {
+	if q.ID == "" {
+		return nil, incomplete{cdc.Fixable("give the event's ID", "no ID was given")}
 	}
-	a.ask(w, r, a.resolve, a.o.Desk.Resolve != nil, func(ctx context.Context, q request) (any, error) {
-		if q.ID == "" || (q.Do != "retry" && q.Do != "drop") {
-			return nil, incomplete{cdc.Fixable(`send "do": "retry" or "drop" and the letter's "id"`, "the action is incomplete")}
-		}
-		log := a.log.With("audit", q.Do, "user", ctx.Value(asker{}), "client", r.RemoteAddr, "letter", q.ID)
-		log.InfoContext(ctx, "dead letter: action asked for")
-		err := a.o.Desk.Resolve(ctx, q.Do, q.ID)
+	return a.o.Desk.Event(ctx, q.ID)
+}
+
+func (a *api) resolve(ctx context.Context, q request) (any, error) {
+	if q.ID == "" || (q.Do != "retry" && q.Do != "drop") {
+		return nil, incomplete{cdc.Fixable(`send "do": "retry" or "drop" and the letter's "id"`, "the action is incomplete")}
+	}
+	log := a.log.With("audit", q.Do, "user", ctx.Value(asker{}), "client", q.client, "letter", q.ID)
+	log.InfoContext(ctx, "dead letter: action asked for")
+	err := a.o.Desk.Resolve(ctx, q.Do, q.ID)
+	if err != nil {
+		log.WarnContext(ctx, "dead letter: action failed", "error", err)
+		return nil, err
+	}
+	log.InfoContext(ctx, "dead letter: action done")
+	return map[string]bool{"done": true}, nil
+}
+
+// one answers one request at a time, and none for a while after it.
+func one(do question, pause time.Duration) http.HandlerFunc {
+	slot := make(chan struct{}, 1) // full while a request is under way
+	return func(w http.ResponseWriter, r *http.Request) {
+		q, err := decode(w, r)
 		if err != nil {
-			log.WarnContext(ctx, "dead letter: action failed", "error", err)
-			return nil, err
+			refuse(w, http.StatusBadRequest, err)
+			return
 		}
-		log.InfoContext(ctx, "dead letter: action done")
-		return map[string]bool{"done": true}, nil
-	})
-}
-
-// ask calls do, unless another one is under way.
-func (a *api) ask(w http.ResponseWriter, r *http.Request, slot chan struct{}, can bool, do func(context.Context, request) (any, error)) {
-	q, err := decode(w, r)
-	switch {
-	case err != nil:
-		refuse(w, http.StatusBadRequest, err)
-		return
-	case !can:
-		refuse(w, http.StatusNotFound, errors.New("the configuration has no dead letters"))
-		return
-	}
-	ctx, cancel := context.WithTimeout(r.Context(), askTimeout)
-	defer cancel()
-	select {
-	case slot <- struct{}{}:
-	default:
-		refuse(w, http.StatusTooManyRequests, cdc.Fixable("try again in a few seconds", "another request of this kind is under way"))
-		return
-	}
-	defer func() {
-		if slot == a.check {
-			time.AfterFunc(checkPause, func() { <-slot })
-		} else {
-			<-slot
+		ctx, cancel := context.WithTimeout(r.Context(), askTimeout)
+		defer cancel()
+		select {
+		case slot <- struct{}{}:
+		default:
+			refuse(w, http.StatusTooManyRequests, cdc.Fixable("try again in a few seconds", "another request of this kind is under way"))
+			return
 		}
-	}()
-	got, err := do(ctx, q)
-	switch {
-	case errors.Is(err, context.DeadlineExceeded):
-		refuse(w, http.StatusGatewayTimeout, cdc.Fixable("use the command, which waits longer", "there was no answer within %s", askTimeout))
-	case errors.As(err, new(incomplete)):
-		refuse(w, http.StatusBadRequest, err)
-	case err != nil:
-		refuse(w, http.StatusBadGateway, err)
-	default:
-		answer(w, http.StatusOK, got)
+		defer func() {
+			if pause > 0 {
+				time.AfterFunc(pause, func() { <-slot })
+			} else {
+				<-slot
+			}
+		}()
+		got, err := do(ctx, q)
+		switch {
+		case errors.Is(err, context.DeadlineExceeded):
+			refuse(w, http.StatusGatewayTimeout, cdc.Fixable("use the command, which waits longer", "there was no answer within %s", askTimeout))
+		case errors.As(err, new(incomplete)):
+			refuse(w, http.StatusBadRequest, err)
+		case err != nil:
+			refuse(w, http.StatusBadGateway, err)
+		default:
+			answer(w, http.StatusOK, got)
+		}
 	}
 }
 
 func decode(w http.ResponseWriter, r *http.Request) (request, error) {
-	var q request
+	q := request{client: r.RemoteAddr}
 	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
 		return q, cdc.Fixable("send it as application/json", "the request is not JSON")
 	}

@@ -11,7 +11,6 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
-	"syscall"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
@@ -61,27 +60,14 @@ func statusURL(base string) (*url.URL, error) {
 }
 
 func unanswered(target *url.URL, err error) error {
-	var (
-		dns       *net.DNSError
-		untrusted *tls.CertificateVerificationError
-		fetch     *url.Error
-	)
-	where := target.Redacted()
+	where, untrusted := target.Redacted(), new(tls.CertificateVerificationError)
 	switch {
-	case errors.Is(err, syscall.ECONNREFUSED):
-		return cdc.Fixable("start it with `cdc-relay run`, or give its address with --url", "no relay answers at %s (connection refused)", where)
-	case errors.As(err, &dns):
-		return cdc.Fixable("give the relay's address with --url", "host %s is not known", dns.Name)
 	case errors.As(err, &untrusted):
 		return cdc.Fixable("use a name that the certificate is for, or trust its authority with --ca", "the certificate at %s cannot be verified (%w)", where, untrusted.Err)
 	case errors.Is(err, http.ErrSchemeMismatch):
 		return cdc.Fixable("use http:// instead of https://", "the relay at %s does not use TLS", where)
-	case errors.Is(err, context.DeadlineExceeded):
-		return cdc.Fixable("check that it is up and reachable", "the relay at %s did not answer in time", where)
-	case errors.As(err, &fetch):
-		return fmt.Errorf("ask %s: %w", where, fetch.Err)
 	default:
-		return fmt.Errorf("ask %s: %w", where, err)
+		return cdc.Fixable("start it with `cdc-relay run`, or give its address with --url", "no relay answers at %s (%s)", where, cdc.LastCause(err))
 	}
 }
 

@@ -2,10 +2,8 @@ package admin
 
 import (
 	"math"
-	"net/http"
 	"strings"
 
-	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
 )
 
@@ -21,14 +19,9 @@ type value struct {
 	Value  float64           `json:"value"`
 }
 
-func (h *history) others(w http.ResponseWriter, _ *http.Request) {
-	answer(w, http.StatusOK, families(h.metrics))
-}
-
 // families leaves out what is by topic: there may be many, and the page shows them from [topics].
-func families(g prometheus.Gatherer) []family {
+func families(gathered []*dto.MetricFamily) []family {
 	list := []family{}
-	gathered, _ := g.Gather() // metrics of a failing collector are missing
 	for _, f := range gathered {
 		name, ours := strings.CutPrefix(f.GetName(), "cdc_relay_")
 		if !ours {

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	dto "github.com/prometheus/client_model/go"
 
@@ -20,7 +19,7 @@ import (
 
 func (o Options) handler(h *history, log *slog.Logger) http.Handler {
 	mux := http.NewServeMux()
-	o.servePage(mux, h, newAPI(&o, log))
+	servePage(mux, &api{o, h, log})
 	mux.Handle("GET /metrics", promhttp.HandlerFor(o.Gatherer, promhttp.HandlerOpts{
 		ErrorLog:            slog.NewLogLogger(log.Handler(), slog.LevelError),
 		ErrorHandling:       promhttp.ContinueOnError, // one broken collector must not hide the others
@@ -93,7 +92,8 @@ func (o Options) state() Status {
 
 func (o Options) status(w http.ResponseWriter, _ *http.Request) {
 	st := o.state()
-	st.Counters = counters(o.Gatherer)
+	list, _ := o.Gatherer.Gather() // metrics of a failing collector are missing
+	st.Counters = counters(list)
 	body, err := json.MarshalIndent(st, "", "  ")
 	if err != nil { // a time far outside the calendar
 		http.Error(w, err.Error(), http.StatusInternalServerError)
@@ -103,10 +103,9 @@ func (o Options) status(w http.ResponseWriter, _ *http.Request) {
 	write(w, "application/json", string(body)+"\n")
 }
 
-// counters sums each of the relay's counters over its labels. Metrics of a failing collector are missing.
-func counters(g prometheus.Gatherer) map[string]float64 {
+// counters sums each of the relay's counters over its labels.
+func counters(families []*dto.MetricFamily) map[string]float64 {
 	sums := make(map[string]float64)
-	families, _ := g.Gather()
 	for _, f := range families {
 		name, ours := strings.CutPrefix(f.GetName(), "cdc_relay_")
 		if !ours || f.GetType() != dto.MetricType_COUNTER {

@@ -2,9 +2,10 @@ package admin
 
 import (
 	"context"
-	"net/http"
 	"sync"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
 )
 
 // The history is one hour, a sample every few seconds.
@@ -24,7 +25,7 @@ type sample struct {
 // history keeps the last samples.
 type history struct {
 	status  func() Status
-	metrics *gathered
+	metrics prometheus.Gatherer
 
 	mu      sync.Mutex
 	samples [sampleCount]sample
@@ -48,11 +49,12 @@ func (h *history) run(ctx context.Context) {
 
 func (h *history) take(now time.Time) {
 	st := h.status()
+	list, _ := h.metrics.Gather() // metrics of a failing collector are missing
 	s := sample{
-		At: now.Unix(), Lag: st.Lag.Seconds, Published: counters(h.metrics)["events_published"],
+		At: now.Unix(), Lag: st.Lag.Seconds, Published: counters(list)["events_published"],
 		Leading: st.State == "leading",
 	}
-	m := h.metrics.moment()
+	m := momentOf(list, now)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.samples[h.taken%sampleCount] = s
@@ -70,8 +72,4 @@ func (h *history) list() []sample {
 	}
 	first := h.taken % sampleCount
 	return append(append([]sample{}, h.samples[first:]...), h.samples[:first]...)
-}
-
-func (h *history) serve(w http.ResponseWriter, _ *http.Request) {
-	answer(w, http.StatusOK, map[string]any{"every_seconds": sampleEvery.Seconds(), "samples": h.list()})
 }

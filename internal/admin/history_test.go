@@ -9,7 +9,7 @@ import (
 )
 
 func TestHistoryKeepsTheLastHour(t *testing.T) {
-	h := &history{status: func() Status { return Status{State: "leading"} }, metrics: &gathered{from: prometheus.NewRegistry()}}
+	h := &history{status: func() Status { return Status{State: "leading"} }, metrics: prometheus.NewRegistry()}
 	for i := range sampleCount + 7 {
 		h.take(time.Unix(int64(i), 0))
 	}
@@ -33,9 +33,11 @@ func TestTopicsAreOfTheLastSamples(t *testing.T) {
 		for range int(events) {
 			acks.WithLabelValues("orders").Observe(each)
 		}
-		m := (&gathered{from: reg}).moment()
-		m.at = at
-		return m
+		families, err := reg.Gather()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return momentOf(families, at)
 	}
 	first := take(1000, 5)
 	failed.WithLabelValues("orders", "a").Inc()

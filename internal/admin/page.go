@@ -16,7 +16,7 @@ const policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect
 	"frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
 
 // servePage adds the page and what it asks for.
-func (o Options) servePage(mux *http.ServeMux, h *history, a *api) {
+func servePage(mux *http.ServeMux, a *api) {
 	files, err := fs.Sub(pageFiles, "page")
 	if err != nil {
 		panic(err) // the name is a valid one
@@ -26,10 +26,6 @@ func (o Options) servePage(mux *http.ServeMux, h *history, a *api) {
 	for _, name := range []string{"style.css", "app.js", "charts.js", "dom.js", "letters.js", "topics.js", "uplot.js", "uplot.css", "uplot.LICENSE"} {
 		mux.Handle("GET /"+name, guarded(static))
 	}
-	mux.Handle("GET /api/history", guarded(http.HandlerFunc(h.serve)))
-	mux.Handle("GET /api/status", guarded(http.HandlerFunc(a.status)))
-	mux.Handle("GET /api/topics", guarded(http.HandlerFunc(h.topics)))
-	mux.Handle("GET /api/metrics", guarded(http.HandlerFunc(h.others)))
 	a.routes(mux)
 }
 

@@ -22,7 +22,7 @@ const hostile = `<img src=x onerror=alert(1)>`
 
 func TestPageHasStrictHeaders(t *testing.T) {
 	base := "http://" + serve(t, newRelay().options())
-	for _, path := range []string{"/", "/app.js", "/charts.js", "/dom.js", "/letters.js", "/topics.js", "/style.css", "/uplot.js", "/uplot.css", "/api/history", "/api/metrics", "/api/topics", "/api/status", "/api/rights", "/status"} {
+	for _, path := range []string{"/", "/app.js", "/charts.js", "/dom.js", "/letters.js", "/topics.js", "/style.css", "/uplot.js", "/uplot.css", "/api/page", "/api/rights", "/status"} {
 		r := send(t, http.DefaultClient, http.MethodGet, base+path, "", nil)
 		for name, want := range map[string]string{
 			"Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; frame-ancestors 'none'; base-uri 'none'; form-action 'none'",
@@ -42,7 +42,7 @@ func TestHealthListenerHasNoPage(t *testing.T) {
 	o := newRelay().options()
 	o.HealthListen = "127.0.0.1:0"
 	base := "http://" + serveHealth(t, o)
-	for _, path := range []string{"/", "/app.js", "/status", "/api/history", "/api/rights"} {
+	for _, path := range []string{"/", "/app.js", "/status", "/api/page", "/api/rights"} {
 		if code, _, _ := get(t, base+path); code != http.StatusNotFound {
 			t.Errorf("%s: %d", path, code)
 		}

@@ -126,7 +126,7 @@ func TestFetchErrors(t *testing.T) {
 		want []string
 	}{
 		"nobody there":   {"http://127.0.0.1:1", []string{"no relay answers at http://127.0.0.1:1/status", "cdc-relay run"}},
-		"no such host":   {"http://relay.invalid:9464", []string{"relay.invalid is not known"}},
+		"no such host":   {"http://relay.invalid:9464", []string{"no relay answers", "lookup relay.invalid"}},
 		"not a URL":      {"localhost:9464", []string{"http://host:9464"}},
 		"another server": {other.URL, []string{"404", "give the address of a cdc-relay"}},
 		"other JSON":     {other.URL + "/json", []string{"give the address of a cdc-relay"}},

@@ -74,7 +74,7 @@ func New(ctx context.Context, o Options, log *slog.Logger) (*Server, error) {
 	if err := validateActions(&o); err != nil {
 		return nil, err
 	}
-	past := &history{status: o.Status, metrics: &gathered{from: o.Gatherer}}
+	past := &history{status: o.Status, metrics: o.Gatherer}
 	s, err := newServer(ctx, "http.listen", o.Listen, o.handler(past, log), log)
 	if err != nil {
 		return nil, err

@@ -3,7 +3,6 @@ package admin
 import (
 	"maps"
 	"math"
-	"net/http"
 	"slices"
 	"time"
 
@@ -50,8 +49,7 @@ type moment struct {
 	topics map[string]counts
 }
 
-func (g *gathered) moment() moment {
-	families, at, _ := g.last() // metrics of a failing collector are missing
+func momentOf(families []*dto.MetricFamily, at time.Time) moment {
 	m := moment{at, map[string]counts{}}
 	for _, f := range families {
 		for _, sample := range f.GetMetric() {
@@ -119,11 +117,6 @@ func p99(now, was []bucket) *float64 {
 		}
 	}
 	return nil
-}
-
-func (h *history) topics(w http.ResponseWriter, _ *http.Request) {
-	now := h.metrics.moment()
-	answer(w, http.StatusOK, now.since(h.before(now)))
 }
 
 // before is the newest of the recent moments that is old enough, or the oldest, or now if there is none.

@@ -155,13 +155,7 @@ func (c *configured) Tables() []Table { return c.tables }
 
 // Purged returns the tables whose old rows retention.delete removes.
 func (c *configured) Purged() []Table {
-	var list []Table
-	for i, t := range c.tables {
-		if c.Config.Purged(&c.Config.Tables[i]) {
-			list = append(list, t)
-		}
-	}
-	return list
+	return slices.DeleteFunc(slices.Clone(c.tables), func(t Table) bool { return !c.Config.Purged(t.Config) })
 }
 
 // RowAction is what is done with the rows of a table.

@@ -47,14 +47,10 @@ func newMySQL(c *config.Config) (*MySQL, error) {
 	if s.TLS != nil {
 		o.TLS = s.TLS.ClientConfig
 	}
-	if c.Partitions != nil {
-		o.Routines = map[string]mysql.Routine{}
-		for _, t := range tables.tables {
-			if !t.Foreign() {
-				sum := func(f cdc.Flavor) string { return outbox.MySQLRoutineSum(f, t.Name) }
-				o.Routines[t.Name.String()] = mysql.Routine{Name: outbox.MySQLRoutine(t.Name).MySQL(), Sum: sum}
-			}
-		}
+	o.Routines = map[string]mysql.Routine{}
+	for _, t := range tables.Needed().Maintain {
+		sum := func(f cdc.Flavor) string { return outbox.MySQLRoutineSum(f, t) }
+		o.Routines[t.String()] = mysql.Routine{Name: outbox.MySQLRoutine(t).MySQL(), Sum: sum}
 	}
 	return &MySQL{tables, o}, nil
 }

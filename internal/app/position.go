@@ -34,6 +34,8 @@ type positioned interface {
 	preview(to cdc.Position) (cdc.Move, error)
 	// moveSlot moves the slot, where there is one, after the position was stored.
 	moveSlot(ctx context.Context, to cdc.Position) error
+	// named is a position for people.
+	named(at cdc.Position) string
 	// amount is a part of the WAL or binlog; see [cdc.Move].
 	amount(n uint64) string
 	// atReset says where the next run continues if no position is stored.
@@ -145,7 +147,7 @@ func (p *Positions) Set(ctx context.Context, text string, yes bool) error {
 		return err
 	}
 	if move.Skips > 0 && !yes {
-		return cdc.Usage("give --yes if that is meant", "%s skips %s, whose unpublished events would never be published", p.db.Display(move.To), p.db.amount(move.Skips))
+		return cdc.Usage("give --yes if that is meant", "%s skips %s, whose unpublished events would never be published", p.db.named(move.To), p.db.amount(move.Skips))
 	}
 	next := checkpoint.Moved(in.Checkpoint, in.Source, move.To, move.KeepsCommit)
 	if in.Source.Slot == "" { // the server may be a restored one, which this position fits
@@ -164,7 +166,7 @@ func (p *Positions) Set(ctx context.Context, text string, yes bool) error {
 }
 
 func (p *Positions) reportMove(m cdc.Move, was *cdc.Inspection) {
-	p.printf("position is %s now", p.named(m.To))
+	p.printf("position is %s now", p.db.named(m.To))
 	switch part := was.Checkpoint.Progress.Part; {
 	case m.Skips > 0 || m.Repeats > 0:
 	case !was.Found && was.Source.Slot == "":
@@ -182,9 +184,6 @@ func (p *Positions) reportMove(m cdc.Move, was *cdc.Inspection) {
 	}
 	p.printf("\n")
 }
-
-// named names a position for people.
-func (p *Positions) named(at cdc.Position) string { return OrStart(cdc.Position(p.db.Display(at))) }
 
 // OrStart names the position before the first transaction, which is an empty GTID set.
 func OrStart(p cdc.Position) string {
@@ -235,7 +234,7 @@ func (p *Positions) reportReset(kept bool) {
 		if !found {
 			return ""
 		}
-		return " (its position was " + p.named(c.Progress.Position) + ")"
+		return " (its position was " + p.db.named(c.Progress.Position) + ")"
 	}
 	if !kept && (at.ExactlyOnce || at.Counts()) {
 		p.printf("position in Kafka topic %s: dropped%s\n", at.Topic, was(at.Committed, &at.Last))
@@ -244,7 +243,7 @@ func (p *Positions) reportReset(kept bool) {
 		p.printf("checkpoint in %s: dropped%s\n", store, was(at.Found, &at.Stored))
 	}
 	if kept {
-		p.printf("the next run continues from the position in Kafka topic %s, %s\n", at.Topic, p.named(at.Last.Progress.Position))
+		p.printf("the next run continues from the position in Kafka topic %s, %s\n", at.Topic, p.db.named(at.Last.Progress.Position))
 	} else {
 		p.printf("%s\n", p.db.atReset())
 	}

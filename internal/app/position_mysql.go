@@ -46,6 +46,8 @@ func (p *mysqlPositions) preview(to cdc.Position) (cdc.Move, error) { return p.i
 
 func (p *mysqlPositions) moveSlot(context.Context, cdc.Position) error { return nil }
 
+func (p *mysqlPositions) named(at cdc.Position) string { return OrStart(at) }
+
 func (p *mysqlPositions) amount(n uint64) string { return display.Plural(int(n), "transaction") }
 
 func (p *mysqlPositions) atReset() string {

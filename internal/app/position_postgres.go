@@ -47,6 +47,8 @@ func (p *postgresPositions) moveSlot(ctx context.Context, to cdc.Position) error
 	return err
 }
 
+func (p *postgresPositions) named(at cdc.Position) string { return p.Display(at) }
+
 func (p *postgresPositions) amount(n uint64) string { return display.Bytes(int64(n)) + " of WAL" }
 
 func (p *postgresPositions) atReset() string { return "the next run continues from slot " + p.WAL.Slot }

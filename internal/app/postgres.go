@@ -46,8 +46,9 @@ func newPostgres(c *config.Config) (*Postgres, error) {
 	if s.TLS != nil {
 		o.TLS = s.TLS.ClientConfig
 	}
-	if c.Partitions != nil {
-		o.Routines = routines(tables.tables)
+	o.Routines = map[string]postgres.Routine{}
+	for _, t := range tables.Needed().Maintain {
+		o.Routines[t.String()] = routineOf(t)
 	}
 	return &Postgres{tables, o}, nil
 }
@@ -135,17 +136,6 @@ func (p *Postgres) NewRepair(verify func(*cdc.Table) error, read ConnString, whe
 		o.Read = append(o.Read, p.readOptions(&p.tables[i]))
 	}
 	return wal.NewRepair(o, log)
-}
-
-// routines returns the routine of each table that is ours.
-func routines(tables []Table) map[string]postgres.Routine {
-	names := map[string]postgres.Routine{}
-	for _, t := range tables {
-		if !t.Foreign() {
-			names[t.Name.String()] = routineOf(t.Name)
-		}
-	}
-	return names
 }
 
 func routineOf(table outbox.Name) postgres.Routine {

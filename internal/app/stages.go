@@ -3,8 +3,6 @@ package app
 import (
 	"cmp"
 	"context"
-	"crypto/tls"
-	"fmt"
 	"log/slog"
 	"maps"
 	"slices"
@@ -183,27 +181,12 @@ func kafkaSASL(s *config.SASL) *kafka.SASL {
 		return &kafka.SASL{Mechanism: kafka.OAuthBearer, Token: kafka.CachedToken(signer.Fetch)}
 	case s.Mechanism == config.MechanismOAuth && s.OAuth.TokenURL != "":
 		o := s.OAuth
-		endpoint := &kafka.TokenEndpoint{URL: o.TokenURL, ClientID: o.ClientID, Secret: o.ClientSecret.Reveal, Scopes: o.Scopes, Params: o.Params}
-		if o.TLS != nil {
-			endpoint.TLS = o.TLS.ClientConfig
-		}
+		endpoint := &kafka.TokenEndpoint{URL: o.TokenURL, ClientID: o.ClientID, Secret: o.ClientSecret.Reveal, Scopes: o.Scopes, Params: o.Params, TLS: o.TLS.ClientConfig}
 		return &kafka.SASL{Mechanism: kafka.OAuthBearer, Token: kafka.CachedToken(endpoint.Fetch), Extensions: o.Extensions}
 	case s.Mechanism == config.MechanismOAuth:
 		return &kafka.SASL{Mechanism: kafka.OAuthBearer, Token: s.OAuth.RevealToken, Extensions: s.OAuth.Extensions}
 	default:
 		return &kafka.SASL{Mechanism: string(s.Mechanism), Username: s.Username, Password: s.Reveal}
-	}
-}
-
-// checkpointLocation says where the checkpoint is stored; "" if nowhere.
-func checkpointLocation(c *config.Config) string {
-	switch {
-	case c.Checkpoint.Redis != nil:
-		return fmt.Sprintf("redis %s, key %s", strings.Join(c.Checkpoint.Redis.Addrs, ","), c.Checkpoint.Redis.Key)
-	case c.Checkpoint.File != "":
-		return "file " + c.Checkpoint.File
-	default:
-		return ""
 	}
 }
 
@@ -219,7 +202,7 @@ func Places(ctx context.Context, c *config.Config) (*checkpoint.Places, error) {
 // PositionOptions say where the relay keeps its position. Nothing is connected before the first use.
 func PositionOptions(c *config.Config) checkpoint.PlacesOptions {
 	return checkpoint.PlacesOptions{
-		ExactlyOnce: PositionTopic(c) != "", Topic: c.Kafka.PositionTopic, TransactionalID: c.Kafka.TransactionalID, Place: checkpointLocation(c),
+		ExactlyOnce: PositionTopic(c) != "", Topic: c.Kafka.PositionTopic, TransactionalID: c.Kafka.TransactionalID,
 		Client: func() (*kafka.Client, error) { return KafkaClient(c) },
 		Publisher: func() (checkpoint.Publisher, error) {
 			once := *c
@@ -242,15 +225,11 @@ func Store(ctx context.Context, c *config.Config) (checkpoint.Store, error) {
 }
 
 func redisOptions(r *config.Redis) checkpoint.RedisOptions {
-	o := checkpoint.RedisOptions{
+	return checkpoint.RedisOptions{
 		Mode: checkpoint.Mode(r.Mode), Addrs: r.Addrs, MasterName: r.MasterName, Key: r.Key, DB: r.DB,
-		Username: r.Username, Password: r.Reveal,
+		Username: r.Username, Password: r.Reveal, TLS: r.TLS.ClientConfig,
 		SentinelUsername: r.SentinelUsername, SentinelPassword: r.RevealSentinel,
 	}
-	if r.TLS != nil {
-		o.TLS = func() (*tls.Config, error) { return r.TLS.ClientConfig() }
-	}
-	return o
 }
 
 // RouteTopics returns the topics of the routes that are not templates, without repeats.

@@ -5,6 +5,8 @@ type Facts struct {
 	Columns map[string]ColumnFacts `json:"columns"`
 	// Unique are the columns of each unique index on columns alone, without a condition.
 	Unique [][]string `json:"unique"`
+	// Generated are the columns that the WAL does not have.
+	Generated []string `json:"-"`
 }
 
 // ColumnFacts are those of a column.

@@ -63,6 +63,9 @@ func (f *File) Load(ctx context.Context) (c cdc.Checkpoint, found bool, err erro
 	return held.loaded()
 }
 
+// Location is the path.
+func (f *File) Location() string { return "file " + f.path }
+
 func (f *File) read() (c content, found bool, err error) {
 	if info, err := os.Stat(f.path); err == nil && !info.Mode().IsRegular() { // a device may never end
 		return content{}, false, f.explain("load checkpoint", syscall.EISDIR)

@@ -34,5 +34,8 @@ func (None) Check(context.Context) []cdc.Finding {
 	}}
 }
 
+// Location is nowhere.
+func (None) Location() string { return "" }
+
 // Close succeeds and does nothing.
 func (None) Close() error { return nil }

@@ -17,6 +17,8 @@ type Store interface {
 	Save(ctx context.Context, c cdc.Checkpoint) error
 	Reset(ctx context.Context) error
 	Check(ctx context.Context) []cdc.Finding
+	// Location says where the checkpoint is, for display; "" if nowhere.
+	Location() string
 	Close() error
 }
 
@@ -33,19 +35,9 @@ type PlacesOptions struct {
 	Topic       string // of positions; "" if none is configured
 	// TransactionalID is the configured one: a name, "" or [kafka.TransactionalNone].
 	TransactionalID string
-	// Place says where the store has the checkpoint, for display; "" without a store.
-	Place string
 	// Client and Publisher connect to Kafka. Nothing is open before the first use.
 	Client    func() (*kafka.Client, error)
 	Publisher func() (Publisher, error)
-}
-
-// Location says where the relay keeps its position, for display; "" if in the slot alone.
-func (o PlacesOptions) Location() string {
-	if o.ExactlyOnce {
-		return "Kafka topic " + o.Topic
-	}
-	return o.Place
 }
 
 // inKafka reports whether there may be a position in Kafka that a relay with these options can supersede.
@@ -178,14 +170,14 @@ func (p *Places) Counts() bool { return p.Committed && p.Last.ExactlyOnce }
 
 // Location says where the position that counts is stored; "" if the slot alone holds it.
 func (p *Places) Location() string {
-	if p.Counts() {
-		return "Kafka topic " + p.Topic
+	if p.Counts() || p.opts.ExactlyOnce {
+		return "Kafka topic " + p.opts.Topic
 	}
-	return p.opts.Location()
+	return p.store.Location()
 }
 
 // Place says where the store has the checkpoint; "" without a store.
-func (p *Places) Place() string { return p.opts.Place }
+func (p *Places) Place() string { return p.store.Location() }
 
 // DropRead drops what Resume has read, and reports whether the position in Kafka is kept: it is if it is this relay's and the checkpoint is
 // another one's, which hides it or is in its way.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -60,6 +61,11 @@ func NewRedis(ctx context.Context, o RedisOptions) (*Redis, error) {
 	}
 	r.client.Store(first)
 	return r, nil
+}
+
+// Location names the servers and the key.
+func (r *Redis) Location() string {
+	return fmt.Sprintf("redis %s, key %s", strings.Join(r.options.Addrs, ","), r.key)
 }
 
 // Load returns what is stored. It blocks for at most three seconds.

@@ -11,15 +11,6 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
 
-// Candidate is a table, or what has a name like one, as a possible outbox.
-type Candidate struct {
-	// Schema is nil if it is no table.
-	Schema *cdc.Table
-	// Generated are the columns that the WAL does not have.
-	Generated []string
-	Facts     cdc.Facts
-}
-
 // factsOfTable reads [cdc.Facts] of table c.
 const factsOfTable = `jsonb_build_object(
 	'columns', (SELECT jsonb_object_agg(a.attname, jsonb_build_object('not_null', a.attnotnull, 'default', COALESCE(NULLIF(d.sql, 'NULL'), ''),
@@ -31,30 +22,33 @@ const factsOfTable = `jsonb_build_object(
 	'unique', (SELECT jsonb_agg((SELECT jsonb_agg(a.attname) FROM pg_attribute a WHERE a.attrelid = i.indrelid AND a.attnum = ANY ((i.indkey::int2[])[0:i.indnkeyatts - 1])))
 		FROM pg_index i WHERE i.indrelid = c.oid AND i.indisunique AND i.indpred IS NULL AND i.indexprs IS NULL))`
 
-// Candidate looks for a table, "schema.name". An error says that there is none whose inserts could be read.
-func (d *Database) Candidate(ctx context.Context, name string) (c Candidate, err error) {
+// Candidate returns the schema of a table, "schema.name", as a possible outbox, and what else the catalog says of it. An error says that there
+// is none whose inserts could be read.
+func (d *Database) Candidate(ctx context.Context, name string) (*cdc.Table, *cdc.Facts, error) {
+	var facts cdc.Facts
+	var generated []string // apart: a scan of JSON begins with an empty value
 	var kind, persistence, root, quoted string
-	err = d.Conn.QueryRow(ctx, `SELECT c.relkind::text, c.relpersistence::text, format('%I.%I', n.nspname, c.relname),
+	err := d.Conn.QueryRow(ctx, `SELECT c.relkind::text, c.relpersistence::text, format('%I.%I', n.nspname, c.relname),
 		COALESCE((SELECT rn.nspname || '.' || r.relname FROM pg_class r JOIN pg_namespace rn ON rn.oid = r.relnamespace
 			WHERE c.relispartition AND r.oid = pg_partition_root(c.oid)), ''),
 		ARRAY(SELECT attname::text FROM pg_attribute WHERE attrelid = c.oid AND attnum > 0 AND NOT attisdropped AND attgenerated <> '' ORDER BY attnum),
 		`+factsOfTable+`
-		FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname || '.' || c.relname = $1`, name).Scan(&kind, &persistence, &quoted, &root, &c.Generated, &c.Facts)
+		FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname || '.' || c.relname = $1`, name).Scan(&kind, &persistence, &quoted, &root, &generated, &facts)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
-		return c, d.noTable(ctx, name)
+		return nil, nil, d.noTable(ctx, name)
 	case err != nil:
-		return c, fmt.Errorf("read table %s: %w", name, err)
+		return nil, nil, fmt.Errorf("read table %s: %w", name, err)
 	case kind != "r" && kind != "p":
-		return c, cdc.Usage("name the table that is inserted into", "%s is not a table but a view or the like, so inserts into it are not in the WAL", name)
+		return nil, nil, cdc.Usage("name the table that is inserted into", "%s is not a table but a view or the like, so inserts into it are not in the WAL", name)
 	case persistence != "p":
-		return c, notLogged(name, quoted)
+		return nil, nil, notLogged(name, quoted)
 	case root != "":
-		return c, cdc.Usage("name "+root, "%s is a partition of %s, as whose rows its rows are published", name, root)
+		return nil, nil, cdc.Usage("name "+root, "%s is a partition of %s, as whose rows its rows are published", name, root)
 	}
 	tables, _, err := ReadTables(ctx, d.Conn, Options{}, []string{name})
-	c.Schema = tables[name]
-	return c, err
+	facts.Generated = generated
+	return tables[name], &facts, err
 }
 
 // noTable names tables that could be meant.

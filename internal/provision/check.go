@@ -35,6 +35,7 @@ func (r *Report) Count(s cdc.Severity) int {
 type check struct {
 	config *config.Config
 	db     app.Database
+	dsn    app.ConnString
 	store  *checkpoint.Places
 }
 
@@ -50,7 +51,11 @@ func Check(ctx context.Context, c *config.Config) (Report, error) {
 		return Report{Findings: []cdc.Finding{cdc.FailedFinding("checkpoint", err)}}, nil
 	}
 	defer func() { _ = store.Close() }()
-	check := &check{c, db, store}
+	dsn, err := db.ConnString("")
+	if err != nil {
+		return Report{}, err
+	}
+	check := &check{c, db, dsn, store}
 	var parts [4]cdc.Report
 	var wg sync.WaitGroup
 	for i, part := range []func(context.Context, *cdc.Report){check.checkConfig, check.checkDatabase, check.checkKafka, check.checkStore} {
@@ -115,12 +120,8 @@ const orderTimeout = 5 * time.Second
 func (c *check) checkOrder(ctx context.Context, table *app.Table, r *cdc.Report) {
 	ctx, cancel := context.WithTimeout(ctx, orderTimeout)
 	defer cancel()
-	dsn, err := c.db.ConnString("")
-	if err != nil {
-		return // reported
-	}
 	subject := "table " + table.Name.String()
-	reader, err := c.db.Reader(ctx, dsn, table)
+	reader, err := c.db.Reader(ctx, c.dsn, table)
 	if err != nil {
 		if cdc.ReasonOf(err) == tableread.ReasonNoOrder { // for others, such as rights, the owner's connection string may do
 			r.Fail(subject, err)
@@ -146,11 +147,7 @@ func (c *check) checkRows(ctx context.Context, r *cdc.Report) {
 }
 
 func (c *check) checkActions(ctx context.Context, r *cdc.Report, subject, ok string, actions []app.RowAction) {
-	dsn, err := c.db.ConnString("")
-	if err != nil {
-		return // reported
-	}
-	err = c.db.Rows(dsn, actions).Each(ctx, c.store.Load, func(t cleanup.Rows) error {
+	err := c.db.Rows(c.dsn, actions).Each(ctx, c.store.Load, func(t cleanup.Rows) error {
 		switch err := t.Verify(ctx); {
 		case err == nil:
 			r.OK(subject, ok, t.Name())

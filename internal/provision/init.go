@@ -42,12 +42,39 @@ func Init(ctx context.Context, o InitOptions) (string, error) {
 	if relay, err := config.ReadConnection(o.Relay); o.Relay != "" && err == nil && relay.MySQL == at.MySQL && relay.Database == at.Database {
 		f.Variable, f.Password = o.Variable, false
 	}
-	look := lookPostgres
-	if at.MySQL {
-		look = lookMySQL
+	db, quote, closeDB, err := openCandidates(ctx, at)
+	if err != nil {
+		return "", err
 	}
-	f.Tables, err = look(ctx, at.DSN, names)
-	return f.YAML(), err
+	defer closeDB()
+	for _, name := range names {
+		schema, facts, err := db.Candidate(ctx, name.String())
+		if err != nil {
+			return "", err
+		}
+		table, err := draft.Of(name.Configured(quote), schema, facts)
+		if err != nil {
+			return "", err
+		}
+		table.Generated = facts.Generated
+		f.Tables = append(f.Tables, table)
+	}
+	return f.YAML(), nil
+}
+
+// candidates is a database in which tables are looked at.
+type candidates interface {
+	Candidate(ctx context.Context, name string) (*cdc.Table, *cdc.Facts, error)
+}
+
+func openCandidates(ctx context.Context, at config.Connection) (db candidates, quote string, closeDB func(), err error) {
+	dsn := func(context.Context) (string, error) { return at.DSN, nil }
+	if at.MySQL {
+		db, err := mysql.OpenDatabase(ctx, mysql.Options{DSN: dsn})
+		return db, "`", db.Close, err
+	}
+	own, err := postgres.OpenDatabase(ctx, postgres.Options{DSN: dsn})
+	return own, `"`, func() { own.Close(context.WithoutCancel(ctx)) }, err
 }
 
 // tableNames parses the names, and leaves out those that were given before.
@@ -66,47 +93,4 @@ func tableNames(given []string, at config.Connection) ([]outbox.Name, error) {
 		}
 	}
 	return names, nil
-}
-
-func lookPostgres(ctx context.Context, dsn string, names []outbox.Name) ([]draft.Table, error) {
-	db, err := postgres.OpenDatabase(ctx, postgres.Options{DSN: fixed(dsn)})
-	if err != nil {
-		return nil, err
-	}
-	defer db.Close(context.WithoutCancel(ctx))
-	tables := make([]draft.Table, len(names))
-	for i, name := range names {
-		c, err := db.Candidate(ctx, name.String())
-		if err != nil {
-			return nil, err
-		}
-		if tables[i], err = draft.Of(name.Configured(`"`), c.Schema, &c.Facts); err != nil {
-			return nil, err
-		}
-		tables[i].Generated = c.Generated
-	}
-	return tables, nil
-}
-
-func lookMySQL(ctx context.Context, dsn string, names []outbox.Name) ([]draft.Table, error) {
-	db, err := mysql.OpenDatabase(ctx, mysql.Options{DSN: fixed(dsn)})
-	if err != nil {
-		return nil, err
-	}
-	defer db.Close()
-	tables := make([]draft.Table, len(names))
-	for i, name := range names {
-		schema, facts, err := db.Candidate(ctx, name.String())
-		if err != nil {
-			return nil, err
-		}
-		if tables[i], err = draft.Of(name.Configured("`"), schema, facts); err != nil {
-			return nil, err
-		}
-	}
-	return tables, nil
-}
-
-func fixed(dsn string) func(context.Context) (string, error) {
-	return func(context.Context) (string, error) { return dsn, nil }
 }

@@ -133,27 +133,25 @@ func Settle(ctx context.Context, c *config.Config, db app.Database, published st
 // CountPending prints how many rows of each table that exists meet the condition of a backfill. Its error is that of a condition that
 // the database refuses.
 func CountPending(ctx context.Context, db app.Database, read app.ConnString, where string, printf app.Printf) error {
-	tables := db.Tables()
-	for i := range tables {
-		if err := countPending(ctx, db, read, &tables[i], where, printf); err != nil {
+	count := func(t *app.Table) error {
+		r, err := db.Reader(ctx, read, t)
+		if err != nil {
+			return err
+		}
+		defer r.Close(ctx)
+		n, err := r.CountWhere(ctx, where)
+		if err != nil {
+			return err
+		}
+		printf("table %s: the backfill publishes the %s where %s\n", t.Name, display.Plural(int(n), "row"), where)
+		return r.Orderly(ctx, tableread.Filter{Where: where})
+	}
+	for _, t := range db.Tables() {
+		if err := count(&t); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-func countPending(ctx context.Context, db app.Database, read app.ConnString, t *app.Table, where string, printf app.Printf) error {
-	r, err := db.Reader(ctx, read, t)
-	if err != nil {
-		return err
-	}
-	defer r.Close(ctx)
-	n, err := r.CountWhere(ctx, where)
-	if err != nil {
-		return err
-	}
-	printf("table %s: the backfill publishes the %s where %s\n", t.Name, display.Plural(int(n), "row"), where)
-	return r.Orderly(ctx, tableread.Filter{Where: where})
 }
 
 // applyTo calls create with each table that is ours; it reports whether the table existed.

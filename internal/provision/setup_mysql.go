@@ -1,6 +1,7 @@
 package provision
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -68,27 +69,15 @@ func makeTable(ctx context.Context, owner *mysql.Database, o outbox.TableOptions
 	return owner.Exec(ctx, "create table "+o.Name.String(), outbox.Texts(script.Up)...)
 }
 
-// serverState is what setup must know of the server; flavor is a guess if the server did not answer.
+// serverState is what setup must know of the server.
 type serverState struct {
 	flavor   cdc.Flavor
 	settings []mysql.Setting
 	user     string
-	answered bool
 }
 
-func (s *mysqlSetup) survey(ctx context.Context) serverState {
-	asking, cancel := context.WithTimeout(ctx, surveyTimeout)
-	defer cancel()
-	db, err := mysql.OpenDatabase(asking, s.Binlog.Options)
-	if err != nil {
-		flavor := s.Binlog.Flavor
-		if flavor == "" {
-			flavor = cdc.MySQL
-		}
-		return serverState{flavor: flavor, user: s.config.Role()}
-	}
-	defer db.Close()
-	return serverState{flavor: db.Server.Flavor, settings: db.Settings(s.Binlog.Options), user: db.Server.Role, answered: true}
+func (s *mysqlSetup) state(relay *mysql.Database) serverState {
+	return serverState{relay.Server.Flavor, relay.Settings(s.Binlog.Options), relay.Server.Role}
 }
 
 // script returns the SQL for an administrator and the tables' owner. maintain is whether the procedures are lacking.
@@ -111,12 +100,19 @@ func (s *mysqlSetup) script(v serverState, missing func(app.Table) bool, maintai
 func none(app.Table) bool { return false }
 
 func (s *mysqlSetup) printSQL(ctx context.Context) error {
-	v := s.survey(ctx)
+	v := serverState{flavor: cmp.Or(s.Binlog.Flavor, cdc.MySQL), user: s.config.Role()} // if the server does not answer
+	asking, cancel := context.WithTimeout(ctx, surveyTimeout)
+	defer cancel()
+	relay, away := mysql.OpenDatabase(asking, s.Binlog.Options)
+	if away == nil {
+		v = s.state(relay)
+		relay.Close()
+	}
 	steps, err := s.script(v, every, true)
 	if err != nil {
 		return err
 	}
-	if !v.answered {
+	if away != nil {
 		s.Printf("-- The database did not answer, so its settings are not known: `cdc-relay check` reports those that must change.\n\n")
 	}
 	s.Printf("%s\n-- Then run `cdc-relay setup`: it stores the first position in the checkpoint.\n", steps)
@@ -201,7 +197,7 @@ func (s *mysqlSetup) asOwner(ctx context.Context, before mysql.Survey, maintain 
 		}
 		made = append(made, t.Name)
 	}
-	steps, err := s.script(serverState{flavor: owner.Server.Flavor, user: s.relay.Server.Role}, none, maintain)
+	steps, err := s.script(s.state(s.relay), none, maintain)
 	if err != nil {
 		return made, err
 	}
@@ -221,9 +217,8 @@ func (s *mysqlSetup) asOwner(ctx context.Context, before mysql.Survey, maintain 
 // ready returns an error if the binlog cannot be read, because a position must not be stored then. It prints the
 // statements that fix it.
 func (s *mysqlSetup) ready(ctx context.Context) error {
-	db := s.relay
-	v := serverState{flavor: db.Server.Flavor, settings: db.Settings(s.Binlog.Options), user: db.Server.Role}
-	after, err := db.Survey(ctx, s.Binlog.Options)
+	v := s.state(s.relay)
+	after, err := s.relay.Survey(ctx, s.Binlog.Options)
 	if err != nil {
 		return err
 	}
@@ -238,7 +233,7 @@ func (s *mysqlSetup) ready(ctx context.Context) error {
 		lacks = append(lacks, v.user+" must see the tables")
 	}
 	if len(v.settings) == 0 {
-		err = binlog.TryLog(ctx, db)
+		err = binlog.TryLog(ctx, s.relay)
 		if err != nil && !mysql.MayNotRead(err) {
 			return err
 		}

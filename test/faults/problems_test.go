@@ -100,7 +100,7 @@ func TestProblemsArePresentOnes(t *testing.T) {
 			awaitReadiness(r, fault.says, fault.ready)
 			if fault.with == "kafka" {
 				r.Await("the rate to fall to 0", func(ctx context.Context) (bool, error) {
-					text, err := r.Relay.Get(ctx, "/api/topics")
+					text, err := r.Relay.Get(ctx, "/api/page")
 					return strings.Contains(text, `"per_second":0,`), err
 				})
 			}
@@ -177,12 +177,12 @@ type shown struct {
 }
 
 func show(ctx context.Context, r *cdctest.Rig) (shown, error) {
-	var st shown
-	text, err := r.Relay.Get(ctx, "/api/status")
+	var page struct{ Status shown }
+	text, err := r.Relay.Get(ctx, "/api/page")
 	if err == nil {
-		err = json.Unmarshal([]byte(text), &st)
+		err = json.Unmarshal([]byte(text), &page)
 	}
-	return st, err
+	return page.Status, err
 }
 
 // awaitProblem waits until the page has only problems with that dependency, one of which says one of the texts.

@@ -170,7 +170,7 @@ func (c *connection) showsNoSecret() {
 		out, _ := c.Relay.Command(ctx, args...)
 		text += out
 	}
-	for _, path := range []string{"/metrics", "/status", "/api/status", "/api/history", "/api/topics"} {
+	for _, path := range []string{"/metrics", "/status", "/api/page"} {
 		body, err := c.Relay.Get(ctx, path)
 		must(c.t, err)
 		text += body

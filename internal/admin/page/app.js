@@ -82,12 +82,12 @@ function partitions() {
 
 async function look() {
   try {
-    const [st, list, past, published] = await Promise.all(["api/status", "api/metrics", "api/history", "api/topics"].map(get));
-    metrics = Object.fromEntries(list.map((f) => [f.name, f.samples || []]));
-    charts.show(past.samples);
-    state(st);
-    overview(st, published.per_second);
-    topics.show(published);
+    const now = await get("api/page");
+    metrics = Object.fromEntries(now.metrics.map((f) => [f.name, f.samples || []]));
+    charts.show(now.history);
+    state(now.status);
+    overview(now.status, now.topics.per_second);
+    topics.show(now.topics);
     partitions();
     seen = Date.now();
     $("fresh").textContent = "updated " + new Date(seen).toLocaleTimeString();
