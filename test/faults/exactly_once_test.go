@@ -91,9 +91,7 @@ func TestExactlyOnceWithLostResponses(t *testing.T) {
 	awaitProgress(rigs, 300)
 	for _, r := range rigs {
 		once(t, r)
-		if n := r.Relay.Starts(); n != 1 {
-			t.Errorf("%s: the relay was started %d times", r.Topic, n)
-		}
+		startedOnce(r)
 	}
 }
 
@@ -153,8 +151,7 @@ func TestDeliveryChanges(t *testing.T) {
 		r.Load(cdctest.Workload{})
 		for _, to := range []string{"at-least-once", "exactly-once", "at-least-once", "at-least-once", "exactly-once"} {
 			r.AwaitProgress(300)
-			r.Must(r.Relay.Signal(syscall.SIGTERM))
-			r.AwaitExit(time.Minute, 0)
+			sigterm(r)
 			r.Reconfigure("delivery", to)
 			r.Delivery = cdctest.Delivery(to) // with at-least-once delivery a stop that gives up may repeat events
 			r.Start()
@@ -175,22 +172,19 @@ func TestRolledBackRedisBehindAChangeOfDelivery(t *testing.T) {
 		t.Helper()
 		r := newRig(t, db, cdctest.InRedis, exactlyOnce)
 		change := func(to string) {
-			r.Must(r.Relay.Signal(syscall.SIGTERM))
-			r.AwaitExit(time.Minute, 0)
+			sigterm(r)
 			r.Reconfigure("delivery", to)
 		}
 		r.Start()
 		r.AwaitSaved(r.Append("k", 10))
-		old, err := shared.redis.Do(t.Context(), "GET", r.RedisKey())
-		r.Must(err)
+		old := inRedis(r, "GET")
 		change("at-least-once")
 		r.Start()
 		r.AwaitSaved(r.Append("k", 10))
 		change("exactly-once")
 		position, _, err := r.Saved(t.Context())
 		r.Must(err)
-		_, err = shared.redis.Do(t.Context(), "SET", r.RedisKey(), old)
-		r.Must(err)
+		inRedis(r, "SET", old)
 		r.Must(r.Relay.Start(t.Context()))
 		says(t, r.AwaitExit(time.Minute, 5), "at-least-once delivery is lost", "cdc-relay position set")
 		_, err = r.Relay.Command(t.Context(), "position", "set", position, "--yes")

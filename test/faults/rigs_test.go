@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"testing"
+	"time"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdctest"
 	"github.com/cdc-relay/cdc-relay/internal/testenv"
@@ -121,6 +122,20 @@ func repeats(t *testing.T, r *cdctest.Rig, want int) {
 	case report.Duplicates != want:
 		t.Errorf("%s: %d events were repeated, want %d", r.Topic, report.Duplicates, want)
 	}
+}
+
+// startedOnce verifies that one process has done it all.
+func startedOnce(r *cdctest.Rig) {
+	if n := r.Relay.Starts(); n != 1 {
+		r.Must(fmt.Errorf("%s: the relay was started %d times", r.Topic, n))
+	}
+}
+
+// inRedis runs a command on the rig's checkpoint.
+func inRedis(r *cdctest.Rig, command string, args ...any) string {
+	answer, err := r.Redis.Do(r.Within(time.Minute), append([]any{command, r.RedisKey()}, args...)...)
+	r.Must(err)
+	return answer
 }
 
 // awaitProgress waits until each rig has read n more events.
