@@ -3,7 +3,6 @@ package commands
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
 	"regexp"
 	"strings"
 	"syscall"
@@ -28,12 +27,7 @@ func (s *site) status(url string) admin.Status {
 // published waits until the relay has saved the event's ID.
 func (s *site) published(url string, id int) {
 	s.t.Helper()
-	eventually(s.t, func() error {
-		if st := s.status(url); st.Checkpoint.LastEventID != eventID(id) {
-			return fmt.Errorf("last event is %q", st.Checkpoint.LastEventID)
-		}
-		return nil
-	})
+	s.saves(url, eventID(id))
 }
 
 // counts verifies how many events a relay has published. More than that are repeats.
