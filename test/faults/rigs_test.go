@@ -87,6 +87,16 @@ func rigs(t *testing.T, change func(*cdctest.RigOptions)) []*cdctest.Rig {
 	return all
 }
 
+// everywhere are rigs for each source and kind of delivery, with the position in a file. All get the same fault at the same time.
+func everywhere(t *testing.T, change func(*cdctest.RigOptions)) (all []*cdctest.Rig) {
+	t.Helper()
+	for name, s := range sources() {
+		open := func(tb testing.TB) cdctest.Database { tb.Helper(); return s.open(ofSource{tb, name}) }
+		all = append(all, besides(t, open, cdctest.InFile, change)...)
+	}
+	return all
+}
+
 // loaded starts each rig's relay and writers.
 func loaded(rigs []*cdctest.Rig) []*cdctest.Load {
 	loads := make([]*cdctest.Load, len(rigs))
