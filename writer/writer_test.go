@@ -90,45 +90,6 @@ func TestAppendOneEventIsAPlainInsert(t *testing.T) {
 	}
 }
 
-func TestAppendPassesEveryColumn(t *testing.T) {
-	id := uuid.MustParse("01961b2c-5d6e-7f00-8000-000000000001")
-	at := time.Date(2026, 3, 4, 5, 6, 7, 891234567, time.FixedZone("CET", 3600))
-	e := &writer.Event{
-		ID: id, AggregateType: "Order", AggregateID: "o-1", Type: "OrderPlaced", TenantID: "acme",
-		Topic: "orders", PartitionKey: "k", ContentType: "application/protobuf", SchemaID: "order", SchemaVersion: 3,
-		OccurredAt: at, Headers: map[string]string{"traceparent": "00-1", "a": `"<é>`}, Payload: []byte{0, 255},
-	}
-	tx := &recorder{}
-	if err := newWriter(t).Append(t.Context(), tx, e); err != nil {
-		t.Fatal(err)
-	}
-	want := []any{
-		id.String(), "Order", "o-1", "OrderPlaced", "acme", "orders", "k", "application/protobuf", "order", int64(3),
-		`{"a":"\"<é>","traceparent":"00-1"}`,
-		[]byte{0, 255},
-		at.UTC().Truncate(time.Microsecond), time.UnixMilli(0x01961b2c5d6e).UTC(),
-	}
-	requireArgs(t, tx.statements[0].args, want)
-	if !e.OccurredAt.Equal(at) || e.OccurredAt.Location() != at.Location() {
-		t.Errorf("the caller's OccurredAt was changed to %v", e.OccurredAt)
-	}
-}
-
-func TestAppendSendsEmptyValuesAsNull(t *testing.T) {
-	e := newEvent()
-	e.ID = uuid.MustParse("5f9c3f1e-1111-4222-8333-444455556666") // version 4: created_at is now()
-	e.OccurredAt = time.Unix(1, 0)
-	e.Payload, e.Tombstone = nil, true
-	tx := &recorder{}
-	if err := newWriter(t).Append(t.Context(), tx, e); err != nil {
-		t.Fatal(err)
-	}
-	requireArgs(t, tx.statements[0].args, []any{
-		e.ID.String(), "Order", "o-1", "OrderPlaced", nil, nil, nil, "application/json", nil, nil, nil, nil,
-		time.Unix(1, 0).UTC(), nil,
-	})
-}
-
 func requireArgs(t *testing.T, got, want []any) {
 	t.Helper()
 	if len(got) != len(want) {

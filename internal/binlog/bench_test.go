@@ -107,19 +107,6 @@ func (s *sample) transactions(tb testing.TB) func() {
 	}
 }
 
-func BenchmarkRows(b *testing.B) {
-	for _, s := range samples() {
-		b.Run(s.name, func(b *testing.B) {
-			next := s.transactions(b)
-			b.ReportAllocs()
-			for b.Loop() {
-				next()
-			}
-			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/sampleRows, "ns/row")
-		})
-	}
-}
-
 // A row of whatever types is decoded without an allocation; a transaction has a few.
 func TestRowsAreDecodedWithoutAllocation(t *testing.T) {
 	for _, s := range samples() {

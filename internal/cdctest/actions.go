@@ -97,17 +97,6 @@ func (r *Rig) stopped(exit Exit, away bool) {
 	r.stops = append(r.stops, Fault{Name: "stop", At: time.Now()})
 }
 
-// FreezeRelay freezes the relay (SIGSTOP).
-func (r *Rig) FreezeRelay(mean time.Duration) Action {
-	return Action{Name: "freeze the relay", Do: func(ctx context.Context, random *rand.Rand) error {
-		if err := r.Relay.Signal(syscall.SIGSTOP); err != nil {
-			return err
-		}
-		pause(ctx, drawTime(random, mean))
-		return r.Relay.Signal(syscall.SIGCONT)
-	}}
-}
-
 func drawTime(random *rand.Rand, mean time.Duration) time.Duration {
 	return time.Duration(random.Int64N(int64(2*mean) + 1))
 }

@@ -19,6 +19,3 @@ func RecordOf(t Fataler, r *kgo.Record) Record {
 	}
 	return rec
 }
-
-// Ranked fails if two events of a key have the same seq.
-func (t *Truth) Ranked() error { return t.ranked(nil) }

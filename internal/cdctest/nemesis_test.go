@@ -2,12 +2,10 @@ package cdctest_test
 
 import (
 	"context"
-	"errors"
 	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdctest"
 )
@@ -42,21 +40,5 @@ func TestSameSeedTakesTheSameActions(t *testing.T) {
 	}
 	if count < 60 || count > 95 {
 		t.Errorf("c was drawn %d times of 100, with 8 of 10 weights", count)
-	}
-}
-
-func TestNemesisEnds(t *testing.T) {
-	broken := errors.New("broken")
-	fail := cdctest.Action{Name: "fail", Do: func(context.Context, *rand.Rand) error { return broken }}
-	if err := cdctest.NewNemesis(1, fail).Run(t.Context(), time.Millisecond); !errors.Is(err, broken) || !strings.Contains(err.Error(), "fail") {
-		t.Errorf("got %v", err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	stop := cdctest.Action{Name: "stop", Do: func(ctx context.Context, _ *rand.Rand) error {
-		cancel()
-		return ctx.Err() // an action is not interrupted
-	}}
-	if err := cdctest.NewNemesis(1, stop).Run(ctx, time.Millisecond); err != nil {
-		t.Error(err)
 	}
 }

@@ -58,12 +58,3 @@ func PrintedCommand(ctx context.Context, message, start string, fill ...string) 
 	}
 	return strings.Split(strings.TrimSuffix(string(out), "\x00"), "\x00"), nil
 }
-
-// Follow runs the command that a message of the relay says to type, to completion, and returns its output; see [PrintedCommand].
-func (r *Relay) Follow(ctx context.Context, message, start string, fill ...string) (string, error) {
-	args, err := PrintedCommand(ctx, message, start, fill...)
-	if err != nil {
-		return "", err
-	}
-	return r.Command(ctx, args...)
-}

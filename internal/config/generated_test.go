@@ -21,7 +21,7 @@ var update = flag.Bool("update", false, "write the generated files and the golde
 func TestGenerated(t *testing.T) {
 	schema := reflectSchema(t)
 	golden(t, "schema.json", encodeSchema(t, schema))
-	golden(t, "../../docs/configuration.md", renderDocs(schema))
+	golden(t, "../../docs/configuration.md", renderDocs(schema, example(t, "testdata/introduction.md")))
 }
 
 // golden compares with a file, or writes it under -update.

@@ -27,17 +27,6 @@ func BenchmarkPublish(b *testing.B) {
 	}
 }
 
-// BenchmarkInFlight compares bounds on the requests that a broker may have unanswered.
-func BenchmarkInFlight(b *testing.B) {
-	for _, n := range []int{1, 2, 5} {
-		b.Run(strconv.Itoa(n), func(b *testing.B) {
-			var opts publisher.Options
-			opts.SetInFlight(n)
-			benchmark(b, opts, 1, 8)
-		})
-	}
-}
-
 // BenchmarkManyTopics is BenchmarkPublish with 500 topics of 4 partitions, in no order: each batch holds few records.
 func BenchmarkManyTopics(b *testing.B) { benchmark(b, publisher.Options{}, 500, 4) }
 
@@ -119,21 +108,6 @@ func usage() syscall.Rusage {
 	var u syscall.Rusage
 	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u)
 	return u
-}
-
-// BenchmarkRoundTrip is the way of one event when nothing else is going on: from Send to its answer.
-func BenchmarkRoundTrip(b *testing.B) {
-	p := opened(b, publisher.Options{}, 8)
-	r := routed(1, 1)
-	for b.Loop() {
-		r.Batch.Seq++
-		if err := p.Send(b.Context(), r); err != nil {
-			b.Fatal(err)
-		}
-		if d := <-p.Durable(); d.Err != nil {
-			b.Fatal(d.Err)
-		}
-	}
 }
 
 // opened opens a publisher to the broker named by CDC_RELAY_BENCH_KAFKA, or to one in the same process.

@@ -150,24 +150,6 @@ func TestFenceIsUniqueAndKept(t *testing.T) {
 	})
 }
 
-func TestStandbyTakesOver(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := &fakes{batches: 1}
-		f.acquire = func(attempt int) error {
-			if attempt < 5 {
-				return fmt.Errorf("held: %w", cdc.ErrStandby)
-			}
-			return nil
-		}
-		if _, err := drive(t, f, options()); err != nil {
-			t.Fatal(err)
-		}
-		if f.confirmed != 1 {
-			t.Errorf("confirmed %d after takeover", f.confirmed)
-		}
-	})
-}
-
 func TestReconnect(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fakes{batches: 3}
@@ -295,50 +277,6 @@ func TestReconnectBeforeTheFirstSave(t *testing.T) {
 	})
 }
 
-func TestPositionErrorStops(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := &fakes{}
-		f.run = func(int) error { return cdc.Stop(cdc.ClassPosition, "slot_lost", errors.New("lost"), "") }
-		_, err := drive(t, f, options())
-		var stop *cdc.StopError
-		if !errors.As(err, &stop) || stop.Reason != "slot_lost" || f.runs != 1 {
-			t.Errorf("after %d attempts: %v", f.runs, err)
-		}
-	})
-}
-
-// Events before the one that stops the relay are published, saved and confirmed; none after it.
-func TestRouteErrorStopsBeforeTheEvent(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := &fakes{batches: 10}
-		f.route = func(seq uint64) error {
-			if seq == 6 {
-				return cdc.Stop(cdc.ClassRuntime, "unroutable", errors.New("no route"), "")
-			}
-			return nil
-		}
-		_, err := drive(t, f, options())
-		var stop *cdc.StopError
-		if !errors.As(err, &stop) || f.confirmed != 5 || f.stored.Progress.Position != "5" {
-			t.Errorf("confirmed %d, stored %+v: %v", f.confirmed, f.stored, err)
-		}
-	})
-}
-
-func TestRejectedRecordStops(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := &fakes{batches: 10, refuse: 4}
-		r, err := drive(t, f, options())
-		var stop *cdc.StopError
-		if !errors.As(err, &stop) || stop.Reason != "rejected" || f.confirmed != 3 {
-			t.Errorf("confirmed %d: %v", f.confirmed, err)
-		}
-		if st := r.Status(); st.State != StateStopped || r.Ready() == nil {
-			t.Errorf("state %s, ready %v", st.State, r.Ready())
-		}
-	})
-}
-
 func TestParkedRelayKeepsRunning(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fakes{batches: 1, refuse: 1}
@@ -355,39 +293,6 @@ func TestParkedRelayKeepsRunning(t *testing.T) {
 		cancel()
 		if err := <-done; err == nil {
 			t.Error("a parked relay ended without its error")
-		}
-	})
-}
-
-// While the store is away, publishing continues, with more events than the window holds, and nothing is confirmed.
-func TestPublishingContinuesWithoutTheStore(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := &fakes{batches: 100}
-		away := true
-		f.save = func(c cdc.Checkpoint) error {
-			if away && c.Sequence > 0 {
-				return errors.New("unreachable")
-			}
-			return nil
-		}
-		r := newRelay(f, options())
-		ctx, cancel := context.WithCancel(t.Context())
-		done := make(chan error, 1)
-		go func() { done <- r.Run(ctx) }()
-		<-time.After(time.Minute)
-		if handed, confirmed := f.progress(); handed != 100 || confirmed != 0 {
-			t.Errorf("handed on %d, confirmed %d while the store was away", handed, confirmed)
-		}
-		f.mu.Lock()
-		away = false
-		f.mu.Unlock()
-		<-time.After(time.Minute)
-		if _, confirmed := f.progress(); confirmed != 100 {
-			t.Errorf("confirmed %d after the store came back", confirmed)
-		}
-		cancel()
-		if err := <-done; err != nil {
-			t.Error(err)
 		}
 	})
 }
@@ -415,88 +320,6 @@ func TestHangingStoreDelaysPublishingOnce(t *testing.T) {
 		if err := <-done; err != nil {
 			t.Error(err)
 		}
-	})
-}
-
-func TestFencedRelayStops(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := &fakes{batches: 2}
-		f.save = func(c cdc.Checkpoint) error {
-			if c.Sequence > 0 {
-				return fmt.Errorf("refused: %w", cdc.ErrFenced)
-			}
-			return nil
-		}
-		began := time.Now()
-		err := newRelay(f, options()).Run(t.Context())
-		var stop *cdc.StopError
-		if !errors.As(err, &stop) || stop.Class != cdc.ClassFenced || !strings.HasPrefix(stop.Fix, "restart this relay") || f.confirmed != 0 {
-			t.Errorf("confirmed %d: %v", f.confirmed, err)
-		}
-		if took := time.Since(began); took >= options().ShutdownTimeout {
-			t.Errorf("a fenced relay took %s to end", took)
-		}
-	})
-}
-
-// A checkpoint that refuses every save ends the run soon: waiting would only let the WAL or binlog grow.
-func TestRefusedCheckpointStops(t *testing.T) {
-	for _, refused := range []string{"foreign_checkpoint", "checkpoint_unusable"} {
-		synctest.Test(t, func(t *testing.T) {
-			f := &fakes{batches: 2}
-			saves := 0
-			f.save = func(c cdc.Checkpoint) error {
-				if c.Sequence == 0 {
-					return nil
-				}
-				saves++
-				return cdc.Stop(cdc.ClassPosition, refused, errors.New("holds something else"), "")
-			}
-			ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
-			defer cancel()
-			began := time.Now()
-			err := newRelay(f, options()).Run(ctx)
-			stop, ok := errors.AsType[*cdc.StopError](err)
-			if !ok || stop.Class != cdc.ClassPosition || stop.Reason != refused || f.confirmed != 0 || saves != 1 {
-				t.Errorf("%d saves, confirmed %d: %v", saves, f.confirmed, err)
-			}
-			if took := time.Since(began); took >= options().ShutdownTimeout {
-				t.Errorf("took %s to end", took)
-			}
-		})
-	}
-}
-
-// A checkpoint that the store lost is saved again although the position stands still, and again during a stop.
-func TestLostCheckpointIsSavedAgain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := &fakes{batches: 3}
-		r := newRelay(f, options())
-		ctx, cancel := context.WithCancel(t.Context())
-		done := make(chan error, 1)
-		go func() { done <- r.Run(ctx) }()
-		forget := func() {
-			f.mu.Lock()
-			defer f.mu.Unlock()
-			f.stored = nil
-		}
-		stored := func(when string) {
-			f.mu.Lock()
-			defer f.mu.Unlock()
-			if f.stored == nil || f.stored.Progress.Position != "3" || f.stored.LastEventID != "3" {
-				t.Errorf("%s: stored %+v", when, f.stored)
-			}
-		}
-		<-time.After(time.Minute)
-		forget()
-		<-time.After(2 * saveAgain)
-		stored("idle")
-		forget()
-		cancel()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
-		stored("after a stop")
 	})
 }
 
@@ -568,29 +391,6 @@ func TestPausesDouble(t *testing.T) {
 			t.Errorf("paused %s where %s, up to half shorter or longer, is due", pause, about)
 		}
 	}
-}
-
-// A stop waits until the position is saved, not only until a save was tried.
-func TestStopWaitsForTheStore(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := &fakes{batches: 10}
-		back := time.Now().Add(time.Minute + options().ShutdownTimeout/2)
-		f.save = func(c cdc.Checkpoint) error {
-			if c.Sequence > 0 && time.Now().Before(back) {
-				return errors.New("unreachable")
-			}
-			return nil
-		}
-		r := newRelay(f, options())
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
-		if err := r.Run(ctx); err != nil {
-			t.Fatal(err)
-		}
-		if f.confirmed != 10 || f.stored.Progress.Position != "10" || f.stored.LastEventID != "10" {
-			t.Errorf("confirmed %d, stored %+v", f.confirmed, f.stored)
-		}
-	})
 }
 
 // A claim that fails gives the slot back before it is retried: the relay that holds the checkpoint may be waiting for

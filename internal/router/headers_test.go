@@ -9,32 +9,6 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
 
-func TestUserHeaders(t *testing.T) {
-	for in, want := range map[string]string{
-		`{}`:                          ``,
-		" { } ":                       ``,
-		`null`:                        ``,
-		`{"a": "b", "c": ""}`:         `a: "b", c: ""`,
-		`{"b":"1","a":"2","b":"3"}`:   `b: "1", a: "2", b: "3"`,
-		`{"ä": "ß"}`:                  `ä: "ß"`,
-		`{"a": "b", "n": 1.50}`:       `a: "b", n: "1.50"`,
-		`{"a": null, "t": true}`:      `a: null, t: "true"`,
-		`{"o": {"x": [1, "}"]}}`:      `o: "{\"x\": [1, \"}\"]}"`,
-		`{"a\"b": "x\n\u00e4\/"}`:     `a"b: "x\nä/"`,
-		`{"tracestate": "a=1,b=2"}`:   `tracestate: "a=1,b=2"`,
-		`{"ce": "x", "content": "y"}`: `ce: "x", content: "y"`,
-	} {
-		m := one(t, options(), native(), order().with("headers", in))
-		var got []string
-		for _, h := range m.Headers[13:] { // those of the relay come first
-			got = append(got, string(h.Key)+": "+quoted(h.Value))
-		}
-		if strings.Join(got, ", ") != want {
-			t.Errorf("%s: %s, want %s", in, got, want)
-		}
-	}
-}
-
 // FuzzHeaders holds the scanner against encoding/json: what is an object of strings, and only that, makes
 // the headers that it makes there.
 func FuzzHeaders(f *testing.F) {

@@ -32,24 +32,6 @@ func TestGoldenRecord(t *testing.T) {
 	}
 }
 
-// The same row as a source that reads binary hands it on makes the same record.
-func TestGoldenRecordBinary(t *testing.T) {
-	table := native()
-	setForm(table, "event_id", cdc.FormUUID)
-	setForm(table, "schema_version", cdc.FormInt)
-	setForm(table, "headers", cdc.FormJSONB)
-	setForm(table, "payload", cdc.FormBytes)
-	setForm(table, "occurred_at", cdc.FormMicros2000)
-	r := order().
-		with("event_id", "\x01\x98\xc0\xde\x00\x00\x70\x00\x80\x00\x00\x00\x00\x00\x00\x2a").
-		with("schema_version", "\x00\x00\x00\x03").
-		with("headers", "\x01"+headers).
-		with("occurred_at", micros(1767323045600000))
-	if got := golden(one(t, options(), table, r)); got != goldenFull {
-		t.Errorf("got\n%swant\n%s", got, goldenFull)
-	}
-}
-
 const goldenLeast = `topic outbox.event.Order
 key "42"
 value null

@@ -160,48 +160,6 @@ func TestSkip(t *testing.T) {
 	}
 }
 
-func TestKey(t *testing.T) {
-	for name, tt := range map[string]struct {
-		row  row
-		want string
-	}{
-		"partition key":       {order(), `"k1"`},
-		"aggregate id":        {order().without("partition_key"), `"42"`},
-		"empty partition key": {order().with("partition_key", ""), `"42"`},
-		"neither":             {order().with("partition_key", "").with("aggregate_id", ""), "null"},
-	} {
-		if got := quoted(one(t, options(), native(), tt.row).Key); got != tt.want {
-			t.Errorf("%s: %s, want %s", name, got, tt.want)
-		}
-	}
-}
-
-// The value is the payload's bytes in every form; NULL and only NULL is a tombstone.
-func TestValue(t *testing.T) {
-	for _, tt := range []struct {
-		form      cdc.Form
-		raw, want string
-	}{
-		{cdc.FormText, "ä\n", `"ä\n"`},
-		{cdc.FormText, "", `""`},
-		{cdc.FormBytes, "\x00\xff", `"\x00\xff"`},
-		{cdc.FormBytes, "", `""`},
-		{cdc.FormHex, `\x00ff`, `"\x00\xff"`},
-		{cdc.FormHex, `\x`, `""`},
-		{cdc.FormJSONB, "\x01{}", `"{}"`},
-		{cdc.FormInt, "\x00\x07", `"7"`},
-	} {
-		table := native()
-		setForm(table, "payload", tt.form)
-		if got := quoted(one(t, options(), table, order().with("payload", tt.raw)).Value); got != tt.want {
-			t.Errorf("form %d of %q: %s, want %s", tt.form, tt.raw, got, tt.want)
-		}
-		if got := quoted(one(t, options(), table, order().without("payload")).Value); got != "null" {
-			t.Errorf("form %d of NULL: %s", tt.form, got)
-		}
-	}
-}
-
 // Ten megabytes pass without a copy.
 func TestLargePayload(t *testing.T) {
 	table := native()
@@ -213,37 +171,6 @@ func TestLargePayload(t *testing.T) {
 	}
 	if value, _ := b.Value(0, table.Index("payload")); &value[0] != &dst.Messages[0].Value[0] {
 		t.Error("the payload was copied")
-	}
-}
-
-// Sequences sort in commit order, and the ordinal continues across batches of a transaction.
-func TestSequence(t *testing.T) {
-	b := batch(native(), order(), order(), order(), order())
-	b.Txs = []cdc.Tx{
-		{Commit: 0xff, Time: 1, Row: 0, Ordinal: 0xfffff}, {Commit: 0x100, Time: 2, Row: 2}, {Commit: 1 << 63, Time: 1_000_000, Row: 3},
-	}
-	dst, err := route(t, options(), b)
-	if err != nil {
-		t.Fatal(err)
-	}
-	last := ""
-	for i, want := range []string{
-		"00000000000000ff-000fffff 1970-01-01T00:00:00.000001Z", "00000000000000ff-00100000 1970-01-01T00:00:00.000001Z",
-		"0000000000000100-00000000 1970-01-01T00:00:00.000002Z", "8000000000000000-00000000 1970-01-01T00:00:01Z",
-	} {
-		sequence, _ := header(&dst.Messages[i], "ce_sequence")
-		at, _ := header(&dst.Messages[i], "ce_committime")
-		if sequence+" "+at != want || sequence <= last {
-			t.Errorf("message %d: %s %s, want %s, after %s", i, sequence, at, want, last)
-		}
-		last = sequence
-	}
-	b.Txs = []cdc.Tx{{Time: 1}}
-	if dst, err = route(t, options(), b); err != nil {
-		t.Fatal(err)
-	}
-	if got, ok := header(&dst.Messages[0], "ce_sequence"); ok {
-		t.Errorf("a log without commit numbers has the sequence %s", got)
 	}
 }
 

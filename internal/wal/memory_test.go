@@ -193,33 +193,3 @@ func (r *releaser) Offer(b *cdc.Batch) bool {
 }
 
 func (*releaser) Space() <-chan struct{} { return nil }
-
-// BenchmarkDecode measures a row's way from the socket into the window: rows only of the outbox, in transactions of one
-// and of a thousand, and one of the outbox among ten and a hundred of others. An operation is a row of the stream.
-func BenchmarkDecode(b *testing.B) {
-	for _, bb := range []struct {
-		name   string
-		tables []uint32
-	}{
-		{"single", []uint32{outboxID}},
-		{"thousand", slices.Repeat([]uint32{outboxID}, 1000)},
-		{"tenth", append(slices.Repeat([]uint32{noiseID}, 9), outboxID)},
-		{"hundredth", append(slices.Repeat([]uint32{noiseID}, 99), outboxID)},
-	} {
-		b.Run(bb.name, func(b *testing.B) {
-			one := transactionOf(0, rowSize, bb.tables...)
-			r := &releaser{}
-			f := &feed{transaction: func(int) []byte { return one }, most: 1 << 30}
-			ss := fedSession(f, r)
-			if err := ss.fill(b.Context()); err != nil {
-				b.Fatal(err)
-			}
-			b.ReportAllocs()
-			b.ResetTimer()
-			f.most = f.sent + (b.N+len(bb.tables)-1)/len(bb.tables)
-			if err := ss.stream(b.Context()); !errors.Is(err, io.EOF) {
-				b.Fatal(err)
-			}
-		})
-	}
-}

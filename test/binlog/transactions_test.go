@@ -44,7 +44,7 @@ func current() binlog.Options { return binlog.Options{StartFrom: binlog.Current}
 //
 //covers:binlogs 17 rows both
 func TestTransactions(t *testing.T) {
-	onEach(t, func(d *database) {
+	onEvery(t, func(d *database) {
 		t := d.t
 		d.simple()
 		d.exec("CREATE TABLE other (n INT) ENGINE = InnoDB; CREATE TABLE plain (n INT) ENGINE = MyISAM")
@@ -252,7 +252,7 @@ func TestFullWindowPausesReading(t *testing.T) {
 //
 //covers:binlogs 17 rows both
 func TestLargeTransactions(t *testing.T) {
-	onEach(t, func(d *database) {
+	onEvery(t, func(d *database) {
 		t := d.t
 		d.simple()
 		d.exec("CREATE TABLE plain (n INT) ENGINE = " + map[string]string{"mysql": "InnoDB", "mariadb": "MyISAM"}[d.flavor])

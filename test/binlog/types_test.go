@@ -108,7 +108,7 @@ func rarer() []golden {
 func TestTypes(t *testing.T) {
 	for name, columns := range map[string][]golden{"native": goldens(), "rarer": rarer()} {
 		t.Run(name, func(t *testing.T) {
-			onEach(t, func(d *database) {
+			onEvery(t, func(d *database) {
 				t := d.t
 				columns := slices.Concat(columns, goldensOf(d.flavor))
 				var ddl, first, second []string

@@ -46,7 +46,7 @@ func TestEvent(t *testing.T) {
 				t.Errorf("event %d: want %q: %s", tt.id, tt.says, r)
 			}
 		}
-		s.lastIs(url, eventID(5))
+		s.saves(url, eventID(5))
 		eventually(t, func() error { // PostgreSQL takes the position after the relay has saved it
 			if r := s.run("event", eventID(5)); !strings.Contains(r.stdout, "before saved  yes\n") {
 				return errors.New(r.String())

@@ -82,15 +82,7 @@ func (s *site) onlyAndTimeZone(timeType, hoursAgo string) {
 	}
 	times := map[string]string{}
 	for _, r := range s.consume(s.name, want) {
-		header := func(key string) string {
-			for _, h := range r.Headers {
-				if h.Key == key {
-					return string(h.Value)
-				}
-			}
-			return ""
-		}
-		times[header("ce_id")] = header("ce_time")
+		times[header(r, "ce_id")] = header(r, "ce_time")
 	}
 	for id, at := range map[string]string{"new": "2038-07-14T12:30:00.25Z", "null": "2038-07-14T12:30:00Z", "sent": "2038-07-14T12:30:00Z", "last": "2038-07-15T12:30:00Z"} {
 		if times[id] != at {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdctest"
@@ -72,7 +71,7 @@ func TestIDsBehindText(t *testing.T) {
 			s.number("orders", id+1, "placed", "")
 			s.number("items", id+1, "placed", "")
 		}
-		s.lastIs(url, "orders-3")
+		s.saves(url, "orders-3")
 		s.publishedAre(0, "orders-1: orders 1", "items-1: items 1", "orders-2: orders 2", "items-2: items 2", "orders-3: orders 3")
 		s.findsNumbers()
 		s.says(0, "3 events published", "replay", "--yes", "--id", "orders-1", "--id", "items-2", "--id", "orders-2")
@@ -82,7 +81,7 @@ func TestIDsBehindText(t *testing.T) {
 		s.number("orders", 5, "stray", strings.Repeat("x", 20_000))
 		s.number("items", 4, "placed", "")
 		s.number("items", 5, "placed", strings.Repeat("y", 20_000))
-		s.lastIs(url, "items-5")
+		s.saves(url, "items-5")
 		relay.await(`msg="event became a dead letter" table=\S+ event_id=orders-4 `)
 		eventually(s.t, func() error {
 			if r := s.run("dlq", "count"); !strings.Contains(r.stdout, "all            2") {
@@ -93,7 +92,7 @@ func TestIDsBehindText(t *testing.T) {
 		s.says(0, "event orders-4", "dlq", "list", "orders-4")
 		s.says(0, `"payload": "orders 4"`, "dlq", "show", "orders-4")
 		s.says(0, "dead letter   unroutable since ", "event", "orders-5")
-		s.stops(relay)
+		relay.stops()
 		s.replace(", match: {event_type: placed}", "")
 		relay = s.start()
 		url = relay.leading()
@@ -112,7 +111,7 @@ func (s *site) deletesNumber(url string) {
 	}
 	s.number("items", 6, "placed", "")
 	s.sql("INSERT INTO orders (id, kind, about, body, at) VALUES (6, 'placed', 'orders', 'old', " + old + ")")
-	s.lastIs(url, "orders-6")
+	s.saves(url, "orders-6")
 	s.config += "retention: {delete: {older_than: 1d}}\n"
 	eventually(s.t, func() error {
 		if r := s.run("partitions", "run"); !strings.Contains(r.stdout+r.stderr, "rows=1") {
@@ -122,24 +121,6 @@ func (s *site) deletesNumber(url string) {
 	})
 	s.says(0, "not there: never committed, or removed since", "event", "orders-6")
 	s.says(0, "1 event would be published", "replay", "--dry-run", "--id", "items-6")
-}
-
-// lastIs waits until the relay has saved that an event was the last.
-func (s *site) lastIs(url, id string) {
-	s.t.Helper()
-	eventually(s.t, func() error {
-		if st := s.status(url); st.Checkpoint.LastEventID != id {
-			return fmt.Errorf("last event is %q", st.Checkpoint.LastEventID)
-		}
-		return nil
-	})
-}
-
-func (s *site) stops(r *running) {
-	s.t.Helper()
-	if code := r.signal(syscall.SIGTERM); code != 0 {
-		s.t.Errorf("SIGTERM: exit %d", code)
-	}
 }
 
 // findsNumbers asks for events by their IDs.
@@ -206,8 +187,8 @@ func (s *site) repairsNumbers(ago string, lose func()) {
 	}{{"orders", 600}, {"items", 1}} {
 		s.sql("INSERT INTO " + row.table + " (id, kind, about, body, at) VALUES (7, 'placed', 'x', 'old', " + fmt.Sprintf(ago, row.minutes) + ")")
 	}
-	s.lastIs(url, "items-7")
-	s.stops(relay)
+	s.saves(url, "items-7")
+	relay.stops()
 	s.number("orders", 8, "placed", "")
 	s.number("items", 8, "placed", "")
 	lose()

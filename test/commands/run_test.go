@@ -3,7 +3,6 @@ package commands
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
 	"regexp"
 	"strings"
 	"syscall"
@@ -28,12 +27,7 @@ func (s *site) status(url string) admin.Status {
 // published waits until the relay has saved the event's ID.
 func (s *site) published(url string, id int) {
 	s.t.Helper()
-	eventually(s.t, func() error {
-		if st := s.status(url); st.Checkpoint.LastEventID != eventID(id) {
-			return fmt.Errorf("last event is %q", st.Checkpoint.LastEventID)
-		}
-		return nil
-	})
+	s.saves(url, eventID(id))
 }
 
 // counts verifies how many events a relay has published. More than that are repeats.
@@ -103,41 +97,51 @@ func (s *site) asReplicator(role string) {
 	s.env = []string{"CDC_RELAY_OWNER_DSN=" + s.mysql.DSN(s.name, "")}
 }
 
-// A second relay on a slot in use stands by, and takes over when the first one ends.
+// A second relay for the same database stands by, no command moves the position beside the leader, and it takes over when that ends.
 //
-//covers:postgres 7 state
+//covers:all 7 state
+//covers:binlogs 13 state
 func TestStandby(t *testing.T) {
 	t.Parallel()
-	s := newSite(t).setup()
-	first := s.start()
-	first.leading()
-	second := s.start()
-	second.namesLeader(`replication slot ".*" is active for PID \d+ from 127\.0\.0\.1`)
-	reason := s.normal(second.await(`msg="standing by".*`))
-	if !strings.Contains(reason, `another relay leads: replication slot`) {
-		t.Errorf("standing by: %s", reason)
-	}
-	if r := s.run("check"); r.code != 0 {
-		t.Errorf("check beside a running relay: %s", r)
-	}
-	for command, says := range map[string]string{
-		"teardown":           `cdc-relay: slot "SLOT" is being read (PID 1 on the server), and nothing was dropped. Fix: stop its relay first, then try again.`,
-		"position set 0/1":   `cdc-relay: a relay runs (PID 1 on the server reads slot "SLOT"). Fix: stop it first, then try again.`,
-		"position reset":     `cdc-relay: a relay runs (PID 1 on the server reads slot "SLOT"). Fix: stop it first, then try again.`,
-		"teardown --table":   `cdc-relay: slot "SLOT" is being read (PID 1 on the server), and nothing was dropped. Fix: stop its relay first, then try again.`,
-		"position set --yes": `cdc-relay: 0 arguments were given. Fix: give a position, such as LSN, or a GTID set.`,
-	} {
-		if r := s.run(strings.Fields(command)...); r.code == 0 || strings.TrimSpace(r.stderr) != says {
-			t.Errorf("%s: %s", command, r)
+	onAll(t, func(s *site) {
+		relay := s.setup().start()
+		url := relay.leading()
+		second := s.start()
+		holder, position := `replication slot ".*" is active for PID \d+ from 127\.0\.0\.1`, "0/1"
+		if s.mysql != nil {
+			holder, position = `connection \d+ of the server \(from 127\.0\.0\.1:\d+\) holds the lock ".*"`, *s.checkpoint()
 		}
+		second.namesLeader(holder)
+		if line := second.await(`msg="standing by".*`); !strings.Contains(line, "another relay leads: ") {
+			s.t.Errorf("standing by: %s", line)
+		}
+		s.says(0, "", "check")
+		beside := regexp.MustCompile(`(is being read|a relay runs) \((PID|connection) .*Fix: stop (its relay|it) first`)
+		for _, command := range []string{"position reset", "position set " + position, "teardown", "teardown --table --yes"} {
+			if r := s.run(strings.Fields(command)...); r.code != 1 || !beside.MatchString(r.stderr) {
+				s.t.Errorf("%s: %s", command, r)
+			}
+		}
+		s.insert(1).published(url, 1)
+		relay.stops()
+		url = second.leading()
+		s.insert(2).published(url, 2)
+		second.stops()
+		if s.mysql != nil {
+			s.says(0, "", "position", "reset")
+		}
+	})
+}
+
+// checkpoint returns the stored position as position show prints it; nil: there is none.
+func (s *site) checkpoint() *string {
+	s.t.Helper()
+	r := s.raw("", "position", "show", "-o", "json")
+	var shown struct{ Checkpoint *string }
+	if err := json.Unmarshal([]byte(r.stdout), &shown); err != nil || r.code != 0 {
+		s.t.Fatalf("position show: %v: %s", err, r)
 	}
-	if code := first.signal(syscall.SIGTERM); code != 0 {
-		t.Errorf("SIGTERM: exit %d", code)
-	}
-	second.leading()
-	if code := second.signal(syscall.SIGTERM); code != 0 {
-		t.Errorf("SIGTERM: exit %d", code)
-	}
+	return shown.Checkpoint
 }
 
 // A dry run prints records and moves nothing.

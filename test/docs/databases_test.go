@@ -12,30 +12,6 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
 
-// The pages of the databases have the same headings, in the same order.
-func TestDatabasePages(t *testing.T) {
-	want := headings(t, "docs/postgresql.md")
-	if len(want) < 9 {
-		t.Fatalf("docs/postgresql.md has the headings %q", want)
-	}
-	for _, page := range []string{"docs/mysql.md", "docs/mariadb.md"} {
-		if got := headings(t, page); !slices.Equal(got, want) {
-			t.Errorf("%s has the headings %q, docs/postgresql.md has %q", page, got, want)
-		}
-	}
-}
-
-func headings(t *testing.T, page string) []string {
-	t.Helper()
-	var found []string
-	for line := range strings.Lines(read(t, page)) {
-		if strings.HasPrefix(line, "## ") {
-			found = append(found, strings.TrimSpace(line))
-		}
-	}
-	return found
-}
-
 // The statements on the pages of MySQL and MariaDB run without errors, and those for the user are what setup prints.
 func TestDatabaseSQL(t *testing.T) {
 	pages := map[string]string{testenv.MySQLFlavor: "docs/mysql.md", testenv.MariaDBFlavor: "docs/mariadb.md"}

@@ -2,7 +2,6 @@ package docs
 
 import (
 	"encoding/json"
-	"fmt"
 	"maps"
 	"os"
 	"os/exec"
@@ -29,35 +28,31 @@ func goTool(t *testing.T, goos string, args ...string) []byte {
 	return out
 }
 
-// module is a module of which a package is linked.
-type module struct {
-	dir       string
-	importers map[string]bool
-}
+const self = "github.com/cdc-relay/cdc-relay"
 
-// linkedModules returns the modules in the released binaries by their paths, without this one.
-func linkedModules(t *testing.T) map[string]*module {
+// linkedModules returns the directories of the modules in the released binaries by their paths, without this one, and which it imports.
+func linkedModules(t *testing.T) (dirs map[string]string, imported map[string]bool) {
 	t.Helper()
-	all := map[string]*module{}
+	dirs, imported = map[string]string{}, map[string]bool{}
 	for _, goos := range []string{"linux", "darwin"} {
-		out := goTool(t, goos, "list", "-deps", "-f", `{{with .Module}}{{.Path}} {{.Dir}}{{else}}- -{{end}} {{.ImportPath}} {{join .Imports " "}}`, "./cmd/cdc-relay")
-		home, imports := map[string]string{}, map[string][]string{}
+		out := goTool(t, goos, "list", "-deps", "-f", `{{with .Module}}{{.Path}} {{.Dir}} {{end}}{{.ImportPath}} {{join .Imports " "}}`, "./cmd/cdc-relay")
+		home, imports := map[string]string{}, []string(nil)
 		for line := range strings.Lines(string(out)) {
 			f := strings.Fields(line)
-			home[f[2]], imports[f[2]] = f[0], f[3:]
-			if f[0] != "-" && f[0] != "github.com/cdc-relay/cdc-relay" && all[f[0]] == nil {
-				all[f[0]] = &module{f[1], map[string]bool{}}
+			if len(f) < 3 || !filepath.IsAbs(f[1]) {
+				continue // of the standard library
+			}
+			if home[f[2]] = f[0]; f[0] == self {
+				imports = append(imports, f[3:]...)
+			} else {
+				dirs[f[0]] = f[1]
 			}
 		}
-		for from, list := range imports {
-			for _, to := range list {
-				if m := all[home[to]]; m != nil && home[from] != home[to] {
-					m.importers[home[from]] = true
-				}
-			}
+		for _, path := range imports {
+			imported[home[path]] = true
 		}
 	}
-	return all
+	return dirs, imported
 }
 
 // licence names the licences of a module's files.
@@ -116,63 +111,38 @@ func table(text, heading string) map[string][]string {
 	return rows
 }
 
-// The page has the modules that are linked, with the licence of each, and those that only tests need.
+// The page has the modules that this one imports, with the licence of each and a reason, and those that only tests need. Every module that is
+// linked has a licence that may be.
 func TestDependencies(t *testing.T) {
 	t.Parallel()
-	linked, page, required := linkedModules(t), read(t, dependenciesPage), direct(t)
-	if *update {
-		page = withIndirect(t, page, linked, required)
-	}
-	rows := map[bool]map[string][]string{true: table(page, "Linked directly"), false: table(page, "Linked through them")}
+	page := read(t, dependenciesPage)
+	dirs, imported := linkedModules(t)
+	rows, tests := table(page, "Linked directly"), table(page, "Only tests")
 	_, allowed, _ := strings.Cut(page, "that may be linked: ")
 	allowed, _, _ = strings.Cut(allowed, " (")
-	for path, m := range linked {
-		is := licence(t, m.dir)
+	for path, dir := range dirs {
+		is := licence(t, dir)
 		for one := range strings.SplitSeq(is, " AND ") {
 			if !slices.Contains(strings.Split(allowed, ", "), one) {
 				t.Errorf("%s has the licence %q, which may not be linked", path, one)
 			}
 		}
-		used := slices.Contains(required, path) && m.importers["github.com/cdc-relay/cdc-relay"]
-		if row := rows[used][path]; len(row) != 2 || row[0] != is || row[1] == "" {
+		if row := rows[path]; imported[path] && (len(row) != 2 || row[0] != is || row[1] == "") {
 			t.Errorf("%s: %s has the row %q, want the licence %q and a reason", dependenciesPage, path, row, is)
 		}
-		delete(rows[used], path)
 	}
-	tests := table(page, "Only tests")
-	for _, path := range required {
-		if m := linked[path]; m != nil && m.importers["github.com/cdc-relay/cdc-relay"] {
-			continue
-		}
-		if len(tests[path]) != 1 {
+	for _, path := range direct(t) {
+		if !imported[path] && len(tests[path]) != 1 {
 			t.Errorf("%s does not say why go.mod requires %s, which only tests use", dependenciesPage, path)
 		}
-		delete(tests, path)
+		if !imported[path] {
+			delete(tests, path)
+		}
 	}
-	for _, left := range []map[string][]string{rows[true], rows[false], tests} {
+	maps.DeleteFunc(rows, func(path string, _ []string) bool { return imported[path] })
+	for _, left := range []map[string][]string{rows, tests} {
 		for path := range left {
 			t.Errorf("%s has a row too many: %s", dependenciesPage, path)
 		}
 	}
-}
-
-// withIndirect writes the table of modules that others bring.
-func withIndirect(t *testing.T, page string, linked map[string]*module, required []string) string {
-	t.Helper()
-	var rows strings.Builder
-	for _, path := range slices.Sorted(maps.Keys(linked)) {
-		m := linked[path]
-		if slices.Contains(required, path) && m.importers["github.com/cdc-relay/cdc-relay"] {
-			continue
-		}
-		fmt.Fprintf(&rows, "| `%s` | %s | %s |\n", path, licence(t, m.dir), "`"+strings.Join(slices.Sorted(maps.Keys(m.importers)), "`, `")+"`")
-	}
-	const head = "| module | licence | imported by |\n|---|---|---|\n"
-	before, after, _ := strings.Cut(page, head)
-	_, after, _ = strings.Cut(after, "\n## ")
-	page = before + head + rows.String() + "\n## " + after
-	if err := os.WriteFile(filepath.Join(root, dependenciesPage), []byte(page), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return page
 }

@@ -13,7 +13,7 @@ import (
 
 //go:generate go test -run "^TestFaultTable$" -update .
 
-var update = flag.Bool("update", false, "write the table of the faults, and the page of dependencies")
+var update = flag.Bool("update", false, "write the table of the faults")
 
 func declared(t *testing.T) []coverage.Declaration {
 	t.Helper()

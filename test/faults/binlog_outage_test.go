@@ -1,9 +1,7 @@
 package faults
 
 import (
-	"syscall"
 	"testing"
-	"time"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdctest"
 )
@@ -30,13 +28,10 @@ func TestBinlogWithRolledBackRedis(t *testing.T) {
 		r := newRig(t, db, cdctest.InRedis, nil)
 		r.Start()
 		r.AwaitSaved(r.Append("k", 10))
-		old, err := shared.redis.Do(t.Context(), "GET", r.RedisKey())
-		r.Must(err)
+		old := inRedis(r, "GET")
 		r.AwaitSaved(r.Append("k", 20))
-		r.Must(r.Relay.Signal(syscall.SIGTERM))
-		r.AwaitExit(time.Minute, 0)
-		_, err = shared.redis.Do(t.Context(), "SET", r.RedisKey(), old)
-		r.Must(err)
+		sigterm(r)
+		inRedis(r, "SET", old)
 		r.FaultUnbounded("Redis rolled back")
 		r.Append("k", 10)
 		r.Start()
@@ -49,7 +44,5 @@ func TestBinlogWithRolledBackRedis(t *testing.T) {
 func goesOnOnce(t *testing.T, r *cdctest.Rig) {
 	t.Helper()
 	once(t, r)
-	if n := r.Relay.Starts(); n != 1 {
-		t.Errorf("the relay was started %d times", n)
-	}
+	startedOnce(r)
 }

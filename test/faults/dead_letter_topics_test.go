@@ -5,7 +5,6 @@ import (
 	"errors"
 	"regexp"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -205,8 +204,7 @@ func TestLargeEventThatCannotBePublished(t *testing.T) {
 		r.Must(err)
 		awaitCounts(r, "map[]")
 		r.Reconfigure("errors.skip", []any{bad[0].ID.String()})
-		r.Must(r.Relay.Signal(syscall.SIGTERM))
-		r.AwaitExit(time.Minute, 0)
+		sigterm(r)
 		r.Start()
 		r.AwaitCount(10)
 		r.Verify()

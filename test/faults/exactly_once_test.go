@@ -20,25 +20,6 @@ import (
 
 func exactlyOnce(o *cdctest.RigOptions) { o.Delivery = cdctest.ExactlyOnce }
 
-// SIGKILL at random moments under load.
-//
-//covers:all 1 2 3 events exactly-once
-func TestExactlyOnceUnderKills(t *testing.T) {
-	t.Parallel()
-	onEach(t, func(t *testing.T, s source) {
-		t.Helper()
-		r := newRig(t, s.open(t), cdctest.InFile, exactlyOnce)
-		r.Start()
-		r.Load(cdctest.Workload{})
-		nemesis := cdctest.NewNemesis(r.Seed, r.KillRelay())
-		for range 10 {
-			r.Delay(1500 * time.Millisecond)
-			r.Must(nemesis.Step(t.Context()))
-		}
-		once(t, r)
-	})
-}
-
 // SIGKILL within a transaction of the database that takes several transactions of Kafka: the next run continues within it.
 //
 //covers:all 1 17 events exactly-once
@@ -59,41 +40,6 @@ func TestExactlyOnceWithinATransaction(t *testing.T) {
 		}
 		proxy.Heal(t.Context())
 		once(t, r)
-	}
-}
-
-// Responses of Kafka are lost, so that it is not known whether a transaction was committed. The same process continues.
-//
-//covers:all 22 23 events exactly-once
-func TestExactlyOnceWithLostResponses(t *testing.T) {
-	proxy := shared.kafka.Brokers()[0].Proxy()
-	t.Cleanup(func() { proxy.Heal(t.Context()) })
-	rigs := rigs(t, func(o *cdctest.RigOptions) {
-		exactlyOnce(o)
-		proxied(o)
-		o.Settings = map[string]any{"kafka.request_timeout": "2s"}
-	})
-	for _, r := range rigs {
-		r.Start()
-		r.Load(cdctest.Workload{})
-	}
-	for range 4 {
-		awaitProgress(rigs, 300)
-		rigs[0].Must(proxy.Swallow(testenv.Responses))
-		for _, r := range rigs {
-			r.Fault("responses lost")
-		}
-		rigs[0].Hold(500 * time.Millisecond)
-		proxy.Cut() // a connection whose responses were swallowed cannot be used again
-		proxy.Heal(t.Context())
-		rigs[0].Must(proxy.Restore())
-	}
-	awaitProgress(rigs, 300)
-	for _, r := range rigs {
-		once(t, r)
-		if n := r.Relay.Starts(); n != 1 {
-			t.Errorf("%s: the relay was started %d times", r.Topic, n)
-		}
 	}
 }
 
@@ -153,8 +99,7 @@ func TestDeliveryChanges(t *testing.T) {
 		r.Load(cdctest.Workload{})
 		for _, to := range []string{"at-least-once", "exactly-once", "at-least-once", "at-least-once", "exactly-once"} {
 			r.AwaitProgress(300)
-			r.Must(r.Relay.Signal(syscall.SIGTERM))
-			r.AwaitExit(time.Minute, 0)
+			sigterm(r)
 			r.Reconfigure("delivery", to)
 			r.Delivery = cdctest.Delivery(to) // with at-least-once delivery a stop that gives up may repeat events
 			r.Start()
@@ -175,22 +120,19 @@ func TestRolledBackRedisBehindAChangeOfDelivery(t *testing.T) {
 		t.Helper()
 		r := newRig(t, db, cdctest.InRedis, exactlyOnce)
 		change := func(to string) {
-			r.Must(r.Relay.Signal(syscall.SIGTERM))
-			r.AwaitExit(time.Minute, 0)
+			sigterm(r)
 			r.Reconfigure("delivery", to)
 		}
 		r.Start()
 		r.AwaitSaved(r.Append("k", 10))
-		old, err := shared.redis.Do(t.Context(), "GET", r.RedisKey())
-		r.Must(err)
+		old := inRedis(r, "GET")
 		change("at-least-once")
 		r.Start()
 		r.AwaitSaved(r.Append("k", 10))
 		change("exactly-once")
 		position, _, err := r.Saved(t.Context())
 		r.Must(err)
-		_, err = shared.redis.Do(t.Context(), "SET", r.RedisKey(), old)
-		r.Must(err)
+		inRedis(r, "SET", old)
 		r.Must(r.Relay.Start(t.Context()))
 		says(t, r.AwaitExit(time.Minute, 5), "at-least-once delivery is lost", "cdc-relay position set")
 		_, err = r.Relay.Command(t.Context(), "position", "set", position, "--yes")

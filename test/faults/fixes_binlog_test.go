@@ -202,8 +202,7 @@ func (f *fixing) besideKafka() {
 		var err error
 		saved, _, err = f.Saved(t.Context())
 		f.Must(err)
-		_, err = shared.redis.Do(t.Context(), "DEL", f.RedisKey())
-		f.Must(err)
+		inRedis(f.Rig, "DEL")
 		deliver(f.Rig, cdctest.ExactlyOnce)
 	}, func(said string) { follow(t, f.Rig, said, "position set", "POSITION", saved) })
 	f.step("own key", 5, another, func(said string) {
@@ -255,16 +254,14 @@ func (f *fixing) fewerRows() {
 	f.Start()
 	f.AwaitSaved(f.Append("k", 10))
 	sigterm(f.Rig)
-	text, err := shared.redis.Do(f.t.Context(), "GET", f.RedisKey())
-	f.Must(err)
+	text := inRedis(f.Rig, "GET")
 	var c map[string]any
 	f.Must(json.Unmarshal([]byte(text), &c))
 	c["position"], c["commit"] = before, ""
 	c["part"] = map[string]any{"txid": c["txid"], "rows": 1000, "tables": cdc.CountedTables([]string{f.db.Name() + ".outbox"})}
 	changed, err := json.Marshal(c)
 	f.Must(err)
-	_, err = shared.redis.Do(f.t.Context(), "SET", f.RedisKey(), string(changed))
-	f.Must(err)
+	inRedis(f.Rig, "SET", string(changed))
 }
 
 // What is done about a binlog that cannot be read, or not from the position on, loses nothing.

@@ -75,13 +75,11 @@ func TestFixesOfPositions(t *testing.T) {
 	}
 	rolledBack := func(t *testing.T, r *cdctest.Rig) {
 		t.Helper()
-		old, err := shared.redis.Do(t.Context(), "GET", r.RedisKey())
-		r.Must(err)
+		old := inRedis(r, "GET")
 		r.Start()
 		r.AwaitSaved(r.Append("since", 10))
 		sigterm(r)
-		_, err = shared.redis.Do(t.Context(), "SET", r.RedisKey(), old)
-		r.Must(err)
+		inRedis(r, "SET", old)
 	}
 	began := time.Now().UTC().Add(-time.Second).Format(time.RFC3339)
 	since := command("repair", "TIME", began)

@@ -47,12 +47,10 @@ func refuses(t *testing.T, r *cdctest.Rig, code int) string {
 // stored replaces what matches in the checkpoint in Redis.
 func stored(t *testing.T, r *cdctest.Rig, pattern, with string) {
 	t.Helper()
-	have, err := shared.redis.Do(t.Context(), "GET", r.RedisKey())
-	r.Must(err)
+	have := inRedis(r, "GET")
 	changed := regexp.MustCompile(pattern).ReplaceAllString(have, with)
 	if changed == have {
 		t.Fatalf("nothing to change in %s", have)
 	}
-	_, err = shared.redis.Do(t.Context(), "SET", r.RedisKey(), changed)
-	r.Must(err)
+	inRedis(r, "SET", changed)
 }

@@ -12,20 +12,22 @@ import (
 
 // SIGKILL at random moments under load, repeatedly.
 //
-//covers:all 1 events
+//covers:all 1 events both
+//covers:all 2 3 events exactly-once
 func TestKillUnderLoad(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, s source) {
 		t.Helper()
 		for _, tt := range []struct {
 			checkpoint cdctest.Checkpoint
+			delivery   cdctest.Delivery
 			kills      int
 			apart      time.Duration // at most
 		}{
-			{cdctest.InRedis, 15, 1500 * time.Millisecond},
-			{cdctest.InFile, 10, 1500 * time.Millisecond},
+			{cdctest.InRedis, cdctest.AtLeastOnce, 15, 1500 * time.Millisecond},
+			{cdctest.InFile, cdctest.ExactlyOnce, 10, 1500 * time.Millisecond},
 			// A slot is confirmed once a second, so the runs are longer.
-			{cdctest.SlotOnly, 6, 6 * time.Second},
+			{cdctest.SlotOnly, cdctest.AtLeastOnce, 6, 6 * time.Second},
 		} {
 			if !s.can(tt.checkpoint) {
 				continue
@@ -33,9 +35,9 @@ func TestKillUnderLoad(t *testing.T) {
 			t.Run(string(tt.checkpoint), func(t *testing.T) {
 				t.Parallel()
 				if s.name != "postgres" {
-					tt.kills /= 2
+					tt.kills = (tt.kills + 1) / 2
 				}
-				r := newRig(t, s.open(t), tt.checkpoint, nil)
+				r := newRig(t, s.open(t), tt.checkpoint, func(o *cdctest.RigOptions) { o.Delivery = tt.delivery })
 				r.Start()
 				r.Load(cdctest.Workload{})
 				nemesis := cdctest.NewNemesis(r.Seed, r.KillRelay())
@@ -43,7 +45,11 @@ func TestKillUnderLoad(t *testing.T) {
 					r.Delay(tt.apart)
 					r.Must(nemesis.Step(t.Context()))
 				}
-				r.Verify()
+				if tt.delivery == cdctest.ExactlyOnce {
+					once(t, r)
+				} else {
+					r.Verify()
+				}
 			})
 		}
 	})

@@ -112,8 +112,7 @@ func TestDamagedCopy(t *testing.T) {
 				r.Must(os.Truncate(filepath.Join(filepath.Dir(r.Relay.LogPath()), "position"), 10))
 				return
 			}
-			_, err := shared.redis.Do(t.Context(), "SET", r.RedisKey(), "garbage")
-			r.Must(err)
+			inRedis(r, "SET", "garbage")
 		}
 		r.Start()
 		r.AwaitSaved(r.Append("k", 10))

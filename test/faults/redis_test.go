@@ -144,15 +144,13 @@ func TestStartWithRolledBackRedis(t *testing.T) {
 	r := newRig(t, db, cdctest.InRedis, nil)
 	r.Start()
 	r.AwaitSaved(r.Append("k", 10))
-	old, err := shared.redis.Do(t.Context(), "GET", r.RedisKey())
-	r.Must(err)
+	old := inRedis(r, "GET")
 	r.AwaitSaved(r.Append("k", 10))
 	position, _, err := r.Saved(t.Context())
 	r.Must(err)
 	r.Await("the slot to be confirmed", func(ctx context.Context) (bool, error) { return confirmed(ctx, r, db) >= position, nil })
 	r.Kill()
-	_, err = shared.redis.Do(t.Context(), "SET", r.RedisKey(), old)
-	r.Must(err)
+	inRedis(r, "SET", old)
 	r.Append("k", 10)
 	r.Must(r.Relay.Start(t.Context()))
 	says(t, r.AwaitExit(time.Minute, 5), "ahead of the checkpoint", "position.conflict: slot")
@@ -220,19 +218,16 @@ func TestRefusedCheckpoint(t *testing.T) {
 				})
 				r.Start()
 				r.AwaitSaved(r.Append("before", 10))
-				stored, err := shared.redis.Do(t.Context(), "GET", r.RedisKey())
-				r.Must(err)
+				stored := inRedis(r, "GET")
 				other := regexp.MustCompile(tt.pattern).ReplaceAllString(stored, tt.with)
 				if other == stored {
 					t.Fatalf("nothing to change in %s", stored)
 				}
-				stored, err = shared.redis.Do(t.Context(), "GETSET", r.RedisKey(), other) // it may have been saved again
-				r.Must(err)
+				stored = inRedis(r, "GETSET", other) // it may have been saved again
 				says(t, r.AwaitExit(time.Minute, tt.code), tt.says)
 				r.Fault(fault)
 				if tt.code == 5 { // an administrator restores the old one
-					_, err = shared.redis.Do(t.Context(), "SET", r.RedisKey(), stored)
-					r.Must(err)
+					inRedis(r, "SET", stored)
 				}
 				r.Start()
 				r.AwaitSaved(r.Append("after", 10))

@@ -25,8 +25,7 @@ func TestFrozenLeaderAndForgetfulRedis(t *testing.T) {
 		}
 		r.Start()
 		r.AwaitSaved(r.Append("k", 10))
-		old, err := shared.redis.Do(t.Context(), "GET", r.RedisKey())
-		r.Must(err)
+		old := inRedis(r, "GET")
 		r.Must(r.TermRelay().Do(t.Context(), r.Random))
 		r.Must(r.Relay.AwaitReady(r.Within(time.Minute)))
 		standby := r.Second()
@@ -36,8 +35,7 @@ func TestFrozenLeaderAndForgetfulRedis(t *testing.T) {
 		r.FaultUnbounded("Redis rolled back")
 		r.Must(r.Relay.Signal(syscall.SIGSTOP))
 		frozen := storedGeneration(t, r)
-		_, err = shared.redis.Do(t.Context(), "SET", r.RedisKey(), old)
-		r.Must(err)
+		inRedis(r, "SET", old)
 		r.Must(standby.AwaitLog(r.Within(time.Minute), "msg=leading"))
 		if now := storedGeneration(t, r); now <= frozen { // the leader would save over the standby's position once it goes on
 			t.Fatalf("the standby leads in generation %d, and the frozen leader in %d", now, frozen)
@@ -63,12 +61,10 @@ func TestRedisFailsOverBesideAStandby(t *testing.T) {
 		t.Helper()
 		r, standby := pairOf(t, s.open(t))
 		r.AwaitSaved(r.Append("k", 10))
-		old, err := shared.redis.Do(t.Context(), "GET", r.RedisKey())
-		r.Must(err)
+		old := inRedis(r, "GET")
 		r.Load(cdctest.Workload{Pause: 20 * time.Millisecond})
 		r.AwaitProgress(300)
-		_, err = shared.redis.Do(t.Context(), "SET", r.RedisKey(), old)
-		r.Must(err)
+		inRedis(r, "SET", old)
 		r.Await("the position to be saved again", func(ctx context.Context) (bool, error) {
 			now, err := shared.redis.Do(ctx, "GET", r.RedisKey())
 			return now != old, err
@@ -93,8 +89,7 @@ func TestClockSteppedBack(t *testing.T) {
 		r := newRig(t, s.open(t), cdctest.InRedis, nil)
 		r.Start()
 		r.AwaitSaved(r.Append("k", 10))
-		r.Must(r.Relay.Signal(syscall.SIGTERM))
-		r.AwaitExit(time.Minute, 0)
+		sigterm(r)
 		ahead := aheadByAnHour(t, r)
 		r.Start()
 		standby := r.Second()
@@ -118,17 +113,14 @@ func TestClockSteppedBack(t *testing.T) {
 func aheadByAnHour(t *testing.T, r *cdctest.Rig) uint64 {
 	t.Helper()
 	ahead := storedGeneration(t, r) + uint64(time.Hour.Milliseconds())
-	stored, err := shared.redis.Do(t.Context(), "GET", r.RedisKey())
-	r.Must(err)
-	_, err = shared.redis.Do(t.Context(), "SET", r.RedisKey(), generation.ReplaceAllString(stored, `"generation":"`+strconv.FormatUint(ahead, 10)+`"`))
-	r.Must(err)
+	stored := inRedis(r, "GET")
+	inRedis(r, "SET", generation.ReplaceAllString(stored, `"generation":"`+strconv.FormatUint(ahead, 10)+`"`))
 	return ahead
 }
 
 func storedGeneration(t *testing.T, r *cdctest.Rig) uint64 {
 	t.Helper()
-	stored, err := shared.redis.Do(t.Context(), "GET", r.RedisKey())
-	r.Must(err)
+	stored := inRedis(r, "GET")
 	m := generation.FindStringSubmatch(stored)
 	if m == nil {
 		t.Fatalf("no generation in %s", stored)

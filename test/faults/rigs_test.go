@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"testing"
+	"time"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdctest"
 	"github.com/cdc-relay/cdc-relay/internal/testenv"
@@ -86,6 +87,16 @@ func rigs(t *testing.T, change func(*cdctest.RigOptions)) []*cdctest.Rig {
 	return all
 }
 
+// everywhere are rigs for each source and kind of delivery, with the position in a file. All get the same fault at the same time.
+func everywhere(t *testing.T, change func(*cdctest.RigOptions)) (all []*cdctest.Rig) {
+	t.Helper()
+	for name, s := range sources() {
+		open := func(tb testing.TB) cdctest.Database { tb.Helper(); return s.open(ofSource{tb, name}) }
+		all = append(all, besides(t, open, cdctest.InFile, change)...)
+	}
+	return all
+}
+
 // loaded starts each rig's relay and writers.
 func loaded(rigs []*cdctest.Rig) []*cdctest.Load {
 	loads := make([]*cdctest.Load, len(rigs))
@@ -121,6 +132,20 @@ func repeats(t *testing.T, r *cdctest.Rig, want int) {
 	case report.Duplicates != want:
 		t.Errorf("%s: %d events were repeated, want %d", r.Topic, report.Duplicates, want)
 	}
+}
+
+// startedOnce verifies that one process has done it all.
+func startedOnce(r *cdctest.Rig) {
+	if n := r.Relay.Starts(); n != 1 {
+		r.Must(fmt.Errorf("%s: the relay was started %d times", r.Topic, n))
+	}
+}
+
+// inRedis runs a command on the rig's checkpoint.
+func inRedis(r *cdctest.Rig, command string, args ...any) string {
+	answer, err := r.Redis.Do(r.Within(time.Minute), append([]any{command, r.RedisKey()}, args...)...)
+	r.Must(err)
+	return answer
 }
 
 // awaitProgress waits until each rig has read n more events.

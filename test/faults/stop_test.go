@@ -98,8 +98,7 @@ func TestShutdownTimeout(t *testing.T) {
 	for _, r := range rigs {
 		r.Append("stuck", 10)
 		awaitInFlight(r, 10)
-		r.Must(r.Relay.Signal(syscall.SIGTERM))
-		r.AwaitExit(time.Minute, 0)
+		sigterm(r)
 		r.Fault("shutdown timeout")
 	}
 	proxy.Heal(t.Context())

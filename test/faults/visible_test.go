@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -215,8 +214,7 @@ func TestCommitThatAFailoverTakesBack(t *testing.T) {
 		})
 		absent(r, hung)
 	}
-	r.Must(r.Relay.Signal(syscall.SIGTERM))
-	r.AwaitExit(time.Minute, 0)
+	sigterm(r)
 	way.Cut() // a server that shuts down waits for connections that have sent no request yet
 	r.Must(p.primary.Stop(r.Within(time.Minute), testenv.Immediate))
 	if err := <-ended; err == nil {
@@ -259,8 +257,7 @@ func TestCommitThatAPromotionTakesBack(t *testing.T) {
 			absent(r, hung)
 			_, err := r.Relay.Get(r.Within(time.Minute), "/livez")
 			r.Must(err)
-			r.Must(r.Relay.Signal(syscall.SIGTERM))
-			r.AwaitExit(time.Minute, 0)
+			sigterm(r)
 			r.Must(primary.Stop(r.Within(time.Minute), testenv.MySQLCrash))
 			if err := <-ended; err == nil {
 				t.Error("the commit ended without the replica")

@@ -1,7 +1,6 @@
 package writer_test
 
 import (
-	"context"
 	"testing"
 
 	"github.com/cdc-relay/cdc-relay/test/writerbench"
@@ -56,47 +55,4 @@ func TestMeasure(t *testing.T) {
 			t.Errorf("%d ratios, and %d rows were left", len(ratios), n)
 		}
 	})
-}
-
-func BenchmarkInsertByHand(b *testing.B) {
-	benchmark(b, func(ctx context.Context, s writerbench.Session) error { return s.Insert(ctx, writerbench.Events(1)[0]) })
-}
-
-func BenchmarkAppendOne(b *testing.B) {
-	benchmark(b, func(ctx context.Context, s writerbench.Session) error { return s.Append(ctx, writerbench.Events(1)...) })
-}
-
-// BenchmarkAppendHundred reports the time of 100 events.
-func BenchmarkAppendHundred(b *testing.B) {
-	benchmark(b, func(ctx context.Context, s writerbench.Session) error {
-		return s.Append(ctx, writerbench.Events(100)...)
-	})
-}
-
-func benchmark(b *testing.B, f func(context.Context, writerbench.Session) error) {
-	b.Helper()
-	var drivers []writerbench.Driver
-	for _, e := range engines {
-		drivers = append(drivers, e.drivers(newDatabase(b, e, daily("outbox")).name)...)
-	}
-	for _, d := range drivers {
-		b.Run(d.Name, func(b *testing.B) {
-			s, err := d.Open(b.Context())
-			if err != nil {
-				b.Fatal(err)
-			}
-			defer s.Close()
-			if err := s.Begin(b.Context()); err != nil {
-				b.Fatal(err)
-			}
-			for b.Loop() {
-				if err := f(b.Context(), s); err != nil {
-					b.Fatal(err)
-				}
-			}
-			if err := s.Rollback(b.Context()); err != nil {
-				b.Fatal(err)
-			}
-		})
-	}
 }
