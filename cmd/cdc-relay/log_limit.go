@@ -29,7 +29,7 @@ func limitRepeats(h slog.Handler) *limiter {
 
 // Handle writes the record, or counts it.
 func (l *limiter) Handle(ctx context.Context, r slog.Record) error {
-	if which, repeats := identify(r); repeats && l.bursts.repeated(which, r, l.Handler) { //nolint:contextcheck // the interval ends after the call
+	if which, repeats := identify(r); repeats && l.bursts.repeated(which, r, l.Handler) {
 		return nil
 	}
 	return l.Handler.Handle(ctx, r)
