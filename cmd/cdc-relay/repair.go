@@ -104,13 +104,7 @@ func (a *cli) repair(ctx context.Context, o backfill.Options, owner ownerFlag) (
 		return false, err
 	}
 	defer closeStore()
-	ctx, stop := context.WithCancelCause(ctx)
-	defer stop(nil)
-	go func() {
-		<-rows.Done()
-		stop(relay.ErrFinished)
-	}()
-	err = r.Run(ctx)
+	err = r.RunUntil(ctx, rows.Done())
 	if end, ok := errors.AsType[*cdc.StopError](err); ok && end.Reason == backfill.Intact {
 		a.printf("%s\n", cdc.Explain(err))
 		return false, nil

@@ -94,10 +94,10 @@ func publisherOptions(c *config.Config) publisher.Options {
 func malformed(c *config.Config) cdc.Policy { return cmp.Or(c.Errors.Malformed, c.Errors.Unroutable) }
 
 // Unfenced returns the publisher of a replay, beside the relay: without a transactional ID it does not fence the relay.
-func Unfenced(c *config.Config, problems *cdc.Problems) (*publisher.Publisher, error) {
+func Unfenced(c *config.Config, dropped func(reason string), problems *cdc.Problems) (*publisher.Publisher, error) {
 	o := unfenced(c)
 	o.UnknownTopic, o.Malformed, o.TooLarge, o.Rejected = passed(c.Errors.UnknownTopic), passed(malformed(c)), passed(c.Errors.TooLarge), passed(c.Errors.Rejected)
-	o.Problems = problems
+	o.Dropped, o.Problems = dropped, problems
 	p, err := publisher.New(o, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
 	if err != nil {
 		return nil, cdc.Stop(cdc.ClassConfig, "config", err, "")

@@ -14,6 +14,8 @@ import (
 
 // Repair is a source of the relay. It implements relay.Source.
 type Repair struct {
+	feed
+
 	db     Database
 	opts   Options
 	log    *slog.Logger
@@ -21,11 +23,7 @@ type Repair struct {
 	gap    gap
 	since  time.Time // when Acquire began to find that another one leads; zero: it does not
 
-	handed atomic.Uint64 // seq of the last batch handed on
-	end    atomic.Uint64 // seq of the batch with the new position; 0: not yet
-	saved  chan struct{} // capacity 1: its position is saved
-	done   chan struct{} // closed when everything is done
-	rows   atomic.Int64
+	rows atomic.Int64
 	// leftOut is how many of the rows are not to be published.
 	leftOut atomic.Int64
 	// repeats is how many of the rows are no newer than the last event that was published before.
@@ -34,11 +32,8 @@ type Repair struct {
 
 // NewRepair returns a Repair that has not connected yet.
 func NewRepair(db Database, o Options, log *slog.Logger) *Repair {
-	return &Repair{db: db, opts: o, log: log, saved: make(chan struct{}, 1), done: make(chan struct{})}
+	return &Repair{feed: newFeed(), db: db, opts: o, log: log}
 }
-
-// Done is closed when every row is published, the new position is saved, and a run can go on from it.
-func (s *Repair) Done() <-chan struct{} { return s.done }
 
 // Result is what was published.
 type Result struct {
@@ -114,16 +109,12 @@ func (s *Repair) orderly(ctx context.Context) error {
 // Release implements relay.Source.
 func (s *Repair) Release(ctx context.Context) {
 	s.db.Close(ctx)
-	s.end.Store(0)
-	select {
-	case <-s.saved:
-	default:
-	}
+	s.rewind()
 }
 
 // Progress implements relay.Source.
 func (s *Repair) Progress(seq uint64) cdc.Progress {
-	if end := s.end.Load(); end > 0 && seq >= end {
+	if s.ended(seq) {
 		p := s.ground.Next
 		p.Backfill = s.opts.Where
 		return p
@@ -147,36 +138,17 @@ func (s *Repair) Claimed(p cdc.Progress) cdc.Progress {
 // that tells a run, and the next repair, that something is missing.
 func (s *Repair) Identity(seq uint64) cdc.Source {
 	id, was := s.ground.Source, s.ground.Stored.Source
-	if end := s.end.Load(); s.ground.Found && was.Same(id) && (end == 0 || seq < end) {
+	if s.ground.Found && was.Same(id) && !s.ended(seq) {
 		return was
 	}
 	return id
 }
 
-// Confirm implements relay.Source.
-func (s *Repair) Confirm(seq uint64) {
-	if end := s.end.Load(); end > 0 && seq >= end {
-		select {
-		case s.saved <- struct{}{}:
-		default:
-		}
-	}
-}
-
 // Run implements relay.Source. An error ends the repair, because the snapshot is lost with the connection.
 func (s *Repair) Run(ctx context.Context, q cdc.Queue) error {
-	err := s.publish(ctx, q)
-	if err == nil {
-		close(s.done)
-		<-ctx.Done()
-	}
-	if ctx.Err() != nil {
-		return nil //nolint:nilerr // err says no more
-	}
-	if stop, ok := errors.AsType[*cdc.StopError](err); ok && stop.Class != cdc.ClassConfig {
-		return err
-	}
-	return cdc.Stop(cdc.ClassRuntime, "repair_interrupted", fmt.Errorf("repair ended early: %w", err), s.again(err))
+	return s.leave(ctx, s.publish(ctx, q), func(err error) error {
+		return cdc.Stop(cdc.ClassRuntime, "repair_interrupted", fmt.Errorf("repair ended early: %w", err), s.again(err))
+	})
 }
 
 // again says how to go on, behind what an error says itself.
@@ -214,13 +186,22 @@ func (s *Repair) publish(ctx context.Context, q cdc.Queue) error {
 			if b == nil {
 				return nil
 			}
-			return s.hand(ctx, q, b)
+			rows := int64(b.Rows())
+			s.count(b)
+			if err := s.hand(ctx, q, b); err != nil {
+				return err
+			}
+			s.rows.Add(rows)
+			return nil
 		})
 		if err != nil {
 			return err
 		}
 	}
 	if err := s.finish(ctx, q); err != nil {
+		return err
+	}
+	if err := s.db.Finish(ctx); err != nil { // a run can go on from the new position
 		return err
 	}
 	s.log.Info("published", s.progress(began)...)
@@ -244,37 +225,6 @@ func (s *Repair) progress(began time.Time) []any {
 
 func perSecond(rows int64, began time.Time) int64 {
 	return int64(float64(rows) / max(time.Since(began).Seconds(), 1e-3))
-}
-
-// finish hands on the new position, waits until it is saved, and makes it possible to go on from it.
-func (s *Repair) finish(ctx context.Context, q cdc.Queue) error {
-	s.end.Store(s.handed.Load() + 1) // before the offer: the batch may be durable before Offer returns
-	if err := s.hand(ctx, q, new(cdc.Batch)); err != nil {
-		return err
-	}
-	select {
-	case <-s.saved:
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-	return s.db.Finish(ctx)
-}
-
-// hand passes a batch on, waiting for room.
-func (s *Repair) hand(ctx context.Context, q cdc.Queue, b *cdc.Batch) error {
-	b.Seq = s.handed.Load() + 1
-	rows := int64(b.Rows())
-	s.count(b)
-	for !q.Offer(b) {
-		select {
-		case <-q.Space():
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-	s.handed.Store(b.Seq)
-	s.rows.Add(rows)
-	return nil
 }
 
 // count counts possible repeats. After the offer b belongs to the relay.

@@ -1,27 +1,18 @@
 package backfill
 
 import (
+	"cmp"
 	"context"
-	"errors"
+	"encoding/json"
 	"fmt"
+	"sync"
 	"time"
 
-	"golang.org/x/sync/errgroup"
+	"golang.org/x/time/rate"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/tableread"
 )
-
-// Router turns rows into messages.
-type Router interface {
-	Route(b *cdc.Batch, dst *cdc.Routed) error
-}
-
-// Sink publishes messages in order, and answers on Durable.
-type Sink interface {
-	Send(ctx context.Context, r *cdc.Routed) error
-	Durable() <-chan cdc.Durable
-}
 
 // Selection is a table with the rows to publish.
 type Selection struct {
@@ -35,138 +26,162 @@ type Place struct {
 	Table int           `json:"table"`
 	Key   tableread.Key `json:"after"`
 	Rows  int64         `json:"rows"`
+	// Done adds those behind Key that are published too.
+	Done int64 `json:"done"`
 }
 
-// Progress counts rows.
-type Progress struct {
-	// Published have been acknowledged, Dropped are not published because of the configuration.
-	Published, Dropped int64
-	Place              Place
+// Position is the position that a relay saves for p.
+func (p Place) Position() cdc.Position {
+	doc, _ := json.Marshal(p) // texts and numbers
+	return cdc.Position(doc)
 }
 
-// ReplayOptions configure a run.
-type ReplayOptions struct {
-	Selections []Selection
-	Router     Router
-	Sink       Sink
-	// From is where to begin.
-	From Place
-	// Topic takes every record; "": the router decides.
-	Topic string
-	// Rate limits the events in a second; 0: no limit.
-	Rate int
-	// Report is called every Every, and at the end, also after an error. Its error ends the run.
-	Report func(Progress) error
-	Every  time.Duration
+// PlaceAt is the place of a position; that of "" is before all rows.
+func PlaceAt(p cdc.Position) (place Place, err error) {
+	if p == "" {
+		return place, nil
+	}
+	if err = json.Unmarshal([]byte(p), &place); err != nil {
+		return place, fmt.Errorf("%q is no place of a replay: %w", p, err)
+	}
+	return place, nil
 }
 
-// ahead is how many batches are read before they are published, each of a quarter of a megabyte or one row.
-const ahead = 8
+// Replay is a source of the relay. It implements relay.Source. A row is published once or more if the relay ends early and another one
+// begins at the position that was saved last.
+type Replay struct {
+	feed
 
-// batchAt is a batch with the place before it.
-type batchAt struct {
-	batch *cdc.Batch
-	place Place
+	selections []Selection
+	rate       int
+	from       Place
+
+	mu sync.Mutex
+	// places are those to go on from once a batch is durable, from the batch first on, which is the last that is confirmed.
+	places []Place
+	first  uint64
 }
 
-// RunReplay publishes the selected rows. A row is published once or more if the run ends early and another one begins at the last place
-// that was reported.
-func RunReplay(ctx context.Context, o ReplayOptions) error {
-	t := newTracker(o.From)
-	running, ctx := errgroup.WithContext(ctx)
-	batches, ended := make(chan batchAt, ahead), make(chan struct{})
-	running.Go(func() error {
-		defer close(batches)
-		return readAll(ctx, o, batches)
+// NewReplay returns a Replay that publishes rate events a second; 0: no limit.
+func NewReplay(selections []Selection, rate int) *Replay {
+	return &Replay{feed: newFeed(), selections: selections, rate: rate, places: []Place{{}}}
+}
+
+// Rows returns how many rows are published and saved since Acquire.
+func (r *Replay) Rows() int64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.places[0].Done - r.from.Rows
+}
+
+// Acquire implements relay.Source. It takes nothing: other replays and the relay may read the table meanwhile.
+func (r *Replay) Acquire(ctx context.Context, load cdc.Resumer) (cdc.Source, cdc.Position, error) {
+	c, _, err := load(ctx, cdc.Source{})
+	if err != nil {
+		return cdc.Source{}, "", err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.from, err = PlaceAt(c.Progress.Position); err != nil {
+		return cdc.Source{}, "", err
+	}
+	r.from.Done = r.from.Rows
+	r.places, r.first = []Place{r.from}, r.handed.Load()
+	return cdc.Source{}, c.Progress.Position, nil
+}
+
+// Release implements relay.Source.
+func (r *Replay) Release(context.Context) { r.rewind() }
+
+// Progress implements relay.Source.
+func (r *Replay) Progress(seq uint64) cdc.Progress {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return cdc.Progress{Position: r.places[max(seq, r.first)-r.first].Position()}
+}
+
+// Confirm implements relay.Source.
+func (r *Replay) Confirm(seq uint64) {
+	r.mu.Lock()
+	if seq > r.first {
+		r.places, r.first = r.places[seq-r.first:], seq
+	}
+	r.mu.Unlock()
+	r.feed.Confirm(seq)
+}
+
+// Run implements relay.Source. An error ends the replay: its state tells where the next one goes on.
+func (r *Replay) Run(ctx context.Context, q cdc.Queue) error {
+	return r.leave(ctx, r.publish(ctx, q), func(err error) error {
+		return cdc.Stop(cdc.ClassRuntime, cmp.Or(cdc.ReasonOf(err), "replay_interrupted"), err, "")
 	})
-	running.Go(func() error { return send(ctx, o, t, batches) })
-	running.Go(func() error {
-		defer close(ended)
-		return t.receive(ctx, o.Sink.Durable())
-	})
-	running.Go(func() error { return report(ctx, o, t, ended) })
-	err := running.Wait()
-	return errors.Join(err, o.Report(t.progress()))
 }
 
-func readAll(ctx context.Context, o ReplayOptions, out chan<- batchAt) error {
-	after, read := o.From.Key, o.From.Rows // so far
-	for i := o.From.Table; i < len(o.Selections); i++ {
-		s := o.Selections[i]
-		place := Place{i, after, read}
-		err := tableread.Each(ctx, s.Table, s.Filter, after, nil, func(b *cdc.Batch, done tableread.Key) error {
-			switch {
-			case b == nil:
-				place = Place{Table: i + 1, Rows: read}
-			case done != place.Key:
-				place = Place{i, done, read}
-			}
-			if b != nil {
-				read += int64(b.Rows())
-			}
-			select {
-			case out <- batchAt{b, place}:
+func (r *Replay) publish(ctx context.Context, q cdc.Queue) error {
+	limit := r.limiter()
+	at := r.from
+	for at.Table < len(r.selections) {
+		s := &r.selections[at.Table]
+		err := tableread.Each(ctx, s.Table, s.Filter, at.Key, nil, func(b *cdc.Batch, done tableread.Key) error {
+			if b == nil {
 				return nil
-			case <-ctx.Done():
-				return ctx.Err()
 			}
+			if done != at.Key {
+				at.Key, at.Rows = done, at.Done
+			}
+			for _, piece := range pieces(b, r.rate) {
+				if err := limit.WaitN(ctx, piece.Rows()); err != nil {
+					return err
+				}
+				at.Done += int64(piece.Rows())
+				r.noted(at)
+				if err := r.hand(ctx, q, piece); err != nil {
+					return err
+				}
+			}
+			return nil
 		})
 		if err != nil {
 			return err
 		}
-		after = tableread.Key{}
+		at = Place{Table: at.Table + 1, Rows: at.Done, Done: at.Done}
 	}
-	return nil
+	r.noted(at)
+	return r.finish(ctx, q)
 }
 
-// send routes and publishes what was read, in pieces that keep to the rate.
-func send(ctx context.Context, o ReplayOptions, t *tracker, batches <-chan batchAt) error {
-	defer t.end()
-	p := pace{rate: o.Rate, since: time.Now()}
-	for r := range batches {
-		if r.batch == nil {
-			t.reached(r.place)
-			continue
-		}
-		for _, piece := range pieces(r.batch, p.most()) {
-			routed, err := t.next(piece, r.place)
-			if err != nil {
-				return err
-			}
-			if err := o.Router.Route(piece, routed); err != nil {
-				return err
-			}
-			for i := range routed.Messages {
-				if o.Topic != "" {
-					routed.Messages[i].Topic = o.Topic
-				}
-			}
-			if err := p.wait(ctx, piece.Rows()); err != nil {
-				return err
-			}
-			t.sent(routed)
-			if err := o.Sink.Send(ctx, routed); err != nil {
-				return fmt.Errorf("publish: %w", err)
-			}
-		}
-	}
-	return ctx.Err()
+// noted notes the place to go on from once the next batch is durable: where its page begins. That precedes the offer: the batch may be
+// durable before it returns.
+func (r *Replay) noted(p Place) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.places = append(r.places, p)
 }
 
-// report says how far the run has come until it has ended.
-func report(ctx context.Context, o ReplayOptions, t *tracker, ended <-chan struct{}) error {
-	ticker := time.NewTicker(o.Every)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ended:
-			return nil
-		case <-ctx.Done():
-			return nil
-		case <-ticker.C:
-			if err := o.Report(t.progress()); err != nil {
-				return err
-			}
-		}
+// limiter keeps to the rate. What Kafka or the table took longer for is made up for if it was no more than a tenth of a second.
+func (r *Replay) limiter() *rate.Limiter {
+	if r.rate == 0 {
+		return rate.NewLimiter(rate.Inf, 0)
 	}
+	l := rate.NewLimiter(rate.Limit(r.rate), max(1, r.rate/10))
+	l.AllowN(time.Now(), l.Burst()) // it begins full
+	return l
+}
+
+// pieces cuts a batch into those of a millisecond, so that a live stream does not wait behind bursts; rate 0 leaves it whole.
+func pieces(b *cdc.Batch, rate int) []*cdc.Batch {
+	rows, width, n := b.Rows(), len(b.Table.Columns), max(1, rate/1000)
+	if rate == 0 || rows <= n {
+		return []*cdc.Batch{b}
+	}
+	var list []*cdc.Batch
+	for from := 0; from < rows; from += n {
+		to := min(from+n, rows)
+		piece := &cdc.Batch{Table: b.Table, Arena: b.Arena, Spans: b.Spans[from*width : to*width], Txs: b.Txs[from:to:to], Bytes: b.Bytes * (to - from) / rows}
+		for i := range piece.Txs {
+			piece.Txs[i].Row -= from
+		}
+		list = append(list, piece)
+	}
+	return list
 }

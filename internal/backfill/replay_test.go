@@ -1,18 +1,22 @@
 package backfill
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/goleak"
 	"pgregory.net/rapid"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/relay"
 	"github.com/cdc-relay/cdc-relay/internal/tableread"
 )
 
@@ -23,6 +27,8 @@ type rows struct {
 	tableread.Table
 
 	first, n, batch int
+
+	err error
 }
 
 func (t rows) Bounds(context.Context) ([]time.Time, error) { return nil, nil }
@@ -54,212 +60,211 @@ func (t rows) Rows(_ context.Context, _ tableread.Filter, p tableread.Page, yiel
 			return err
 		}
 	}
-	return nil
+	return t.err
 }
 
-// router makes a message of each row, and drops the rows that it is told to.
-type router struct{ drops func(key string) bool }
+// keyOfRow makes a message of each row.
+type keyOfRow struct{}
 
-func (r router) Route(b *cdc.Batch, dst *cdc.Routed) error {
+func (keyOfRow) Route(b *cdc.Batch, dst *cdc.Routed) error {
 	for row := range b.Txs {
 		raw, _ := b.Value(b.Txs[row].Row, 0)
-		if r.drops != nil && r.drops(string(raw)) {
-			dst.Drops = append(dst.Drops, cdc.Drop{EventID: string(raw)})
-			continue
-		}
-		dst.Messages = append(dst.Messages, cdc.Message{Topic: "routed", Key: raw})
+		dst.Messages = append(dst.Messages, cdc.Message{Key: raw})
 	}
 	return nil
 }
 
-// sink keeps what it was sent, and acknowledges as far as the test says.
+// sink keeps what it was sent, and acknowledges it in pairs, the later one first.
 type sink struct {
 	sent    []string
-	topics  map[string]bool
-	acked   []string // of sent, what was acknowledged
-	fail    int      // the send with this number fails; 0: none
+	fail    int // the send with this number fails; 0: none
 	sends   int
-	behind  uint64 // how many sends an answer waits for
-	last    uint64 // the last number that was answered
-	waiting map[uint64][]string
+	held    uint64 // not answered yet
 	answers chan cdc.Durable
 }
 
-var errSink = errors.New("broker away")
+func (s *sink) Open(context.Context, string, ...string) error { return nil }
 
-func newSink(behind uint64) *sink {
-	return &sink{topics: map[string]bool{}, behind: behind, waiting: map[uint64][]string{}, answers: make(chan cdc.Durable, 10_000)}
-}
+func (s *sink) Fenced(context.Context) bool { return false }
+
+func (s *sink) Kill() {}
+
+func (s *sink) Reset() {}
+
+func (s *sink) Durable() <-chan cdc.Durable { return s.answers }
 
 func (s *sink) Send(_ context.Context, r *cdc.Routed) error {
 	s.sends++
 	if s.sends == s.fail {
-		return errSink
+		return cdc.Stop(cdc.ClassRuntime, "sink", errors.New("record refused"), "")
 	}
-	var keys []string
 	for i := range r.Messages {
-		s.topics[r.Messages[i].Topic] = true
-		keys = append(keys, string(r.Messages[i].Key))
+		s.sent = append(s.sent, string(r.Messages[i].Key))
 	}
-	s.sent = append(s.sent, keys...)
-	s.waiting[r.Seq()] = keys
-	if r.Seq() > s.behind+s.last {
-		s.answer(r.Seq() - s.behind)
+	seq := r.Seq()
+	if s.held == 0 && len(r.Messages) > 0 {
+		s.held = seq
+		return nil
 	}
+	s.answers <- cdc.Durable{First: seq, Last: seq}
+	if s.held > 0 {
+		s.answers <- cdc.Durable{First: s.held, Last: s.held}
+	}
+	s.held = 0
 	return nil
 }
 
-func (s *sink) answer(to uint64) {
-	for seq := s.last + 1; seq <= to; seq++ {
-		s.acked = append(s.acked, s.waiting[seq]...)
-	}
-	s.answers <- cdc.Durable{First: s.last + 1, Last: to}
-	s.last = to
+// store keeps the last position.
+type store struct {
+	at     cdc.Position
+	refuse error
 }
 
-func (s *sink) Durable() <-chan cdc.Durable { return s.answers }
+func (s *store) Load(context.Context) (cdc.Checkpoint, bool, error) {
+	return cdc.Checkpoint{Progress: cdc.Progress{Position: s.at}}, s.at != "", nil
+}
 
-// However a replay is interrupted, one that goes on at a place that was reported publishes the rest: every row is published, each for
-// the first time in order, and no row before the place is published again.
+func (s *store) Claim(context.Context, cdc.Checkpoint, cdc.Checkpoint) error { return nil }
+
+func (s *store) Save(_ context.Context, c cdc.Checkpoint) error {
+	if s.refuse == nil {
+		s.at = c.Progress.Position
+	}
+	return s.refuse
+}
+
+// replays runs a relay on the tables until everything is published, or the sink refuses a record.
+func replays(t *testing.T, source *Replay, to *sink, at *store) error {
+	t.Helper()
+	to.answers = make(chan cdc.Durable, 10_000)
+	o := relay.Options{
+		MaxEvents: 10_000, MaxBytes: 1 << 20, RetryInitial: time.Millisecond, RetryMax: time.Millisecond, StartupTimeout: time.Second, ShutdownTimeout: 10 * time.Millisecond,
+		Display: func(p cdc.Position) string { return string(p) }, Dropped: func(string) {}, LeftOut: func(string, int) {},
+	}
+	stages := relay.Stages{Source: source, Router: keyOfRow{}, Sink: to, Checkpointer: at}
+	return relay.New(o, stages, slog.New(slog.DiscardHandler), prometheus.NewRegistry()).RunUntil(t.Context(), source.Done())
+}
+
+// However a replay is interrupted, one that goes on at the place that was saved publishes the rest: every row is published, each for
+// the first time in order, and what is told of its rows is true.
 func TestInterruptedReplayGoesOnWithoutAGap(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	rapid.Check(t, func(rt *rapid.T) {
 		var selections []Selection
 		var want []string
-		for range rapid.IntRange(1, 3).Draw(t, "tables") {
-			n := rapid.IntRange(0, 60).Draw(t, "rows")
-			selections = append(selections, Selection{Table: rows{first: len(want), n: n, batch: rapid.IntRange(1, 9).Draw(t, "batch")}})
+		for range rapid.IntRange(1, 3).Draw(rt, "tables") {
+			n := rapid.IntRange(0, 2500).Draw(rt, "rows") // a page has 1,000
+			selections = append(selections, Selection{Table: rows{first: len(want), n: n, batch: rapid.IntRange(20, 400).Draw(rt, "batch")}})
 			for range n {
 				want = append(want, id(len(want)))
 			}
 		}
-		first := newSink(0)
-		first.fail = rapid.IntRange(1, 30).Draw(t, "fails at")
-		var reported Progress
-		run := func(s *sink, from Place) error {
-			return RunReplay(t.Context(), ReplayOptions{
-				Selections: selections, Router: router{}, Sink: s, From: from, Every: time.Hour,
-				Report: func(p Progress) error { reported = p; return nil },
-			})
+		at, first := new(store), &sink{fail: rapid.IntRange(1, 30).Draw(rt, "fails at")}
+		source := NewReplay(selections, rapid.SampledFrom([]int{0, 100_000}).Draw(rt, "rate"))
+		err := replays(t, source, first, at)
+		if cdc.ReasonOf(err) != "sink" && err != nil {
+			rt.Fatal(err)
 		}
-		err := run(first, Place{})
-		if err != nil && !errors.Is(err, errSink) {
-			t.Fatal(err)
+		if !slices.Equal(first.sent, want[:len(first.sent)]) || int(source.Rows()) > len(first.sent) || err == nil && int(source.Rows()) != len(want) {
+			rt.Fatalf("the first run published %d of %d rows, in order: %t, and says that it were %d", len(first.sent), len(want), slices.IsSorted(first.sent), source.Rows())
 		}
-		if !slices.Equal(first.sent, want[:len(first.sent)]) {
-			t.Fatalf("the first run published %q of %q", first.sent, want)
+		from, placed := PlaceAt(at.at)
+		if placed != nil || int(from.Rows) > len(first.sent) {
+			rt.Fatalf("saved %q, %v", at.at, placed)
 		}
-		if reported.Published > int64(len(first.acked)) || err == nil && int(reported.Published) != len(want) {
-			t.Fatalf("%d of %d rows are acknowledged, reported %+v, %v", len(first.acked), len(want), reported, err)
+		second := new(sink)
+		source = NewReplay(selections, 0)
+		if err := replays(t, source, second, at); err != nil {
+			rt.Fatal(err)
 		}
-		second := newSink(0)
-		if err := run(second, reported.Place); err != nil {
-			t.Fatal(err)
-		}
-		if begins := len(want) - len(second.sent); begins > len(first.acked) || !slices.Equal(second.sent, want[begins:]) {
-			t.Fatalf("%d rows are acknowledged, and the next run publishes %q of %q", len(first.acked), second.sent, want)
+		end, _ := PlaceAt(at.at)
+		if !slices.Equal(second.sent, want[from.Rows:]) || int(source.Rows()) != len(second.sent) || int(end.Rows) != len(want) || end.Table != len(selections) {
+			rt.Fatalf("the next run went on from %+v to %+v and published %d of %d rows, in order: %t", from, end, len(second.sent), len(want), slices.IsSorted(second.sent))
 		}
 	})
 }
 
-// A place counts only once everything before it is acknowledged, and a run ends only once everything is.
+// A place counts only once everything before it is acknowledged. It is where the page of the last row begins that counts.
 func TestPlaceIsThatOfWhatIsAcknowledged(t *testing.T) {
-	track := newTracker(Place{})
-	send := func(place string) {
-		b := &cdc.Batch{}
-		r, err := track.next(b, Place{Key: tableread.Key{ID: place}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		r.Messages = make([]cdc.Message, 1)
-		track.sent(r)
-	}
-	reach := func(published int64, place string) {
+	r := NewReplay(nil, 0)
+	reach := func(seq uint64, want string) {
 		t.Helper()
-		if p := track.progress(); p.Published != published || p.Place.Key.ID != place {
-			t.Errorf("progress %+v, want %d before %s", p, published, place)
+		if place, err := PlaceAt(r.Progress(seq).Position); err != nil || place.Key.ID != want {
+			t.Errorf("up to %d: %+v, %v, want %s", seq, place, err, want)
 		}
 	}
-	send("a")
-	send("b")
-	send("c")
-	reach(0, "a")
-	track.acknowledged(cdc.Durable{First: 2, Last: 2})
-	reach(0, "a")
-	track.acknowledged(cdc.Durable{First: 1, Last: 1})
-	reach(2, "c")
-	track.reached(Place{Key: tableread.Key{ID: "d"}})
-	track.end()
-	reach(2, "c")
-	select {
-	case <-track.idle:
-		t.Error("it ends before the last batch is acknowledged")
-	default:
+	reach(0, "")
+	for _, page := range []string{"a", "a", "b", "c"} {
+		r.noted(Place{Key: tableread.Key{ID: page}})
 	}
-	track.acknowledged(cdc.Durable{First: 3, Last: 3})
-	reach(3, "d")
-	<-track.idle
+	reach(0, "")
+	reach(2, "a")
+	reach(3, "b")
+	r.Confirm(3)
+	reach(3, "b")
+	reach(1, "b")
+	reach(4, "c")
 }
 
-// Rows that the router drops are counted as such, and --topic takes all the others.
-func TestDropsAndTopic(t *testing.T) {
-	s := newSink(0)
-	var reported Progress
-	err := RunReplay(t.Context(), ReplayOptions{
-		Selections: []Selection{{Table: rows{n: 9, batch: 4}}}, Router: router{func(key string) bool { return key < id(4) }}, Sink: s, Topic: "elsewhere",
-		Every: time.Hour, Report: func(p Progress) error { reported = p; return nil },
-	})
-	if err != nil || reported.Published != 5 || reported.Dropped != 4 || len(s.topics) != 1 || !s.topics["elsewhere"] {
-		t.Errorf("%+v, %v, to %v", reported, err, s.topics)
-	}
-}
-
-// An error of the sink or of the report ends the run, and how far it came is still reported.
+// An error of the table, of the sink or of the state ends the replay.
 func TestErrorsEndTheReplay(t *testing.T) {
-	refused, saved := errors.New("record refused"), errors.New("disk full")
-	for name, c := range map[string]struct {
-		answer, report error
-		every          time.Duration
+	lost := errors.New("connection lost")
+	full := cdc.Stop(cdc.ClassRuntime, "full", errors.New("disk full"), "")
+	denied := cdc.ConfigError("denied", "", "permission denied")
+	for reason, c := range map[string]struct {
+		table, state error
 	}{
-		"an answer": {answer: refused, every: time.Hour},
-		"a report":  {report: saved, every: time.Millisecond},
+		"replay_interrupted": {table: lost},
+		"denied":             {table: denied},
+		"full":               {state: full},
 	} {
-		s := newSink(1 << 40)
-		if c.answer != nil {
-			s.answers <- cdc.Durable{Err: c.answer}
-		}
-		reports := 0
-		err := RunReplay(t.Context(), ReplayOptions{
-			Selections: []Selection{{Table: rows{n: 9, batch: 4}}}, Router: router{}, Sink: s, Every: c.every,
-			Report: func(Progress) error { reports++; return c.report },
-		})
-		if !errors.Is(err, errors.Join(c.answer, c.report)) && !errors.Is(err, c.answer) && !errors.Is(err, c.report) || reports == 0 {
-			t.Errorf("%s: %v after %d reports", name, err, reports)
+		source := NewReplay([]Selection{{Table: rows{n: 9, batch: 4, err: c.table}}}, 0)
+		err := replays(t, source, new(sink), &store{refuse: c.state})
+		if cdc.ReasonOf(err) != reason || !errors.Is(err, cmp.Or(c.table, c.state)) {
+			t.Errorf("%s: %v", reason, err)
 		}
 	}
 }
 
-// A rate is kept without bursts, and time that Kafka took is not made up for.
+// A rate is kept without bursts, and what Kafka took longer for is hardly made up for.
 func TestRateIsKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := pace{rate: 1000, since: time.Now()}
-		began := time.Now()
-		for range 1000 {
-			if err := p.wait(t.Context(), p.most()); err != nil {
-				t.Fatal(err)
+		limit := NewReplay(nil, 1000).limiter()
+		thousand := func() time.Duration {
+			began := time.Now()
+			for range 1000 {
+				if err := limit.WaitN(t.Context(), 1); err != nil {
+					t.Fatal(err)
+				}
 			}
+			return time.Since(began).Round(time.Millisecond)
 		}
-		if took := time.Since(began); p.most() != 1 || took != 999*time.Millisecond {
-			t.Errorf("1,000 rows in pieces of %d took %s", p.most(), took)
+		if took := thousand(); took != time.Second {
+			t.Errorf("1,000 rows took %s", took)
 		}
-		p.since = p.since.Add(-time.Minute)
-		began = time.Now()
-		for range 1000 {
-			if err := p.wait(t.Context(), p.most()); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if took := time.Since(began); took != 999*time.Millisecond {
+		<-time.After(time.Minute)
+		if took := thousand(); took != 900*time.Millisecond {
 			t.Errorf("after a minute's pause 1,000 rows took %s", took)
 		}
 	})
+}
+
+// A piece has the rows of a millisecond.
+func TestPieces(t *testing.T) {
+	for rate, want := range map[int]int{0: 1, 1: 25, 12_000: 3, 25_000: 1} {
+		var got []*cdc.Batch
+		_ = rows{n: 25, batch: 25}.Rows(t.Context(), tableread.Filter{}, tableread.Page{Keys: make([]tableread.Key, 25)}, func(b *cdc.Batch) error {
+			got = pieces(b, rate)
+			return nil
+		})
+		sum := 0
+		for _, b := range got {
+			sum += b.Rows()
+			if b.Txs[0].Row != 0 || len(b.Txs) != b.Rows() {
+				t.Errorf("rate %d: piece %+v", rate, b)
+			}
+		}
+		if len(got) != want || sum != 25 {
+			t.Errorf("rate %d: %d pieces of %d rows", rate, len(got), sum)
+		}
+	}
 }

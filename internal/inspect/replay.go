@@ -1,22 +1,26 @@
 package inspect
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/IBM/sarama"
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/cdc-relay/cdc-relay/internal/app"
 	"github.com/cdc-relay/cdc-relay/internal/backfill"
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/checkpoint"
 	"github.com/cdc-relay/cdc-relay/internal/config"
 	"github.com/cdc-relay/cdc-relay/internal/display"
-	"github.com/cdc-relay/cdc-relay/internal/publisher"
+	"github.com/cdc-relay/cdc-relay/internal/relay"
 	"github.com/cdc-relay/cdc-relay/internal/tableread"
 )
 
@@ -35,7 +39,7 @@ type Replay struct {
 	Owner string
 	// Confirm is asked before total events are published.
 	Confirm func(total int64) error
-	// Printf prints what is done, and Progress shows how far it is.
+	// Printf prints what is done, and to Progress goes how far it is.
 	Printf   app.Printf
 	Progress io.Writer
 
@@ -43,6 +47,7 @@ type Replay struct {
 	db         app.Database
 	selections []backfill.Selection
 	total      int64
+	dropped    atomic.Int64 // by errors.*
 }
 
 // Run replays the events.
@@ -108,25 +113,20 @@ func (r *Replay) Dry(ctx context.Context, c *config.Config) (*DryReplay, error) 
 	if err := r.requireTopic(ctx); err != nil {
 		return nil, err
 	}
-	router, err := r.router()
-	if err != nil {
-		return nil, err
-	}
 	dry := &DryReplay{Topics: map[string]int{}}
 	shown := newSink(newPrinter(r.config), func(rec *Record) error {
+		dry.Published++
 		dry.Topics[rec.Topic]++
 		if len(dry.First) < shownFirst {
 			dry.First = append(dry.First, *rec)
 		}
 		return nil
 	})
-	err = backfill.RunReplay(ctx, backfill.ReplayOptions{
-		Selections: r.selections, Router: router, Sink: shown, Topic: r.State.Topic, Every: time.Minute,
-		Report: func(p backfill.Progress) error { dry.Published, dry.Dropped = p.Published, p.Dropped; return nil },
-	})
-	if err != nil {
+	r.State.Rate = 0
+	if _, err := r.run(ctx, shown, checkpoint.None{}, nil); err != nil {
 		return nil, err
 	}
+	dry.Dropped = r.dropped.Load()
 	if dry.Published+dry.Dropped == 0 {
 		return nil, r.nothing()
 	}
@@ -262,43 +262,55 @@ func (r *Replay) requireTopic(ctx context.Context) error {
 
 // publish replays with a producer of its own, which fences nobody.
 func (r *Replay) publish(ctx context.Context) error {
-	router, err := r.router()
-	if err != nil {
-		return err
-	}
 	problems := new(cdc.Problems)
-	sink, err := app.Unfenced(r.config, problems)
+	sink, err := app.Unfenced(r.config, r.drop, problems)
 	if err != nil {
-		return err
-	}
-	defer sink.Kill()
-	if err := r.connect(ctx, sink); err != nil {
-		return err
-	}
-	if err := r.State.save(r.File); err != nil {
 		return err
 	}
 	r.Printf("publishing %s of %s, which is not the order of commits where transactions overlapped\n",
-		display.Plural(int(max(0, r.total-r.State.Published-r.State.Dropped)), "event"), strings.Join(r.State.Tables, ", "))
-	show := display.NewProgress(r.Progress, r.State.Published, r.total)
-	err = backfill.RunReplay(ctx, backfill.ReplayOptions{
-		Selections: r.selections, Router: router, Sink: sink, From: r.State.Place, Topic: r.State.Topic, Rate: r.State.Rate,
-		Every: time.Second, Report: r.reporter(show, problems),
-	})
-	show.End()
-	if stop, ok := errors.AsType[*cdc.StopError](err); ok && r.Resume && stop.Reason == tableread.ReasonNotAnID {
+		display.Plural(int(max(0, r.total-r.State.Place.Rows)), "event"), strings.Join(r.State.Tables, ", "))
+	rows, err := r.run(ctx, sink, &stateStore{Replay: r, problems: problems, told: time.Now()}, problems)
+	if r.Resume && cdc.ReasonOf(err) == tableread.ReasonNotAnID {
 		return r.unreadable(err)
 	}
 	if err != nil {
-		r.Printf("%s published; go on with `cdc-relay replay --resume%s`\n", display.Plural(int(r.State.Published), "event"), r.namedState())
+		r.Printf("%s done; go on with `cdc-relay replay --resume%s`\n", display.Plural(int(rows), "event"), r.namedState())
 		return err
 	}
-	r.Printf("%s published%s\n", display.Plural(int(r.State.Published), "event"), DroppedToo(r.State.Dropped))
+	dropped := r.dropped.Load()
+	r.Printf("%s published%s\n", display.Plural(int(rows-dropped), "event"), DroppedToo(dropped))
 	if err := r.State.remove(r.File); err != nil {
 		return err
 	}
 	return r.missing()
 }
+
+// drainTimeout is how long a replay that is stopped waits for what it has sent: it would be repeated.
+const drainTimeout = 2 * time.Second
+
+// run runs a relay whose source is the selected rows, and returns how many are published. Its position is a place in the tables, which
+// store keeps, and not that of the relay that tails them.
+func (r *Replay) run(ctx context.Context, sink relay.Sink, store relay.Checkpointer, problems *cdc.Problems) (rows int64, err error) {
+	router, err := r.router()
+	if err != nil {
+		return 0, err
+	}
+	source := backfill.NewReplay(r.selections, r.State.Rate)
+	o := app.RelayOptions(r.config, r.db, r.drop)
+	o.Park, o.Problems, o.ShutdownTimeout = false, problems, min(o.ShutdownTimeout, drainTimeout)
+	o.Display = func(p cdc.Position) string { return string(p) }
+	stages := relay.Stages{Source: source, Router: router, Sink: sink, Checkpointer: store}
+	err = relay.New(o, stages, slog.New(slog.DiscardHandler), prometheus.NewRegistry()).RunUntil(ctx, source.Done())
+	select {
+	case <-source.Done():
+	default:
+		err = cmp.Or(err, ctx.Err()) // it was stopped
+	}
+	return source.Rows(), err
+}
+
+// drop counts an event that is not published.
+func (r *Replay) drop(string) { r.dropped.Add(1) }
 
 // missing returns an error if rows were removed after they were counted.
 func (r *Replay) missing() error {
@@ -310,23 +322,6 @@ func (r *Replay) missing() error {
 		display.Plural(int(r.total), "event"), r.State.Place.Rows)
 }
 
-// connect waits for Kafka as a relay does at its start: a cluster that has just started has no producer IDs yet.
-func (r *Replay) connect(ctx context.Context, sink *publisher.Publisher) error {
-	deadline := time.Now().Add(r.config.StartupTimeout)
-	for {
-		err := sink.Open(ctx, "")
-		var stop *cdc.StopError
-		if err == nil || errors.As(err, &stop) || time.Now().After(deadline) {
-			return err
-		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(r.config.Retry.Initial):
-		}
-	}
-}
-
 // DroppedToo says how many events were dropped, "" if none were.
 func DroppedToo(n int64) string {
 	if n == 0 {
@@ -335,24 +330,9 @@ func DroppedToo(n int64) string {
 	return fmt.Sprintf(", %s not, because of errors.* in the configuration", display.Plural(int(n), "event"))
 }
 
-// reporter returns what saves and shows the progress.
-func (r *Replay) reporter(show *display.Progress, problems *cdc.Problems) func(backfill.Progress) error {
-	published, dropped := r.State.Published, r.State.Dropped
-	return func(p backfill.Progress) error {
-		r.State.Place, r.State.Published, r.State.Dropped = p.Place, published+p.Published, dropped+p.Dropped
-		show.Update(r.State.Published + r.State.Dropped)
-		why := ""
-		if list := problems.List(); len(list) > 0 {
-			why = cdc.Explain(&list[0])
-		}
-		show.Waits(why)
-		return r.State.save(r.File)
-	}
-}
-
 // router returns the router of the present configuration. With --topic a row needs no route, the topic is the one that was given, and the
 // partition the key's.
-func (r *Replay) router() (backfill.Router, error) {
+func (r *Replay) router() (relay.Router, error) {
 	c := *r.config
 	if r.State.Topic != "" {
 		c.Routes, c.TopicPrefix = append(slices.Clone(c.Routes), config.Route{}), ""
@@ -360,5 +340,25 @@ func (r *Replay) router() (backfill.Router, error) {
 			c.Routes[i].Topic, c.Routes[i].Partition = r.State.Topic, nil
 		}
 	}
-	return app.ReplayRouter(&c, r.db.Tables(), cdc.Header{Key: []byte(HeaderReplayed), Value: []byte(RFC3339(r.State.Began))})
+	router, err := app.ReplayRouter(&c, r.db.Tables(), cdc.Header{Key: []byte(HeaderReplayed), Value: []byte(RFC3339(r.State.Began))})
+	if err != nil || r.State.Topic == "" {
+		return router, err
+	}
+	return oneTopic{router, r.State.Topic}, nil
+}
+
+// oneTopic gives all records the same topic, also where a column has one.
+type oneTopic struct {
+	relay.Router
+
+	topic string
+}
+
+// Route implements [relay.Router].
+func (o oneTopic) Route(b *cdc.Batch, dst *cdc.Routed) error {
+	err := o.Router.Route(b, dst)
+	for i := range dst.Messages {
+		dst.Messages[i].Topic = o.topic
+	}
+	return err
 }

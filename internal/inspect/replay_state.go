@@ -2,9 +2,11 @@ package inspect
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -36,9 +38,6 @@ type State struct {
 	Tables []string       `json:"tables"`
 	Ends   []string       `json:"ends"`
 	Place  backfill.Place `json:"place"`
-	// Published and Dropped count the events before Place, and those behind it that were acknowledged.
-	Published int64 `json:"published"`
-	Dropped   int64 `json:"dropped"`
 }
 
 // save replaces the file, so that a crash leaves the old or the new one.
@@ -64,8 +63,61 @@ func (s *State) remove(file string) error {
 	return nil
 }
 
+const stateReason = "replay_state"
+
 func stateError(err error) error {
-	return cdc.ConfigError("replay_state", "name a file in a directory that may be written with --state", "the state of the replay cannot be saved (%w)", err)
+	return cdc.ConfigError(stateReason, "name a file in a directory that may be written with --state", "the state of the replay cannot be saved (%w)", err)
+}
+
+// stateStore keeps the place of a replay in its state, as a relay keeps its position, and tells it. It implements [relay.Checkpointer].
+// Its errors are final.
+type stateStore struct {
+	*Replay
+
+	problems *cdc.Problems
+	told     time.Time
+	why      string // it stands still
+}
+
+// Load implements [relay.Checkpointer].
+func (s *stateStore) Load(context.Context) (cdc.Checkpoint, bool, error) {
+	return cdc.Checkpoint{Progress: cdc.Progress{Position: s.State.Place.Position()}}, true, nil
+}
+
+// Claim implements [relay.Checkpointer]. The lock keeps others away.
+func (s *stateStore) Claim(ctx context.Context, next, _ cdc.Checkpoint) error {
+	return s.Save(ctx, next)
+}
+
+// Save implements [relay.Checkpointer].
+func (s *stateStore) Save(_ context.Context, c cdc.Checkpoint) (err error) {
+	if s.State.Place, err = backfill.PlaceAt(c.Progress.Position); err == nil {
+		err = s.State.save(s.File)
+	}
+	if err != nil {
+		return cdc.Stop(cdc.ClassRuntime, stateReason, err, "")
+	}
+	s.tell()
+	return nil
+}
+
+// toldEvery is how often a line tells how far a replay is.
+const toldEvery = 10 * time.Second
+
+// tell says now and then how far it is, and why it stands still.
+func (s *stateStore) tell() {
+	why := ""
+	if list := s.problems.List(); len(list) > 0 {
+		why = "waiting: " + cdc.Explain(&list[0]) + "\n"
+	}
+	if why != s.why {
+		s.why = why
+		_, _ = io.WriteString(s.Progress, why) // the reader may have gone
+	}
+	if now := time.Now(); now.Sub(s.told) >= toldEvery {
+		s.told = now
+		_, _ = fmt.Fprintf(s.Progress, "%d of %d events (%d %%)\n", s.State.Place.Done, s.total, 100*s.State.Place.Done/s.total)
+	}
 }
 
 // lock keeps other replays from the state until this one has ended, however it ends. The file of the lock stays: removing it could let

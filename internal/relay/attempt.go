@@ -107,14 +107,14 @@ func (a *attempt) loadLetters(ctx context.Context, c *cdc.Checkpoint) error {
 	return cdc.About(cdc.OnKafka, a.Letters.Load(ctx, c.Source, c.Progress))
 }
 
-// ErrFinished is the cause of a context that ends because nothing is left to publish: a repair is done.
-var ErrFinished = errors.New("nothing is left to publish")
+// errFinished is the cause of a context that ends because nothing is left to publish.
+var errFinished = errors.New("nothing is left to publish")
 
 // waitForEnd returns nil when ctx ends, or the error that ends the run.
 func (a *attempt) waitForEnd(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
-		if !errors.Is(context.Cause(ctx), ErrFinished) {
+		if !errors.Is(context.Cause(ctx), errFinished) {
 			a.log.Info("stopping: draining records in flight", "timeout", a.opts.ShutdownTimeout.String())
 		}
 		return nil

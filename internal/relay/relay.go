@@ -110,6 +110,20 @@ func (r *Relay) Run(ctx context.Context) error {
 	return err
 }
 
+// RunUntil is Run with a source that comes to an end, when done is closed.
+func (r *Relay) RunUntil(ctx context.Context, done <-chan struct{}) error {
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	go func() {
+		select {
+		case <-done:
+			stop(errFinished)
+		case <-ctx.Done():
+		}
+	}()
+	return r.Run(ctx)
+}
+
 // run makes one attempt, and further ones where it has to start again from the stored position.
 func (r *Relay) run(ctx context.Context) error {
 	for retry := r.pauses(); ; {

@@ -23,13 +23,14 @@ const (
 	retention  = "./internal/retention"
 	marking    = "./internal/writeback"
 	visible    = "./internal/visibility"
+	replaying  = "./internal/backfill"
 	appending  = "./test/writer"
 )
 
 const postgres = "postgres"
 
 func mutants() []mutant {
-	return slices.Concat(positionMutants(), windowMutants(), leaderMutants(), readerMutants(), statementMutants(), tableMutants(), publisherMutants(), onceMutants(), commitMutants(), placesMutants(), retentionMutants(), writeBackMutants(), repairMutants(), letterMutants(), unfitLetterMutants(), letterOrderMutants(), dropMutants(), startMutants(), historyMutants(), visibilityMutants(), binlogVisibilityMutants(), writerMutants(), inboxMutants(), kgoinboxMutants())
+	return slices.Concat(positionMutants(), windowMutants(), leaderMutants(), readerMutants(), statementMutants(), tableMutants(), publisherMutants(), onceMutants(), commitMutants(), placesMutants(), retentionMutants(), writeBackMutants(), repairMutants(), replayMutants(), letterMutants(), unfitLetterMutants(), letterOrderMutants(), dropMutants(), startMutants(), historyMutants(), visibilityMutants(), binlogVisibilityMutants(), writerMutants(), inboxMutants(), kgoinboxMutants())
 }
 
 // positionMutants break the order of acknowledgement, save and confirmation.
@@ -406,6 +407,32 @@ func repairMutants() []mutant {
 			"let a run begin behind a backfill that has not ended", "internal/backfill/repair.go",
 			[]edit{{"	case s.opts.All && p.Position == \"\":\n", "	case false:\n"}},
 			caughtBy{commands, "^TestInterruptedBackfill$", ""},
+		},
+	}
+}
+
+// replayMutants have a replay leave events out, publish them twice, or take the relay's place.
+func replayMutants() []mutant {
+	return []mutant{
+		{
+			"go on with a replay behind events that are not acknowledged", "internal/backfill/replay.go",
+			[]edit{{"r.places[max(seq, r.first)-r.first].Position()", "r.places[len(r.places)-1].Position()"}},
+			caughtBy{replaying, "^TestPlaceIsThatOfWhatIsAcknowledged$", ""},
+		},
+		{
+			"count the rows of a page twice when a replay goes on", "internal/backfill/replay.go",
+			[]edit{{"	r.from.Done = r.from.Rows\n", ""}},
+			caughtBy{replaying, "^TestInterruptedReplayGoesOnWithoutAGap$", ""},
+		},
+		{
+			"replay the same state twice at a time", "internal/inspect/replay_state.go",
+			[]edit{{"	if !held {\n", "	if held && !held {\n"}},
+			caughtBy{commands, "^TestReplayIsKilledAndResumed$", postgres},
+		},
+		{
+			"fence the relay by a replay", "internal/app/stages.go",
+			[]edit{{"	o.TransactionalID, o.PositionTopic = kafka.TransactionalNone, \"\"\n", "	o.PositionTopic = \"\"\n"}},
+			caughtBy{commands, "^TestReplay$", postgres},
 		},
 	}
 }
