@@ -147,6 +147,8 @@ func TestReplay(t *testing.T) {
 			cdctest.Violation(t, cdctest.Difference(again, want), "replayed %v, want %v", again, want)
 		}
 		s.insert(5).published(url, 5)
+		s.says(0, "1 event published", "replay", "--id", eventID(5))
+		s.insert(6).published(url, 6) // to the same partition, which knows by now who was fenced
 		if after := s.status(url); after.State != "leading" || after.Checkpoint.Generation != before {
 			t.Errorf("the relay: %+v", after)
 		}
