@@ -58,7 +58,7 @@ type Places struct {
 	id    cdc.Source // of this relay; zero: not known
 }
 
-// New returns the places of a relay. Close closes the store.
+// NewPlaces returns the places of a relay. Close closes the store.
 func NewPlaces(store Store, o PlacesOptions) *Places { return &Places{store: store, opts: o} }
 
 // Close closes the store.

@@ -3,6 +3,7 @@ package checkpoint
 import (
 	"context"
 	"fmt"
+
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/kafka"
 )
