@@ -194,7 +194,7 @@ func (r *partitionsRun) maintain(ctx context.Context, a *cli, c *config.Config, 
 		if r.dry {
 			return eachTable(ctx, open, func(t cleanup.Partitions, parts []cdc.Partition, now time.Time) { a.printPlan(t, o.Plan(parts, now)) })
 		}
-		return cleanup.NewMaintainer(o, open, a.plainLog(), prometheus.NewRegistry()).Maintain(ctx)
+		return cleanup.NewPartitioner(o, open, a.plainLog(), prometheus.NewRegistry()).Maintain(ctx)
 	})
 }
 
@@ -202,7 +202,7 @@ func (r *partitionsRun) options(c *config.Config) (cleanup.PartitionOptions, err
 	if c.Partitions == nil {
 		return cleanup.PartitionOptions{}, cdc.Usage("add one", "the configuration has neither a section partitions nor a section retention")
 	}
-	o := retentionOptions(c.Partitions)
+	o := partitionOptions(c.Partitions)
 	age, err := r.age("ttl", r.ttl, o.TTL)
 	o.TTL, o.Drop = age, o.Drop && r.unknown == nil
 	return o, err

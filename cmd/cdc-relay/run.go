@@ -251,7 +251,7 @@ func newMaintainer(c *config.Config, db app.Database, load cdc.Loader, letters *
 		return nil, err
 	}
 	if c.Partitions != nil {
-		all = append(all, cleanup.NewMaintainer(retentionOptions(c.Partitions), db.Partitions(dsn, false, load), log, reg).Run)
+		all = append(all, cleanup.NewPartitioner(partitionOptions(c.Partitions), db.Partitions(dsn, false, load), log, reg).Run)
 	}
 	if c.Retention != nil {
 		d := c.Retention.Delete
@@ -270,7 +270,7 @@ func newMaintainer(c *config.Config, db app.Database, load cdc.Loader, letters *
 	return all, nil
 }
 
-func retentionOptions(p *config.Partitions) cleanup.PartitionOptions {
+func partitionOptions(p *config.Partitions) cleanup.PartitionOptions {
 	return cleanup.PartitionOptions{Ahead: p.Ahead, TTL: p.Age(), Every: p.Every, Drop: p.Drop}
 }
 

@@ -8,7 +8,7 @@
 // # Partitions
 //
 // An old partition is taken out of its table first. Nothing is inserted any more, so a position that the database noted at that time is
-// behind everything in it. plan.go decides what to do, pass.go does it, loop.go repeats it while the relay leads.
+// behind everything in it. partition_plan.go decides what to do, partitions.go does it, again and again while the relay leads.
 //
 // # Rows
 //

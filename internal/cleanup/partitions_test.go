@@ -89,9 +89,9 @@ func days(from, to int) (parts []cdc.Partition) {
 	return parts
 }
 
-func (f *fake) maintainer(o PartitionOptions, reg prometheus.Registerer) *Maintainer {
+func (f *fake) maintainer(o PartitionOptions, reg prometheus.Registerer) *Partitioner {
 	open := func(context.Context) ([]Partitions, func(), error) { return []Partitions{f}, func() {}, nil }
-	return NewMaintainer(o, open, slog.New(slog.DiscardHandler), reg)
+	return NewPartitioner(o, open, slog.New(slog.DiscardHandler), reg)
 }
 
 // Time in a synctest bubble starts at 2000-01-01, midnight UTC.

@@ -97,7 +97,7 @@ func (k *keeper) maintain(o cleanup.PartitionOptions) error {
 	open := func(context.Context) ([]cleanup.Partitions, func(), error) {
 		return []cleanup.Partitions{p}, func() {}, nil
 	}
-	return cleanup.NewMaintainer(o, open, slog.New(slog.DiscardHandler), prometheus.NewRegistry()).Maintain(k.t.Context())
+	return cleanup.NewPartitioner(o, open, slog.New(slog.DiscardHandler), prometheus.NewRegistry()).Maintain(k.t.Context())
 }
 
 func (k *keeper) list() []cdc.Partition {

@@ -209,7 +209,7 @@ func maintain(t *testing.T, d Outbox, o cleanup.PartitionOptions) error {
 	open := func(context.Context) ([]cleanup.Partitions, func(), error) {
 		return []cleanup.Partitions{d.Partitions()}, func() {}, nil
 	}
-	return cleanup.NewMaintainer(o, open, slog.New(slog.DiscardHandler), prometheus.NewRegistry()).Maintain(t.Context())
+	return cleanup.NewPartitioner(o, open, slog.New(slog.DiscardHandler), prometheus.NewRegistry()).Maintain(t.Context())
 }
 
 func list(t *testing.T, d Outbox) []cdc.Partition {

@@ -12,10 +12,10 @@ import (
 // budget is what product, tests and docs may have. Whoever raises a number says in the commit why; a change that takes something away lowers
 // it.
 var budget = map[string]int{
-	"lines of the product": 43_950, // cmd and internal, without tests and what is only for them
-	"packages":             35,     // of the product
-	"lines of tests":       71_650, // with testenv, cdctest and the other helpers
-	"words of docs":        80_550, // docs and README.md
+	"lines of the product": 43_100, // cmd and internal, without tests and what is only for them
+	"packages":             28,     // of the product
+	"lines of tests":       69_450, // with testenv, cdctest and the other helpers
+	"words of docs":        80_150, // docs and README.md
 }
 
 func TestBudget(t *testing.T) {

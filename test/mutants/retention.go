@@ -6,7 +6,7 @@ import "github.com/cdc-relay/cdc-relay/internal/testenv"
 func retentionMutants() []mutant {
 	return []mutant{
 		{
-			"drop a partition before the position has passed it", "internal/cleanup/plan.go",
+			"drop a partition before the position has passed it", "internal/cleanup/partition_plan.go",
 			[]edit{{"case part.Relayed:", "case part.Relayed || part.Out:"}},
 			caughtBy{faults, "^TestPartitionIsKeptWhileTheRelayLags$", postgres},
 		},

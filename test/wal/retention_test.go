@@ -90,7 +90,7 @@ func (d *database) maintain(p *postgres.Partitions, o cleanup.PartitionOptions) 
 	open := func(context.Context) ([]cleanup.Partitions, func(), error) {
 		return []cleanup.Partitions{p}, func() {}, nil
 	}
-	return cleanup.NewMaintainer(o, open, slog.New(slog.DiscardHandler), prometheus.NewRegistry()).Maintain(d.t.Context())
+	return cleanup.NewPartitioner(o, open, slog.New(slog.DiscardHandler), prometheus.NewRegistry()).Maintain(d.t.Context())
 }
 
 // insertAt inserts the events from..to with a created_at some days ago.

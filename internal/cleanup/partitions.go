@@ -30,17 +30,17 @@ type Partitions interface {
 // PartitionTables connects to the database and returns its tables. The caller closes the connection.
 type PartitionTables func(ctx context.Context) (tables []Partitions, closeAll func(), err error)
 
-// Maintainer keeps the partitions of the tables as the options say.
-type Maintainer struct {
+// Partitioner keeps the partitions of the tables as the options say.
+type Partitioner struct {
 	opts    PartitionOptions
 	open    PartitionTables
 	log     *slog.Logger
 	metrics *partitionMetrics
 }
 
-// NewMaintainer returns a Maintainer and registers its metrics.
-func NewMaintainer(opts PartitionOptions, open PartitionTables, log *slog.Logger, reg prometheus.Registerer) *Maintainer {
-	return &Maintainer{opts, open, log, newPartitionMetrics(reg)}
+// NewPartitioner returns a Partitioner and registers its metrics.
+func NewPartitioner(opts PartitionOptions, open PartitionTables, log *slog.Logger, reg prometheus.Registerer) *Partitioner {
+	return &Partitioner{opts, open, log, newPartitionMetrics(reg)}
 }
 
 const (
@@ -52,8 +52,22 @@ const (
 	step = 100 * time.Millisecond
 )
 
+// Run maintains the partitions at once and then at every interval, until ctx ends. What cannot be done is logged, and done
+// later: it never ends the relay.
+func (m *Partitioner) Run(ctx context.Context, _ cdc.Kept) {
+	for {
+		if err := m.Maintain(ctx); err != nil && ctx.Err() == nil {
+			m.log.Warn("partitions not maintained, trying again later", "error", err, "pause", m.opts.Every.String())
+			m.metrics.errors.Inc()
+		}
+		if sleep(ctx, m.opts.Every) != nil {
+			return
+		}
+	}
+}
+
 // Maintain makes passes until nothing is left to do, a few times at most. It returns what is left as an error.
-func (m *Maintainer) Maintain(ctx context.Context) error {
+func (m *Partitioner) Maintain(ctx context.Context) error {
 	for i := 0; ; i++ {
 		err := m.pass(ctx)
 		if err == nil || i+1 == attempts || !later(err) {
@@ -70,7 +84,7 @@ var errUnrelayed = errors.New("not dropped")
 
 func later(err error) bool { return errors.Is(err, cdc.ErrBusy) || errors.Is(err, errUnrelayed) }
 
-func (m *Maintainer) pass(ctx context.Context) error {
+func (m *Partitioner) pass(ctx context.Context) error {
 	tables, closeAll, err := m.open(ctx)
 	if err != nil {
 		return err
@@ -84,7 +98,7 @@ func (m *Maintainer) pass(ctx context.Context) error {
 }
 
 // table does what is due for one table, and sets its metrics also if a change fails.
-func (m *Maintainer) table(ctx context.Context, t Partitions) error {
+func (m *Partitioner) table(ctx context.Context, t Partitions) error {
 	parts, now, err := t.List(ctx)
 	if err != nil {
 		return err
@@ -122,7 +136,7 @@ func keptError(parts []cdc.Partition) error {
 
 // apply changes the table. To drop takes no lock on the table, so one failure does not stop the others: a reader may hold what
 // was taken out. Making and taking out end at the first failure, since a writer waits for us once, unless the rows of a day are kept.
-func (m *Maintainer) apply(ctx context.Context, t Partitions, plan Plan, swap bool) error {
+func (m *Partitioner) apply(ctx context.Context, t Partitions, plan Plan, swap bool) error {
 	var errs []error
 	for _, p := range plan.Drop {
 		errs = append(errs, m.do(ctx, "dropped", p.Name, t.Drop(ctx, p)))
@@ -130,7 +144,7 @@ func (m *Maintainer) apply(ctx context.Context, t Partitions, plan Plan, swap bo
 	return errors.Join(append(errs, m.makeDays(ctx, t, plan.Make, swap), m.takeOut(ctx, t, plan.TakeOut))...)
 }
 
-func (m *Maintainer) makeDays(ctx context.Context, t Partitions, days []time.Time, swap bool) error {
+func (m *Partitioner) makeDays(ctx context.Context, t Partitions, days []time.Time, swap bool) error {
 	for _, since := range days {
 		if err := m.do(ctx, "made", t.Name()+" "+since.Format(time.DateOnly), t.Make(ctx, since, swap)); err != nil {
 			return err
@@ -140,7 +154,7 @@ func (m *Maintainer) makeDays(ctx context.Context, t Partitions, days []time.Tim
 	return nil
 }
 
-func (m *Maintainer) takeOut(ctx context.Context, t Partitions, parts []cdc.Partition) error {
+func (m *Partitioner) takeOut(ctx context.Context, t Partitions, parts []cdc.Partition) error {
 	var errs []error
 	for _, p := range parts {
 		err := m.do(ctx, "taken out", p.Name, t.TakeOut(ctx, p))
@@ -152,7 +166,7 @@ func (m *Maintainer) takeOut(ctx context.Context, t Partitions, parts []cdc.Part
 	return errors.Join(errs...)
 }
 
-func (m *Maintainer) do(ctx context.Context, change, name string, err error) error {
+func (m *Partitioner) do(ctx context.Context, change, name string, err error) error {
 	if err != nil {
 		return err
 	}
