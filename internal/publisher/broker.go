@@ -74,10 +74,10 @@ type requestDone struct {
 }
 
 var (
-	errClosed   = errors.New("the connection was given up")
-	errMoved    = errors.New("the broker has another address now")
-	errReplaced = errors.New("the broker does not answer and another leads the partition")
-	errHungUp   = errors.New("the broker has closed it")
+	errClosed       = errors.New("the connection was given up")
+	errMoved        = errors.New("the broker has another address now")
+	errReplaced     = errors.New("the broker does not answer and another leads the partition")
+	errBrokerHungUp = errors.New("the broker has closed it")
 )
 
 // watchInterval is how often a connection is looked at: whether the broker has closed it while nothing was sent.
@@ -105,7 +105,7 @@ func (c *brokerConn) sendRequests(ctx context.Context, b *kafka.Conn) {
 			return
 		case <-watch.C:
 			if b.HungUp() {
-				c.mail.post(dialed{c, errHungUp})
+				c.mail.post(dialed{c, errBrokerHungUp})
 				return
 			}
 		case req := <-c.requests:
@@ -356,7 +356,7 @@ func (l *loop) closeConn(c *brokerConn, err error) {
 			l.wantMetadata(tp)
 		}
 	}
-	if !errors.Is(err, errHungUp) { // what the next connect finds
+	if !errors.Is(err, errBrokerHungUp) { // what the next connect finds
 		l.noteFailure(b.addr, err)
 	}
 }
