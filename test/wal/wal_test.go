@@ -75,7 +75,7 @@ func newDatabase(t *testing.T) *database {
 	d := &database{t: t, name: name, conn: conn}
 	table := outbox.Name{Schema: "public", Table: "outbox"}
 	steps, err := outbox.PostgresSetup(outbox.SetupOptions{
-		Make:    []outbox.TableOptions{{Name: table, Payload: outbox.PayloadBytea, Partition: outbox.PartitionDaily, From: time.Now(), Ahead: 1}},
+		Make: []outbox.TableOptions{{Name: table, Payload: outbox.PayloadBytea, Partition: outbox.PartitionDaily, From: time.Now(), Ahead: 1}},
 		Read: []outbox.Name{table}, Publication: name, Slot: name,
 	})
 	if err != nil {
