@@ -166,7 +166,11 @@ func (s *sweep) look(ctx context.Context) (looked bool, err error) {
 		s.waiting[k.ID] = struct{}{}
 	}
 	if len(keys) > 0 {
-		s.found = append(s.found, group{keys, behind, began})
+		read := group{keys, behind, began}
+		if s.deletes != nil { // it waits from now on: a read without an index may have taken longer than the patience
+			read.at = time.Now()
+		}
+		s.found = append(s.found, read)
 	} else {
 		s.busy, s.done = nil, s.deletes != nil
 	}
@@ -215,10 +219,12 @@ func (s *sweep) batches(ctx context.Context, g *group, keys []cdc.RowKey, dead b
 	for size := most; len(keys) > 0 && s.busy == nil && s.failures < maxFailures && len(s.refused) < maxRefused; {
 		some := keys[:min(size, len(keys))]
 		n, err := s.rows.Act(ctx, some, dead)
-		if err != nil {
+		if err != nil && !errors.Is(err, cdc.ErrHeld) && !errors.Is(err, cdc.ErrBusy) {
 			if _, broken := s.rows.Passed(ctx, g.behind); broken != nil { // it is not the rows
 				return err
 			}
+		}
+		if err != nil {
 			s.errors.Inc()
 		}
 		s.count(n, g)
