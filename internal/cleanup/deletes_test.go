@@ -58,7 +58,7 @@ func (o *old) Due(_ context.Context, limit int) (keys []cdc.RowKey, _ cdc.Positi
 		keys = append(keys, cdc.RowKey{ID: fmt.Sprint(key), Value: key})
 	}
 	o.reads++
-	time.Sleep(o.takes)
+	<-time.After(o.takes)
 	return keys, cdc.Position(fmt.Sprint(o.reads)), nil
 }
 
