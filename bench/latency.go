@@ -14,25 +14,10 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// latencyRes is the result of a steady load, medians of the rounds. Times are in milliseconds, from before the INSERT is
-// sent (in autocommit mode) until a consumer has the record; for Kafka alone from Produce; for the INSERT alone until
-// PostgreSQL's response.
-type latencyRes struct {
-	Rate   int            `json:"events_per_second"`
-	PerTx  int            `json:"rows_per_transaction"`
-	P50    float64        `json:"p50_ms"`
-	P99    float64        `json:"p99_ms"`
-	Kafka  spread         `json:"kafka_alone"`
-	Insert spread         `json:"insert_alone"`
-	Steal  float64        `json:"steal_percent"`
-	Rounds []latencyRound `json:"rounds"`
-}
-
-// latencyRound is one run of the load through the relay and one directly to Kafka.
+// latencyRound is one run of a steady load.
 type latencyRound struct {
 	Relay     spread  `json:"relay"`
 	Insert    spread  `json:"insert_alone"`
-	Kafka     spread  `json:"kafka_alone"`
 	Reached   float64 `json:"events_per_second_reached"`
 	CPUPerSec float64 `json:"relay_cpu_seconds_per_second"`
 	RSS       float64 `json:"peak_rss_mb"`
@@ -53,96 +38,11 @@ const (
 	metadataMinAge = 100 * time.Millisecond
 )
 
-// latencies runs each load in rounds, with the relay and with Kafka alone in turn. If no other scenario has warmed up
-// Kafka, a load that is not counted does.
-func (s *stand) latencies(ctx context.Context, rounds int, warm bool) (map[string]*latencyRes, error) {
-	if !warm {
-		if _, err := s.kafkaAlone(ctx, 10_000); err != nil {
-			return nil, fmt.Errorf("warming up: %w", err)
-		}
-	}
-	out := map[string]*latencyRes{}
-	for _, load := range []struct{ rate, perTx int }{{1_000, 1}, {10_000, 10}} {
-		res := &latencyRes{Rate: load.rate, PerTx: load.perTx}
-		for i := range rounds {
-			round, err := s.latency(ctx, fmt.Sprintf("latency_%d_%d", load.rate, i), load.rate, load.perTx)
-			if err != nil {
-				return nil, fmt.Errorf("%d/s: %w", load.rate, err)
-			}
-			res.Rounds = append(res.Rounds, round)
-		}
-		res.sum()
-		out[fmt.Sprintf("%d/s", load.rate)] = res
-	}
-	return out, nil
-}
-
-func (r *latencyRes) sum() {
-	middle := func(of func(latencyRound) float64) float64 {
-		var all []float64
-		for _, round := range r.Rounds {
-			all = append(all, of(round))
-		}
-		return median(all)
-	}
-	spreads := func(of func(latencyRound) spread) spread {
-		return spread{
-			P50: middle(func(l latencyRound) float64 { return of(l).P50 }),
-			P99: middle(func(l latencyRound) float64 { return of(l).P99 }),
-			Max: middle(func(l latencyRound) float64 { return of(l).Max }),
-		}
-	}
-	relay := spreads(func(l latencyRound) spread { return l.Relay })
-	r.P50, r.P99 = relay.P50, relay.P99
-	r.Steal = middle(func(l latencyRound) float64 { return l.Steal })
-	r.Kafka = spreads(func(l latencyRound) spread { return l.Kafka })
-	r.Insert = spreads(func(l latencyRound) spread { return l.Insert })
-}
-
-func (s *stand) latency(ctx context.Context, database string, rate, perTx int) (latencyRound, error) {
-	var res latencyRound
-	conn, err := s.database(ctx, database, database)
-	if err != nil {
-		return res, err
-	}
-	defer conn.Close(ctx)
-	topic, err := s.topic(ctx)
-	if err != nil {
-		return res, err
-	}
-	addr := s.listen()
-	path, err := s.configure(database, database, topic, addr)
-	if err != nil {
-		return res, err
-	}
-	p, err := s.start(path)
-	if err != nil {
-		return res, err
-	}
-	return s.steady(ctx, p, steadyLoad{
-		topic: topic, addr: addr, name: database, rate: rate, perTx: perTx,
-		insert: func(clock *stopwatch, i int) error { return insert(ctx, conn, clock, i*perTx, perTx) },
-	})
-}
-
 // steadyLoad is a load and the topic of its records.
 type steadyLoad struct {
 	topic, addr, name string
 	rate, perTx       int
 	insert            func(clock *stopwatch, i int) error // the i-th transaction
-}
-
-// steady runs the load through p, stops p, and then runs it directly to Kafka.
-func (s *stand) steady(ctx context.Context, p *process, l steadyLoad) (latencyRound, error) {
-	res, err := s.load(ctx, p, l)
-	if err != nil {
-		return res, err
-	}
-	if err := p.stop(); err != nil {
-		return res, err
-	}
-	res.Kafka, err = s.kafkaAlone(ctx, l.rate)
-	return res, err
 }
 
 // load runs the load through p.
@@ -192,8 +92,8 @@ func insert(ctx context.Context, conn *pgx.Conn, clock *stopwatch, first, size i
 	return err
 }
 
-// kafkaAlone measures the same load without database and relay.
-func (s *stand) kafkaAlone(ctx context.Context, rate int) (spread, error) {
+// kafkaAlone measures a load without database and relay.
+func (s *stand) kafkaAlone(ctx context.Context, rate int, warm, span time.Duration) (spread, error) {
 	topic, err := s.topic(ctx)
 	if err != nil {
 		return spread{}, err
@@ -203,13 +103,13 @@ func (s *stand) kafkaAlone(ctx context.Context, rate int) (spread, error) {
 		return spread{}, err
 	}
 	defer client.Close()
-	n := int((latencyWarmUp + latencySpan).Seconds()) * rate
-	clock := newStopwatch(n, int(latencyWarmUp.Seconds())*rate)
+	n := int((warm + span).Seconds()) * rate
+	clock := newStopwatch(n, int(warm.Seconds())*rate)
 	err = s.consume(ctx, topic, clock, func() error {
 		return paced(ctx, n, rate, func(i int) error {
-			value := binary.BigEndian.AppendUint64(make([]byte, 0, payloadSize), uint64(i))
+			key, value := numbered(i)
 			clock.start(i, 1)
-			client.Produce(ctx, &kgo.Record{Key: fmt.Appendf(nil, "order-%06d", i%100000), Value: append(value, make([]byte, payloadSize-8)...)}, nil)
+			client.Produce(ctx, &kgo.Record{Key: []byte(key), Value: value}, nil)
 			return nil
 		})
 	})
@@ -269,7 +169,8 @@ func (s *stand) consume(ctx context.Context, topic string, clock *stopwatch, loa
 
 // stopwatch times events by their number. An event is stopped after it was started, so the atomics only order memory.
 type stopwatch struct {
-	sent    []atomic.Int64 // Unix nanoseconds
+	base    time.Time      // a clock that is set changes nothing
+	sent    []atomic.Int64 // nanoseconds since base
 	took    []time.Duration
 	got     []bool
 	arrived int
@@ -278,11 +179,11 @@ type stopwatch struct {
 }
 
 func newStopwatch(n, warm int) *stopwatch {
-	return &stopwatch{sent: make([]atomic.Int64, n), took: make([]time.Duration, n), got: make([]bool, n), warm: warm}
+	return &stopwatch{base: time.Now(), sent: make([]atomic.Int64, n), took: make([]time.Duration, n), got: make([]bool, n), warm: warm}
 }
 
 func (w *stopwatch) start(first, n int) {
-	now := time.Now().UnixNano()
+	now := int64(time.Since(w.base))
 	for i := first; i < first+n; i++ {
 		w.sent[i].Store(now)
 	}
@@ -292,14 +193,14 @@ func (w *stopwatch) stop(i int, at time.Time) {
 	if w.got[i] {
 		return
 	}
-	w.got[i], w.took[i], w.ended = true, time.Duration(at.UnixNano()-w.sent[i].Load()), at
+	w.got[i], w.took[i], w.ended = true, at.Sub(w.base)-time.Duration(w.sent[i].Load()), at
 	w.arrived++
 }
 
 func (w *stopwatch) missing() int { return len(w.got) - w.arrived }
 
 func (w *stopwatch) rate() float64 {
-	return float64(len(w.got)-w.warm) / w.ended.Sub(time.Unix(0, w.sent[w.warm].Load())).Seconds()
+	return float64(len(w.got)-w.warm) / (w.ended.Sub(w.base) - time.Duration(w.sent[w.warm].Load())).Seconds()
 }
 
 func (w *stopwatch) spread() spread { return w.between(w.warm, len(w.took)) }

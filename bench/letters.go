@@ -127,7 +127,7 @@ func (s *stand) letterTopics(ctx context.Context, database, slot string) (string
 		return "", err
 	}
 	if s.once {
-		if err := s.positions(ctx, database, slot); err != nil {
+		if err := s.positions(ctx, slot); err != nil {
 			return "", err
 		}
 	}

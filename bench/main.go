@@ -20,6 +20,8 @@ type options struct {
 	only         string
 	bin, out     string
 	profile      string
+	against      string
+	chosen       usualChoice
 }
 
 // report is written as JSON.
@@ -37,34 +39,39 @@ type report struct {
 	Marks map[string]*marksResult `json:"marks,omitempty"`
 	// Retention has the results by database.
 	Retention map[string]*retentionResult `json:"retention,omitempty"`
-	Latency   map[string]*latencyRes      `json:"latency,omitempty"`
+	Usual     []usualRound                `json:"usual,omitempty"`
 	Replay    map[string]*replayResult    `json:"replay,omitempty"`
 	Start     *startResult                `json:"start,omitempty"`
-	// Tails has the results by kind, with fsync on.
-	Tails map[string]*latencyRes  `json:"tails,omitempty"`
-	Peers map[string]*peersResult `json:"peers,omitempty"`
+	Peers     map[string]*peersResult     `json:"peers,omitempty"`
 	// Binlogs has the results by flavor.
 	Binlogs map[string]*binlogResult `json:"binlogs,omitempty"`
 }
 
 // binlogResult is the result for MySQL or MariaDB.
 type binlogResult struct {
-	Drain   *drainResult `json:"drain"`
-	Large   *drainResult `json:"one_transaction"`
-	Latency *latencyRes  `json:"latency"`
+	Drain *drainResult `json:"drain"`
+	Large *drainResult `json:"one_transaction"`
 }
 
 func main() {
 	var o options
 	flag.IntVar(&o.rows, "rows", 600_000, "rows of the backlog")
 	flag.IntVar(&o.rounds, "rounds", 3, "rounds of each comparison")
-	flag.StringVar(&o.only, "only", "drain,large,topics,once,letters,maps,marks,retention,latency,tails,start,tenfold,mysql,mariadb,replay", "scenarios, comma-separated")
+	flag.StringVar(&o.only, "only", "drain,large,topics,once,letters,maps,marks,retention,usual,start,tenfold,mysql,mariadb,replay", "scenarios, comma-separated")
 	flag.StringVar(&o.bin, "bin", "bin/cdc-relay", "the relay to measure")
 	flag.StringVar(&o.out, "out", "bench/out", "directory for results, logs and configurations")
 	flag.StringVar(&o.profile, "profile", "", "directory for CPU and heap profiles of the relay while it drains")
+	flag.StringVar(&o.against, "against", "", "a commit: the usual load goes through its build too")
+	flag.Func("usual", "what the usual load is measured with, comma-separated: databases, deliveries, rates, relays (this, bare)", o.chosen.add)
+	bare := flag.String("bare", "", "be a bare pipeline: see bare.go")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := run(ctx, o)
+	var err error
+	if *bare != "" {
+		err = runBare(ctx, *bare)
+	} else {
+		err = run(ctx, o)
+	}
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
@@ -129,8 +136,7 @@ func (s *stand) scenarios(ctx context.Context, o options, r *report) error {
 		step("maps", "tables and routes that cost more", into(&r.Maps, func() (*mapsResult, error) { return s.mapped(ctx, o.rows, o.rounds) })),
 		step("marks", "published rows marked beside a poller", into(&r.Marks, func() (map[string]*marksResult, error) { return s.marked(ctx) })),
 		step("retention", "INSERTs while partitions are maintained", into(&r.Retention, func() (map[string]*retentionResult, error) { return s.retentions(ctx) })),
-		step("latency", "insert to consumer at steady rates", into(&r.Latency, func() (map[string]*latencyRes, error) { return s.latencies(ctx, o.rounds, wanted["drain"]) })),
-		step("tails", "insert to consumer with fsync on, both kinds of delivery", into(&r.Tails, func() (map[string]*latencyRes, error) { return s.tails(ctx, o.rounds) })),
+		step("usual", "one event a transaction at steady rates", into(&r.Usual, func() ([]usualRound, error) { return s.usual(ctx, o) })),
 		step("start", "start to ready", into(&r.Start, func() (*startResult, error) { return s.startTimes(ctx) })),
 		step("tenfold", "ten times the backlog", func() error {
 			res, err := s.drain(ctx, "tenfold", 10*o.rows, 10, 1, false)
@@ -166,14 +172,10 @@ func (s *stand) binlog(ctx context.Context, o options, r *report, flavor string)
 	if err != nil {
 		return err
 	}
-	latency, err := s.mysqlLatency(ctx, flavor, o.rounds)
-	if err != nil {
-		return err
-	}
 	if r.Binlogs == nil {
 		r.Binlogs = map[string]*binlogResult{}
 	}
-	r.Binlogs[flavor] = &binlogResult{&drain, &large, latency}
+	r.Binlogs[flavor] = &binlogResult{&drain, &large}
 	return nil
 }
 

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"database/sql"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -232,61 +231,6 @@ func (s *stand) mysqlDrain(ctx context.Context, flavor, name string, rows, perTx
 	return res, nil
 }
 
-// mysqlLatency is the steady load of 1,000 events a second, one row in each transaction.
-func (s *stand) mysqlLatency(ctx context.Context, flavor string, rounds int) (*latencyRes, error) {
-	const rate = 1000
-	res := &latencyRes{Rate: rate, PerTx: 1}
-	m, err := s.mysql(ctx, flavor)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = m.db.Close() }()
-	for i := range rounds {
-		round, err := m.latency(ctx, fmt.Sprintf("%s_latency_%d", flavor, i), rate)
-		if err != nil {
-			return nil, err
-		}
-		res.Rounds = append(res.Rounds, round)
-	}
-	res.sum()
-	return res, nil
-}
-
 // insertMySQL takes the aggregate ID and the payload.
 const insertMySQL = `INSERT INTO outbox (event_id, aggregate_type, aggregate_id, event_type, tenant_id, payload, occurred_at)
 	VALUES (UNHEX(REPLACE(UUID(), '-', '')), 'Order', ?, 'OrderPlaced', 'tenant-1', ?, UTC_TIMESTAMP(6))`
-
-func (m *mysqlStand) latency(ctx context.Context, name string, rate int) (latencyRound, error) {
-	if err := m.fresh(ctx); err != nil {
-		return latencyRound{}, err
-	}
-	conn, err := m.db.Conn(ctx)
-	if err != nil {
-		return latencyRound{}, err
-	}
-	defer func() { _ = conn.Close() }()
-	topic, err := m.topic(ctx)
-	if err != nil {
-		return latencyRound{}, err
-	}
-	addr := m.listen()
-	path, err := m.configure(name, topic, addr)
-	if err != nil {
-		return latencyRound{}, err
-	}
-	p, err := m.start(path, "--start-from", "current")
-	if err != nil {
-		return latencyRound{}, err
-	}
-	if err := p.until(ctx, 10*time.Millisecond, func() (bool, error) { return ready(ctx, addr), nil }); err != nil {
-		return latencyRound{}, err
-	}
-	return m.steady(ctx, p, steadyLoad{
-		topic: topic, addr: addr, name: name, rate: rate, perTx: 1,
-		insert: func(clock *stopwatch, i int) error {
-			clock.start(i, 1)
-			_, err := conn.ExecContext(ctx, insertMySQL, fmt.Sprintf("order-%06d", i%100000), append(binary.BigEndian.AppendUint64(nil, uint64(i)), make([]byte, payloadSize-8)...))
-			return err
-		},
-	})
-}

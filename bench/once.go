@@ -5,12 +5,11 @@ import (
 	"fmt"
 )
 
-// onceResult compares exactly-once with at-least-once delivery: the same rows, drained in turn, and a steady load.
+// onceResult compares exactly-once with at-least-once delivery: the same rows, drained in turn.
 type onceResult struct {
-	Least   drainResult `json:"at_least_once"`
-	Once    drainResult `json:"exactly_once"`
-	Ratio   float64     `json:"ratio"` // exactly-once to at-least-once: median of the rounds
-	Latency *latencyRes `json:"latency"`
+	Least drainResult `json:"at_least_once"`
+	Once  drainResult `json:"exactly_once"`
+	Ratio float64     `json:"ratio"` // exactly-once to at-least-once: median of the rounds
 }
 
 // exactlyOnce drains the same rows with both kinds of delivery. The first drain of each is not counted.
@@ -48,45 +47,22 @@ func (s *stand) exactlyOnce(ctx context.Context, rows, rounds int) (*onceResult,
 	res.Least.sum()
 	res.Once.sum()
 	res.Ratio = median(ratios)
-	if err := dropSlots(ctx, conn, slots); err != nil {
-		return nil, err
-	}
-	res.Latency, err = s.latencyOnce(ctx, rounds)
-	return res, err
+	return res, dropSlots(ctx, conn, slots)
 }
 
 func (s *stand) drainAs(ctx context.Context, once bool, slot string, rows int) (drained, error) {
 	s.once = once
 	if once {
-		if err := s.positions(ctx, "once", slot); err != nil {
+		if err := s.positions(ctx, slot); err != nil {
 			return drained{}, err
 		}
 	}
 	return s.relayDrain(ctx, "once", slot, rows)
 }
 
-// positions creates the topic of positions as the relay names it.
-func (s *stand) positions(ctx context.Context, database, slot string) error {
-	return s.kafka.CreateTopic(ctx, fmt.Sprintf("cdc-relay.positions.%s.%s", database, slot), 1, map[string]string{"cleanup.policy": "compact"})
+// positions creates the topic of positions of the relay whose configuration has that name.
+func (s *stand) positions(ctx context.Context, name string) error {
+	return s.kafka.CreateTopic(ctx, positionTopic(name), 1, map[string]string{"cleanup.policy": "compact"})
 }
 
-// latencyOnce does not count its first round: the brokers' code for transactions is compiled in it.
-func (s *stand) latencyOnce(ctx context.Context, rounds int) (*latencyRes, error) {
-	s.once = true
-	res := &latencyRes{Rate: 1000, PerTx: 1}
-	for i := range rounds + 1 {
-		name := fmt.Sprintf("once_latency_%d", i)
-		if err := s.positions(ctx, name, name); err != nil {
-			return nil, err
-		}
-		round, err := s.latency(ctx, name, res.Rate, res.PerTx)
-		if err != nil {
-			return nil, err
-		}
-		if i > 0 {
-			res.Rounds = append(res.Rounds, round)
-		}
-	}
-	res.sum()
-	return res, nil
-}
+func positionTopic(name string) string { return "positions-" + name }

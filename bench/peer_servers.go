@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
@@ -102,7 +101,8 @@ func (p *peer) openMySQL(ctx context.Context, name, topic string) (*outboxed, fu
 		},
 		insert: func(clock *stopwatch, i int) error {
 			clock.start(i, 1)
-			_, err := conn.ExecContext(ctx, insertMySQL, fmt.Sprintf("order-%06d", i%100000), append(binary.BigEndian.AppendUint64(nil, uint64(i)), make([]byte, payloadSize-8)...))
+			key, payload := numbered(i)
+			_, err := conn.ExecContext(ctx, insertMySQL, key, payload)
 			return err
 		},
 		close: func() error { return errors.Join(conn.Close(), m.db.Close()) },

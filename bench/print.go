@@ -9,8 +9,11 @@ import (
 	"text/tabwriter"
 )
 
-// print prints the rows of docs/maintainers/performance-history.md: what was measured, the result, and the target.
+// print prints the rows of docs/maintainers/performance.md: what was measured, the result, and the target.
 func (r *report) print(w io.Writer) {
+	if len(r.Usual) > 0 {
+		_, _ = io.WriteString(w, usualTable(r.Usual))
+	}
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	defer t.Flush()
 	row := func(what, found, reach string, ok bool) {
@@ -38,26 +41,15 @@ func (r *report) print(w io.Writer) {
 		row("the same: peak RSS", fmt.Sprintf("%.0f MB (%.0f MB)", many.RSS, few.RSS), "96 MB", many.RSS <= 96)
 	}
 	if o := r.Once; o != nil {
-		l, memory := o.Latency, o.Once.RSS/o.Least.RSS
+		memory := o.Once.RSS / o.Least.RSS
 		row("exactly-once: drain against at-least-once", fmt.Sprintf("%.2f (%.0f/s to %.0f/s)", o.Ratio, o.Once.RelayRate, o.Least.RelayRate), "0.8", o.Ratio >= 0.8)
 		row("the same: CPU per event", fmt.Sprintf("%.2f us (%.2f us)", o.Once.CPU, o.Least.CPU), "", true)
 		row("the same: peak RSS", fmt.Sprintf("%.2f (%.0f MB to %.0f MB)", memory, o.Once.RSS, o.Least.RSS), "1.3", memory <= 1.3)
-		row("exactly-once: insert to read_committed consumer at 1000/s, p50", fmt.Sprintf("%.2f ms (Kafka alone %.2f)", l.P50, l.Kafka.P50), "8 ms", l.P50 <= 8)
-		row("the same, p99", fmt.Sprintf("%.2f ms (Kafka alone %.2f; steal %.0f %%)", l.P99, l.Kafka.P99, l.Steal), "25 ms", l.P99 <= 25)
 	}
 	r.Letters.rows(row)
 	r.Maps.rows(row)
 	r.marks(row)
 	r.retention(row)
-	for _, name := range slices.Sorted(maps.Keys(r.Latency)) {
-		l := r.Latency[name]
-		p50, p99 := 2.5, 8.0
-		if l.Rate > 1000 {
-			p50, p99 = p99, 25
-		}
-		row("insert to consumer at "+name+", p50", fmt.Sprintf("%.2f ms (Kafka alone %.2f, INSERT alone %.2f)", l.P50, l.Kafka.P50, l.Insert.P50), fmt.Sprintf("%.1f ms", p50), l.P50 <= p50)
-		row("insert to consumer at "+name+", p99", fmt.Sprintf("%.2f ms (Kafka alone %.2f, INSERT alone %.2f; steal %.0f %%)", l.P99, l.Kafka.P99, l.Insert.P99, l.Steal), fmt.Sprintf("%.0f ms", p99), l.P99 <= p99)
-	}
 	for _, flavor := range slices.Sorted(maps.Keys(r.Binlogs)) {
 		r.binlog(row, flavor)
 	}
@@ -67,7 +59,6 @@ func (r *report) print(w io.Writer) {
 	for _, name := range slices.Sorted(maps.Keys(r.Peers)) {
 		r.Peers[name].rows(row, name)
 	}
-	r.tails(row)
 	if s := r.Start; s != nil {
 		row("start to ready", fmt.Sprintf("%.0f ms", s.Median), "500 ms", s.Median <= 500)
 	}
@@ -89,25 +80,9 @@ func (r *report) retention(row func(what, found, reach string, ok bool)) {
 	}
 }
 
-// tails prints the rows of every kind.
-func (r *report) tails(row func(what, found, reach string, ok bool)) {
-	for _, k := range tailKinds() {
-		l := r.Tails[k.name]
-		if l == nil {
-			continue
-		}
-		p50, p99 := 2.5, l.Kafka.P99+4
-		if k.once {
-			p50, p99 = 8, 25
-		}
-		row(fmt.Sprintf("fsync on, %s: insert to consumer at %d/s, p50", k.name, l.Rate), fmt.Sprintf("%.2f ms (Kafka alone %.2f, INSERT alone %.2f)", l.P50, l.Kafka.P50, l.Insert.P50), fmt.Sprintf("%.1f ms", p50), l.P50 <= p50)
-		row("the same, p99", fmt.Sprintf("%.2f ms (Kafka alone %.2f, INSERT alone %.2f; steal %.0f %%)", l.P99, l.Kafka.P99, l.Insert.P99, l.Steal), fmt.Sprintf("%.1f ms", p99), l.P99 <= p99)
-	}
-}
-
 // binlog prints the rows of one flavor.
 func (r *report) binlog(row func(what, found, reach string, ok bool), flavor string) {
-	d, large, l := r.Binlogs[flavor].Drain, r.Binlogs[flavor].Large, r.Binlogs[flavor].Latency
+	d, large := r.Binlogs[flavor].Drain, r.Binlogs[flavor].Large
 	row(fmt.Sprintf("%s: drain of %d rows, against a bare go-mysql reader", flavor, d.Rows), fmt.Sprintf("%.2f (%.0f/s to %.0f/s)", d.Ratio, d.RelayRate, d.BareRate), "0.38", d.Ratio >= 0.38)
 	if r.Drain != nil {
 		ratio := d.RelayRate / r.Drain.RelayRate
@@ -116,8 +91,6 @@ func (r *report) binlog(row func(what, found, reach string, ok bool), flavor str
 	row(flavor+": CPU per event while draining", fmt.Sprintf("%.2f us", d.CPU), "4.5 us", d.CPU <= 4.5)
 	row(flavor+": peak RSS while draining", fmt.Sprintf("%.0f MB", d.RSS), "100 MB", d.RSS <= 100)
 	row(flavor+": peak RSS, one transaction of 1,000,000 rows", fmt.Sprintf("%.0f MB", large.RSS), "100 MB", large.RSS <= 100)
-	row(flavor+": insert to consumer at 1000/s, p50", fmt.Sprintf("%.2f ms (Kafka alone %.2f, INSERT alone %.2f)", l.P50, l.Kafka.P50, l.Insert.P50), "3 ms", l.P50 <= 3)
-	row(flavor+": insert to consumer at 1000/s, p99", fmt.Sprintf("%.2f ms (Kafka alone %.2f, INSERT alone %.2f; steal %.0f %%)", l.P99, l.Kafka.P99, l.Insert.P99, l.Steal), "10 ms", l.P99 <= 10)
 }
 
 // rows prints those of dead letters.

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -23,11 +24,38 @@ type process struct {
 }
 
 func (s *stand) start(config string, more ...string) (*process, error) {
-	cmd := exec.CommandContext(context.Background(), s.bin, append([]string{"run", "--config", config}, more...)...) // ended by stop
+	return s.startAs(s.bin, config, more...)
+}
+
+// startAs starts another build of the relay.
+func (s *stand) startAs(bin, config string, more ...string) (*process, error) {
+	cmd := exec.CommandContext(context.Background(), bin, append([]string{"run", "--config", config}, more...)...) // ended by stop
 	if s.profile != "" {
 		cmd.Args = append(cmd.Args, "--pprof")
 	}
 	return s.run(cmd, strings.TrimSuffix(config, filepath.Ext(config))+".log")
+}
+
+// build builds the relay of a commit of this repository.
+func (s *stand) build(ctx context.Context, commit string) (bin string, err error) {
+	source, err := filepath.Abs(filepath.Join(s.dir, "source-"+commit))
+	if err != nil {
+		return "", err
+	}
+	bin = filepath.Join(filepath.Dir(source), "cdc-relay-"+commit)
+	do := func(dir string, command ...string) error {
+		cmd := exec.CommandContext(ctx, command[0], command[1:]...)
+		cmd.Dir = dir
+		if out, err := cmd.CombinedOutput(); err != nil {
+			return fmt.Errorf("%s: %w: %s", strings.Join(command, " "), err, bytes.TrimSpace(out))
+		}
+		return nil
+	}
+	if err := do(".", "git", "worktree", "add", "--force", "--detach", source, commit); err != nil {
+		return "", err
+	}
+	defer func() { err = errors.Join(err, do(".", "git", "worktree", "remove", "--force", source)) }()
+	return bin, do(source, "go", "build", "-o", bin, "./cmd/cdc-relay")
 }
 
 // run starts a command that logs to a file.
@@ -84,6 +112,8 @@ func (p *process) failed() error {
 	}
 }
 
+const userHz = 100 // sysconf(_SC_CLK_TCK) on every Linux that Go runs on
+
 // usage returns the process's CPU time (user and system) and peak resident memory.
 func (p *process) usage() (cpu time.Duration, peak int64, err error) {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.cmd.Process.Pid))
@@ -112,7 +142,6 @@ func (p *process) usage() (cpu time.Duration, peak int64, err error) {
 			peak = kb << 10
 		}
 	}
-	const userHz = 100 // sysconf(_SC_CLK_TCK) on every Linux that Go runs on
 	return time.Duration(ticks) * time.Second / userHz, peak, nil
 }
 

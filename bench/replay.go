@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
@@ -58,7 +57,7 @@ type replayed struct {
 }
 
 func (s *stand) replays(ctx context.Context, rows int) (map[string]*replayResult, error) {
-	if _, err := s.kafkaAlone(ctx, 10_000); err != nil {
+	if _, err := s.kafkaAlone(ctx, 10_000, latencyWarmUp, latencySpan); err != nil {
 		return nil, fmt.Errorf("warming up: %w", err)
 	}
 	out := map[string]*replayResult{}
@@ -264,7 +263,8 @@ func (s *stand) replayedMySQL(ctx context.Context, flavor string, rows int) (*re
 		stand: s, name: flavor + "_replay", until: time.Now(), close: func() { _ = conn.Close(); _ = m.db.Close() },
 		insert: func(clock *stopwatch, i int) error {
 			clock.start(i, 1)
-			_, err := conn.ExecContext(ctx, insertMySQL, fmt.Sprintf("order-%06d", i%100000), append(binary.BigEndian.AppendUint64(nil, uint64(i)), make([]byte, payloadSize-8)...))
+			key, payload := numbered(i)
+			_, err := conn.ExecContext(ctx, insertMySQL, key, payload)
 			return err
 		},
 		start: func(topic, addr string) (string, *process, error) {

@@ -112,11 +112,15 @@ tables: [{name: public.outbox%s}]
 
 // write writes a configuration with the given source section and returns its path.
 func (s *stand) write(name, topic, listen, source string) (path string, err error) {
+	more := ""
+	if s.once {
+		more = ", position_topic: " + positionTopic(name)
+	}
 	text := fmt.Sprintf(`%sroutes: [{topic: %s}]
-kafka: {brokers: [%s]}
+kafka: {brokers: [%s]%s}
 http: {listen: %q}
 log: {level: info, format: text}
-`, source, topic, strings.Join(s.kafka.Bootstrap(), ", "), listen)
+`, source, topic, strings.Join(s.kafka.Bootstrap(), ", "), more, listen)
 	if s.once {
 		text += "delivery: exactly-once\n"
 	}
@@ -151,3 +155,24 @@ func backlog(kind, key string, n, size, payload int) string {
 }
 
 const payloadSize = 214
+
+// fsync sets PostgreSQL's fsync, and waits until its processes have read it.
+func (s *stand) fsync(ctx context.Context, on bool) error {
+	conn, err := pgx.Connect(ctx, s.pg.DSN("postgres", ""))
+	if err != nil {
+		return err
+	}
+	defer conn.Close(ctx)
+	for _, statement := range []string{fmt.Sprintf("ALTER SYSTEM SET fsync = %t", on), "SELECT pg_reload_conf()"} {
+		if _, err := conn.Exec(ctx, statement); err != nil {
+			return err
+		}
+	}
+	for {
+		var now bool
+		if err := conn.QueryRow(ctx, "SELECT current_setting('fsync')::bool").Scan(&now); err != nil || now == on {
+			return err
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+}

@@ -7,7 +7,7 @@ import (
 )
 
 // cpuTimes are the CPU times of this machine in ticks: proc(5), /proc/stat.
-type cpuTimes struct{ stolen, all float64 }
+type cpuTimes struct{ stolen, idle, all float64 }
 
 // readCPU returns zero on systems without that file.
 func readCPU() cpuTimes {
@@ -23,7 +23,10 @@ func readCPU() cpuTimes {
 			break
 		}
 		t.all += v
-		if i == 7 {
+		switch i {
+		case 3, 4: // waiting for a disk is idle
+			t.idle += v
+		case 7:
 			t.stolen = v
 		}
 	}
@@ -37,4 +40,12 @@ func (t cpuTimes) stolenSince(then cpuTimes) float64 {
 		return 0
 	}
 	return 100 * (t.stolen - then.stolen) / (t.all - then.all)
+}
+
+// busySince returns the share of CPU time, in percent, that was not idle.
+func (t cpuTimes) busySince(then cpuTimes) float64 {
+	if t.all == then.all {
+		return 0
+	}
+	return 100 - 100*(t.idle-then.idle)/(t.all-then.all)
 }

@@ -1,0 +1,390 @@
+package main
+
+import (
+	"context"
+	"database/sql"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	_ "github.com/jackc/pgx/v5/stdlib" // the driver of the writers
+
+	"github.com/cdc-relay/cdc-relay/internal/testenv"
+)
+
+// usualChoice says what of the usual load is measured. What is not chosen is measured whole.
+type usualChoice struct {
+	databases, deliveries, relays []string
+	rates                         []int
+}
+
+// add adds what a list names.
+func (c *usualChoice) add(list string) error {
+	for name := range strings.SplitSeq(list, ",") {
+		switch rate, err := strconv.Atoi(name); {
+		case slices.Contains(usualDatabases(), name):
+			c.databases = append(c.databases, name)
+		case name == leastOnce || name == exactOnce:
+			c.deliveries = append(c.deliveries, name)
+		case name == thisRelay || name == bareRelay:
+			c.relays = append(c.relays, name)
+		case err == nil && rate > 0:
+			c.rates = append(c.rates, rate)
+		default:
+			return fmt.Errorf("%q is no database, delivery, rate or relay", name)
+		}
+	}
+	return nil
+}
+
+func usualDatabases() []string {
+	return []string{"postgres", testenv.MySQLFlavor, testenv.MariaDBFlavor}
+}
+
+// whole fills in what was not chosen. The relay to compare with is measured if there is one.
+func (c usualChoice) whole(against string) usualChoice {
+	if len(c.databases) == 0 {
+		c.databases = usualDatabases()
+	}
+	if len(c.deliveries) == 0 {
+		c.deliveries = []string{leastOnce, exactOnce}
+	}
+	if len(c.rates) == 0 {
+		c.rates = []int{10, 100, 1000, 5000}
+	}
+	if len(c.relays) == 0 {
+		c.relays = []string{bareRelay, thisRelay}
+	}
+	if against != "" {
+		c.relays = append(c.relays, otherRelay)
+	}
+	return c
+}
+
+const (
+	leastOnce = "at-least-once"
+	exactOnce = "exactly-once"
+
+	thisRelay  = "this"
+	otherRelay = "other"
+	bareRelay  = "bare" // a log reader and an AsyncProducer
+	kafkaAlone = "kafka"
+
+	usualWriters = 8 // a commit that waits for the disk takes longer than the time between two
+	usualWarmUp  = 2 * time.Second
+	usualSpan    = 8 * time.Second
+	usualIdle    = 5 * time.Second
+
+	// A run in which the machine did more than that beside the benchmark, or in which the clock was set, does not count.
+	quietBusy  = 20 // percent of the machine while everything is idle
+	quietSteal = 5  // percent
+	quietJump  = 50 * time.Millisecond
+)
+
+// usualRound is one rate through one relay. An event is a transaction of its own.
+type usualRound struct {
+	Database string `json:"database"`
+	Delivery string `json:"delivery"`
+	Relay    string `json:"relay"`
+	Rate     int    `json:"transactions_per_second"` // 0: idle
+	Round    int    `json:"round"`
+
+	Seen    spread  `json:"insert_to_consumer"` // from before the INSERT is sent
+	Insert  spread  `json:"insert_alone"`
+	Reached float64 `json:"transactions_per_second_reached"`
+	// An event's, or in a second if the relay is idle.
+	CPU       float64 `json:"cpu_us"`
+	ServerCPU float64 `json:"server_cpu_us"`
+	Switches  float64 `json:"context_switches"` // of the relay; 0 without perf
+	Calls     float64 `json:"system_calls"`     // the same
+
+	Busy   float64 `json:"machine_busy_percent"`
+	Steal  float64 `json:"steal_percent"`
+	Jumped float64 `json:"clock_jumped_ms"`
+}
+
+// usual measures the load that services have: one event a transaction at steady rates, with fsync on, and an idle relay. The relays take turns
+// within a round, so that they meet the same machine.
+func (s *stand) usual(ctx context.Context, o options) (all []usualRound, err error) {
+	c, against := o.chosen.whole(o.against), ""
+	if o.against != "" {
+		if against, err = s.build(ctx, o.against); err != nil {
+			return nil, err
+		}
+	}
+	if err := s.fsync(ctx, true); err != nil {
+		return nil, err
+	}
+	if _, err := s.kafkaAlone(ctx, 1000, latencyWarmUp, latencySpan); err != nil {
+		return nil, fmt.Errorf("warming up: %w", err)
+	}
+	for round := -1; round < o.rounds; round++ { // the first compiles the brokers' code for transactions
+		for _, rate := range c.rates {
+			alone, err := s.kafkaAlone(ctx, rate, usualWarmUp, usualSpan)
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, usualRound{Relay: kafkaAlone, Rate: rate, Round: round, Seen: alone})
+		}
+		relays := slices.Clone(c.relays)
+		if len(relays) > 0 && round >= 0 { // none is always the first
+			at := round % len(relays)
+			relays = append(relays[at:], relays[:at]...)
+		}
+		for _, database := range c.databases {
+			for _, delivery := range c.deliveries {
+				for _, relay := range relays {
+					if relay == bareRelay && delivery == exactOnce {
+						continue
+					}
+					u := usualRun{stand: s, rates: c.rates, against: against, base: usualRound{Database: database, Delivery: delivery, Relay: relay, Round: round}}
+					found, err := u.run(ctx)
+					if err != nil {
+						return nil, fmt.Errorf("%s, %s, %s: %w", database, delivery, relay, err)
+					}
+					all = append(all, found...)
+				}
+			}
+		}
+	}
+	all = slices.DeleteFunc(all, func(r usualRound) bool { return r.Round < 0 })
+	return all, s.fsync(ctx, false)
+}
+
+// usualRun is a relay through which every rate goes.
+type usualRun struct {
+	*stand
+
+	base    usualRound
+	rates   []int
+	against string // the binary of the other relay
+	topic   string
+	db      *sql.DB
+	insert  string // takes key and payload
+	server  int    // its process
+	process *process
+}
+
+func (u *usualRun) run(ctx context.Context) (all []usualRound, err error) {
+	name := fmt.Sprintf("usual_%s_%d_%s_%s", u.base.Database, u.base.Round+1, strings.ReplaceAll(u.base.Delivery, "-", "_"), u.base.Relay)
+	if u.topic, err = u.stand.topic(ctx); err != nil {
+		return nil, err
+	}
+	u.once = u.base.Delivery == exactOnce
+	defer func() { u.once = false }()
+	end, err := u.open(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, end()) }()
+	for _, rate := range append([]int{0}, u.rates...) {
+		r, err := u.measure(ctx, rate)
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("%d/s: %w", rate, err), u.process.failed())
+		}
+		all = append(all, r)
+	}
+	return all, u.process.stop()
+}
+
+// open makes an outbox, and starts the relay that reads it.
+func (u *usualRun) open(ctx context.Context, name string) (end func() error, err error) {
+	addr := u.listen()
+	if u.once {
+		if err := u.positions(ctx, name); err != nil {
+			return nil, err
+		}
+	}
+	var path string
+	var more []string
+	b := bareSource{Database: u.base.Database, Topic: u.topic, Brokers: u.kafka.Bootstrap()}
+	if u.base.Database == "postgres" {
+		conn, err := u.database(ctx, name, name)
+		if err != nil {
+			return nil, err
+		}
+		if u.db, err = sql.Open("pgx", u.pg.DSN(name, "")); err != nil {
+			return nil, err
+		}
+		end = func() error { return errors.Join(u.db.Close(), dropSlots(ctx, conn, []string{name}), conn.Close(ctx)) }
+		u.insert, u.server = insertPostgres, u.pg.PID()
+		b.DSN, b.Slot, b.Publication = u.pg.DSN(name, ""), name, name
+		path, err = u.configure(name, name, u.topic, addr)
+		if err != nil {
+			return nil, err
+		}
+	} else {
+		m, err := u.mysql(ctx, u.base.Database)
+		if err != nil {
+			return nil, err
+		}
+		u.db, u.insert, u.server = m.db, insertMySQL, m.PID()
+		end = m.db.Close
+		err = errors.Join(m.fresh(ctx), m.exec(ctx, "SET GLOBAL sync_binlog = 1", "SET GLOBAL innodb_flush_log_at_trx_commit = 1"))
+		if err != nil {
+			return nil, err
+		}
+		b.DSN, more = m.DSN(mysqlDatabase, ""), []string{"--start-from", "current"}
+		if path, err = m.configure(name, u.topic, addr); err != nil {
+			return nil, err
+		}
+	}
+	started := func() (bool, error) { return ready(ctx, addr), nil }
+	switch u.base.Relay {
+	case bareRelay:
+		u.process, err = u.startBare(name, b)
+		started = func() (bool, error) {
+			log, err := os.ReadFile(u.process.log)
+			return strings.Contains(string(log), bareReady), err
+		}
+	case otherRelay:
+		u.process, err = u.startAs(u.against, path, more...)
+	default:
+		u.process, err = u.start(path, more...)
+	}
+	if err != nil {
+		return end, err
+	}
+	return end, u.process.until(ctx, 10*time.Millisecond, started)
+}
+
+// measure runs one rate through the relay; 0 leaves it idle.
+func (u *usualRun) measure(ctx context.Context, rate int) (usualRound, error) {
+	r := u.base
+	r.Rate = rate
+	n, warm := int((usualWarmUp+usualSpan).Seconds())*rate, int(usualWarmUp.Seconds())*rate
+	clock, w := newStopwatch(n, warm), newWriters(u.db, u.insert, newStopwatch(n, warm))
+	counters, err := u.count(ctx)
+	if err != nil {
+		return r, err
+	}
+	if began := time.Now(); rate == 0 {
+		time.Sleep(usualIdle)
+		n = int(time.Since(began).Seconds())
+	} else {
+		err = u.consume(ctx, u.topic, clock, func() error {
+			return errors.Join(paced(ctx, n, rate, func(i int) error { return w.insert(ctx, clock, i) }), w.wait())
+		})
+		if err != nil {
+			return r, err
+		}
+		r.Seen, r.Insert, r.Reached = clock.spread(), w.inserts.spread(), clock.rate()
+	}
+	return counters.into(r, float64(n))
+}
+
+// insertPostgres takes the aggregate ID and the payload.
+const insertPostgres = `INSERT INTO outbox (event_id, aggregate_type, aggregate_id, event_type, tenant_id, payload, occurred_at)
+	VALUES (gen_random_uuid(), 'Order', $1, 'OrderPlaced', 'tenant-1', $2, now())`
+
+func numbered(i int) (key string, payload []byte) {
+	return fmt.Sprintf("order-%06d", i%100000), append(binary.BigEndian.AppendUint64(nil, uint64(i)), make([]byte, payloadSize-8)...)
+}
+
+// usualTable is how a relay did at a rate: medians of the rounds.
+func usualTable(all []usualRound) string {
+	var b strings.Builder
+	if why := noisy(all); why != "" {
+		fmt.Fprintf(&b, "These figures do not count: %s.\n\n", why)
+	}
+	fmt.Fprintf(&b, "%-9s %-13s %6s %-6s %22s %22s %14s %11s %11s %9s %9s\n", "database", "delivery", "rate", "relay", "p50 ms (INSERT, Kafka)", "p99 ms (INSERT, Kafka)",
+		"CPU us/event", "server", "reached", "switches", "calls")
+	type group struct {
+		database, delivery string
+		rate               int
+	}
+	var groups []group
+	for _, r := range all {
+		if g := (group{r.Database, r.Delivery, r.Rate}); r.Relay != kafkaAlone && !slices.Contains(groups, g) {
+			groups = append(groups, g)
+		}
+	}
+	for _, g := range groups {
+		alone := usualFigures(all, func(r usualRound) bool { return r.Relay == kafkaAlone && r.Rate == g.rate })
+		var found []usualRow
+		for _, relay := range []string{bareRelay, otherRelay, thisRelay} {
+			f := usualFigures(all, func(r usualRound) bool {
+				return r.Database == g.database && r.Delivery == g.delivery && r.Rate == g.rate && r.Relay == relay
+			})
+			if f.rounds == 0 {
+				continue
+			}
+			found = append(found, f)
+			fmt.Fprintf(&b, "%-9s %-13s %6d %-6s %22s %22s %14.0f %11.0f %11.0f %9.1f %9.1f\n", g.database, g.delivery, g.rate, relay,
+				fmt.Sprintf("%.2f (%.2f, %.2f)", f.p50.Median, f.insert50, alone.p50.Median), fmt.Sprintf("%.2f (%.2f, %.2f)", f.p99.Median, f.insert99, alone.p99.Median),
+				f.cpu.Median, f.server, f.reached, f.switches, f.calls)
+		}
+		if len(found) > 1 && found[len(found)-1].relay == thisRelay && found[len(found)-2].relay == otherRelay {
+			was, is := found[len(found)-2], found[len(found)-1]
+			fmt.Fprintf(&b, "%39s p50 %s, p99 %s, CPU %s\n", "this/other:", ratios(is.p50, was.p50), ratios(is.p99, was.p99), ratios(is.cpu, was.cpu))
+		}
+	}
+	return b.String()
+}
+
+// figure is a median and each round's value.
+type figure struct {
+	Median float64
+	Each   []float64
+}
+
+// ratios is the median of the rounds' ratios, with the least and the greatest.
+func ratios(is, was figure) string {
+	var all []float64
+	for i := range min(len(is.Each), len(was.Each)) {
+		if was.Each[i] > 0 {
+			all = append(all, is.Each[i]/was.Each[i])
+		}
+	}
+	if len(all) == 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%.2f (%.2f to %.2f)", median(all), slices.Min(all), slices.Max(all))
+}
+
+type usualRow struct {
+	relay                                                string
+	rounds                                               int
+	p50, p99, cpu                                        figure
+	insert50, insert99, server, reached, switches, calls float64
+}
+
+func usualFigures(all []usualRound, is func(usualRound) bool) (row usualRow) {
+	of := func(value func(usualRound) float64) figure {
+		var f figure
+		for _, r := range all {
+			if is(r) {
+				row.relay = r.Relay
+				f.Each = append(f.Each, value(r))
+			}
+		}
+		f.Median, row.rounds = median(f.Each), len(f.Each)
+		return f
+	}
+	row.p50, row.p99 = of(func(r usualRound) float64 { return r.Seen.P50 }), of(func(r usualRound) float64 { return r.Seen.P99 })
+	row.cpu = of(func(r usualRound) float64 { return r.CPU })
+	row.insert50, row.insert99 = of(func(r usualRound) float64 { return r.Insert.P50 }).Median, of(func(r usualRound) float64 { return r.Insert.P99 }).Median
+	row.server, row.reached = of(func(r usualRound) float64 { return r.ServerCPU }).Median, of(func(r usualRound) float64 { return r.Reached }).Median
+	row.switches, row.calls = of(func(r usualRound) float64 { return r.Switches }).Median, of(func(r usualRound) float64 { return r.Calls }).Median
+	return row
+}
+
+// noisy says why the figures do not count; "" if they do.
+func noisy(all []usualRound) string {
+	for _, r := range all {
+		switch where := fmt.Sprintf("%s, %s, %d/s, round %d", r.Database, r.Relay, r.Rate, r.Round+1); {
+		case r.Rate == 0 && r.Busy > quietBusy:
+			return fmt.Sprintf("the machine was busy for %.0f %% while the relay was idle (%s)", r.Busy, where)
+		case r.Steal > quietSteal:
+			return fmt.Sprintf("the hypervisor gave %.0f %% of the CPU time to other machines (%s)", r.Steal, where)
+		case r.Jumped > float64(quietJump.Milliseconds()) || r.Jumped < -float64(quietJump.Milliseconds()):
+			return fmt.Sprintf("the clock was set by %.0f ms (%s)", r.Jumped, where)
+		}
+	}
+	return ""
+}
