@@ -27,7 +27,7 @@ func declared(t *testing.T) []coverage.Declaration {
 
 // The table of the faults is what the tests declare.
 func TestFaultTable(t *testing.T) {
-	const page = "docs/guarantees.md"
+	const page = "test/docs/faults.md"
 	have := read(t, page)
 	want := between(t, have, "kinds", coverage.Kinds())
 	want = between(t, want, "faults", coverage.Table(declared(t)))
