@@ -11,9 +11,9 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cdctest/coverage"
 )
 
-//go:generate go test -run "^TestFaultTable$" -update .
+//go:generate go test -run "^Test(FaultTable|MetricsPage|AlertHeads)$" -update .
 
-var update = flag.Bool("update", false, "write the table of the faults")
+var update = flag.Bool("update", false, "write what is generated of the pages")
 
 func declared(t *testing.T) []coverage.Declaration {
 	t.Helper()
@@ -28,16 +28,18 @@ func declared(t *testing.T) []coverage.Declaration {
 // The table of the faults is what the tests declare.
 func TestFaultTable(t *testing.T) {
 	const page = "test/docs/faults.md"
-	have := read(t, page)
-	want := between(t, have, "kinds", coverage.Kinds())
-	want = between(t, want, "faults", coverage.Table(declared(t)))
+	want := between(t, read(t, page), "kinds", coverage.Kinds())
+	current(t, page, between(t, want, "faults", coverage.Table(declared(t))))
+}
+
+// current compares a page with what it should be, or writes it under -update.
+func current(t *testing.T, page, want string) {
+	t.Helper()
 	if *update {
 		if err := os.WriteFile(filepath.Join(root, page), []byte(want), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		return
-	}
-	if have != want {
+	} else if read(t, page) != want {
 		t.Errorf("%s is not current: run go generate ./test/docs", page)
 	}
 }
