@@ -52,7 +52,7 @@ func read(t *testing.T, name string) string {
 var (
 	link    = regexp.MustCompile(`\]\(([^)#\s]*)(#[^)\s]*)?\)`)
 	heading = regexp.MustCompile(`(?m)^#+ (.+)$`)
-	fence   = regexp.MustCompile("(?m)^( *)```([a-z]*)\n((?s:.*?)\n) *```$")
+	fence   = regexp.MustCompile("(?m)^( *)```([a-z ]*)\n((?s:.*?)\n) *```$")
 	span    = regexp.MustCompile("`([^`\n]+)`")
 )
 
@@ -104,7 +104,7 @@ func TestReadmeExample(t *testing.T) {
 func TestExamplesOfPages(t *testing.T) {
 	unindented := func(text string) string { return regexp.MustCompile(`\n\t+`).ReplaceAllString(text, "\n") }
 	for page, files := range map[string][]string{
-		"docs/orms.md": {
+		"docs/go.md": {
 			"test/writer/orms_test.go", "test/writer/testdata/ent/main.go.txt", "test/writer/context_test.go", "writer/example_unit_test.go", "writer/writertest/example_test.go",
 		},
 		"docs/idempotency.md": {"inbox/idempotency/example_test.go"},
@@ -122,11 +122,11 @@ func TestExamplesOfPages(t *testing.T) {
 	}
 }
 
-// blocks returns the fenced blocks of a language without their indentation.
-func blocks(text, language string) []string {
+// blocks returns the fenced blocks of languages without their indentation.
+func blocks(text string, languages ...string) []string {
 	var found []string
 	for _, m := range fence.FindAllStringSubmatch(text, -1) {
-		if m[2] == language {
+		if slices.Contains(languages, m[2]) {
 			found = append(found, strings.TrimPrefix(strings.ReplaceAll("\n"+m[3], "\n"+m[1], "\n"), "\n"))
 		}
 	}
@@ -323,4 +323,19 @@ func sources(t *testing.T, folder string, tests bool) string {
 		t.Fatal(err)
 	}
 	return all.String()
+}
+
+// Each of the twenty questions in CONTRIBUTING.md has an answer: a heading of a page.
+func TestQuestionsHaveAnswers(t *testing.T) {
+	_, table, _ := strings.Cut(read(t, "CONTRIBUTING.md"), "\n## Twenty questions\n")
+	table, _, _ = strings.Cut(table, "\n## ")
+	answers := regexp.MustCompile(`(?m)^\| .+\? \| .*\]\((docs/[a-z/-]+\.md)(#[^)]+)?\).* \|$`).FindAllStringSubmatch(table, -1)
+	if len(answers) < 20 {
+		t.Errorf("%d questions have a page", len(answers))
+	}
+	for _, m := range answers {
+		if text := read(t, m[1]); m[2] != "" && !slices.Contains(anchors(text), m[2]) {
+			t.Errorf("%s has no %s", m[1], m[2])
+		}
+	}
 }
