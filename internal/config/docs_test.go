@@ -114,13 +114,13 @@ func kindOf(path string, s *jsonschema.Schema) string {
 	case strings.HasSuffix(path, "_command"):
 		return "command"
 	case s.Ref != "":
-		return "[part](routing.md)"
+		return "[part](routing.md#parts-of-an-event)"
 	case s.Type == "string":
 		return "text"
 	case s.Type == "integer":
 		return "number"
 	case s.Type == "array" && s.Items.Ref != "":
-		return "[parts](routing.md)"
+		return "[parts](routing.md#parts-of-an-event)"
 	case s.Type == "array":
 		return "list"
 	case s.Type == "object" && s.Properties == nil:

@@ -325,17 +325,11 @@ func sources(t *testing.T, folder string, tests bool) string {
 	return all.String()
 }
 
-// Each of the twenty questions in CONTRIBUTING.md has an answer: a heading of a page.
+// Each of the twenty questions in CONTRIBUTING.md leads to a page; TestLinksResolve follows the links.
 func TestQuestionsHaveAnswers(t *testing.T) {
 	_, table, _ := strings.Cut(read(t, "CONTRIBUTING.md"), "\n## Twenty questions\n")
 	table, _, _ = strings.Cut(table, "\n## ")
-	answers := regexp.MustCompile(`(?m)^\| .+\? \| .*\]\((docs/[a-z/-]+\.md)(#[^)]+)?\).* \|$`).FindAllStringSubmatch(table, -1)
-	if len(answers) < 20 {
-		t.Errorf("%d questions have a page", len(answers))
-	}
-	for _, m := range answers {
-		if text := read(t, m[1]); m[2] != "" && !slices.Contains(anchors(text), m[2]) {
-			t.Errorf("%s has no %s", m[1], m[2])
-		}
+	if n := len(regexp.MustCompile(`(?m)^\| .+ \| .*\]\(docs/[a-z/-]+\.md[#)].* \|$`).FindAllString(table, -1)); n < 20 {
+		t.Errorf("%d questions have a page", n)
 	}
 }
