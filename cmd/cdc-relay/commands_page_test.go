@@ -25,65 +25,56 @@ func TestCommandsPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	before, rest, _ := strings.Cut(string(page), from)
-	_, after, ok := strings.Cut(rest, to)
-	want := before + from + describe(newRootCommand(&cli{env: func(string) (string, bool) { return "", false }})) + "\n" + to + after
-	switch {
-	case !ok:
-		t.Fatalf("%s has no marks", path)
-	case *update:
-		if err := os.WriteFile(path, []byte(want), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	case want != string(page):
-		t.Errorf("%s is not current: run go generate ./cmd/cdc-relay", path)
+	_, after, _ := strings.Cut(rest, to)
+	want := before + from + described(leaves(newRootCommand(&cli{env: func(string) (string, bool) { return "", false }}))) + "\n" + to + after
+	if *update {
+		err = os.WriteFile(path, []byte(want), 0o644)
+	}
+	if err != nil || !*update && want != string(page) {
+		t.Errorf("%s is not current: run go generate ./cmd/cdc-relay (%v)", path, err)
 	}
 }
 
-// describe returns what there is to know of each command. What three flags or more say alike stands at the end.
-func describe(root *cobra.Command) string {
+// described returns what there is to know of commands. A flag that three or more have alike stands at the end.
+func described(commands []*cobra.Command) string {
 	var b strings.Builder
 	uses, shared := map[string]int{}, map[string]bool{}
-	visit(root, func(cmd *cobra.Command) {
-		cmd.LocalNonPersistentFlags().VisitAll(func(f *pflag.Flag) { uses[flagLine(f)]++ })
-	})
-	visit(root, func(cmd *cobra.Command) {
-		fmt.Fprintf(&b, "\n### %s\n\n%s: `%s`\n", strings.TrimPrefix(cmd.CommandPath(), "cdc-relay "), cmd.Short, strings.TrimSuffix(cmd.UseLine(), " [flags]"))
-		var own, also []string
-		cmd.LocalNonPersistentFlags().VisitAll(func(f *pflag.Flag) {
-			switch line := flagLine(f); {
-			case f.Name == "help" || f.Hidden:
-			case uses[line] > 2:
-				shared[line] = true
-				also = append(also, "`--"+f.Name+"`")
-			default:
-				own = append(own, line)
+	for _, cmd := range commands {
+		cmd.LocalFlags().VisitAll(func(f *pflag.Flag) { uses[flagLine(f)]++ })
+	}
+	for _, cmd := range commands {
+		fmt.Fprintf(&b, "\n### %s\n\n%s: `%s`\n\n", strings.TrimPrefix(cmd.CommandPath(), "cdc-relay "), cmd.Short, strings.TrimSuffix(cmd.UseLine(), " [flags]"))
+		var also []string
+		cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
+			if line := flagLine(f); uses[line] < 3 {
+				b.WriteString(line)
+			} else {
+				shared[line], also = true, append(also, "`--"+f.Name+"`")
 			}
 		})
 		if also != nil {
-			own = append(own, "- "+strings.Join(also, ", ")+": [below](#flags-of-several-commands)")
+			b.WriteString("- " + strings.Join(also, ", ") + ": [below](#flags-of-several-commands)\n")
 		}
-		if own != nil {
-			b.WriteString("\n" + strings.Join(own, "\n") + "\n")
-		}
-	})
-	b.WriteString("\n### Flags of several commands\n\n" + strings.Join(slices.Sorted(maps.Keys(shared)), "\n") + "\n")
-	return b.String()
-}
-
-// visit calls fn for each command that does something.
-func visit(cmd *cobra.Command, fn func(*cobra.Command)) {
-	for _, child := range cmd.Commands() {
-		if child.Runnable() && !child.HasSubCommands() && !child.Hidden {
-			fn(child)
-		}
-		visit(child, fn)
 	}
+	return b.String() + "\n### Flags of several commands\n\n" + strings.Join(slices.Sorted(maps.Keys(shared)), "")
 }
 
 func flagLine(f *pflag.Flag) string {
 	kind, help := pflag.UnquoteUsage(f)
-	if kind != "" && !slices.Contains([]string{"", "0", "0s", "[]"}, f.DefValue) && !strings.Contains(help, "default") {
+	if !slices.Contains([]string{"", "false", "0", "0s", "[]"}, f.DefValue) && !strings.Contains(help, "default") {
 		help += " (default " + f.DefValue + ")"
 	}
-	return fmt.Sprintf("- `%s`: %s", strings.TrimSpace("--"+f.Name+" "+kind), help)
+	return fmt.Sprintf("- `%s`: %s\n", strings.TrimSpace("--"+f.Name+" "+kind), help)
+}
+
+// leaves returns the commands that do something.
+func leaves(cmd *cobra.Command) []*cobra.Command {
+	if !cmd.HasSubCommands() {
+		return []*cobra.Command{cmd}
+	}
+	var all []*cobra.Command
+	for _, child := range cmd.Commands() {
+		all = append(all, leaves(child)...)
+	}
+	return all
 }

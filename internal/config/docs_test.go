@@ -82,31 +82,28 @@ func valueOf(path string, s *jsonschema.Schema, required bool) string {
 	if len(s.AnyOf) > 0 {
 		s = s.AnyOf[0]
 	}
-	kind := kindOf(path, s)
 	if preset == nil && s.Type == "boolean" {
 		preset = false
 	}
+	kind, value := kindOf(path, s), fmt.Sprintf("`%v`", preset)
 	switch {
 	case required:
 		return kind + ", **required**"
 	case preset == nil:
 		return kind
 	case len(s.Enum) > 0:
-		return strings.Replace(kind, fmt.Sprintf("`%v`", preset), fmt.Sprintf("**`%v`**", preset), 1)
+		return strings.Replace(kind, value, "**"+value+"**", 1)
 	default:
-		return fmt.Sprintf("`%v`", preset)
+		return value
 	}
 }
 
 func kindOf(path string, s *jsonschema.Schema) string {
-	values := make([]string, len(s.Enum))
-	for i, v := range s.Enum {
-		values[i] = fmt.Sprintf("`%v`", v)
+	if len(s.Enum) > 0 {
+		return "`" + strings.ReplaceAll(strings.Trim(fmt.Sprint(s.Enum), "[]"), " ", "`, `") + "`"
 	}
 	named := map[string]string{"secret": "secret", "path": "file", "go-duration": "duration", "byte-size": "size"}[s.Format]
 	switch {
-	case len(values) > 0:
-		return strings.Join(values, ", ")
 	case named != "":
 		return named
 	case strings.HasSuffix(path, ".tls"):
@@ -115,17 +112,11 @@ func kindOf(path string, s *jsonschema.Schema) string {
 		return "command"
 	case s.Ref != "":
 		return "[part](routing.md#parts-of-an-event)"
-	case s.Type == "string":
-		return "text"
-	case s.Type == "integer":
-		return "number"
 	case s.Type == "array" && s.Items.Ref != "":
 		return "[parts](routing.md#parts-of-an-event)"
-	case s.Type == "array":
-		return "list"
-	case s.Type == "object" && s.Properties == nil:
-		return "map"
-	default:
+	case s.Type == "object" && s.Properties != nil:
 		return "section"
+	default:
+		return map[string]string{"string": "text", "integer": "number", "array": "list", "object": "map"}[s.Type]
 	}
 }
