@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -33,6 +34,11 @@ var words = map[string]int{
 	"docs/maintainers/kafka-transactions.md": 450, "docs/maintainers/performance.md": 500, "docs/maintainers/dependencies.md": 200,
 }
 
+var (
+	ofTests   = regexp.MustCompile(`_test\.go$|^(internal/testenv|internal/cdctest|test)/.*\.go$`)
+	ofProduct = regexp.MustCompile(`^(cmd|internal)/.*\.go$`)
+)
+
 // Each page has a number of words that it may have. What tests write beside themselves is no page.
 func TestWords(t *testing.T) {
 	all := pages(t)
@@ -56,19 +62,11 @@ func TestBudget(t *testing.T) {
 		case d.IsDir():
 			return nil
 		}
-		within := func(dirs ...string) bool {
-			for _, dir := range dirs {
-				if strings.HasPrefix(path, dir) {
-					return true
-				}
-			}
-			return false
-		}
 		lines := ""
 		switch {
-		case strings.HasSuffix(path, "_test.go"), strings.HasSuffix(path, ".go") && within("internal/testenv/", "internal/cdctest/", "test/"):
+		case ofTests.MatchString(path):
 			lines = "lines of tests"
-		case strings.HasSuffix(path, ".go") && within("cmd/", "internal/"):
+		case ofProduct.MatchString(path):
 			lines = "lines of the product"
 			packages[filepath.Dir(path)] = true
 		default:

@@ -1,19 +1,12 @@
 package docs
 
 import (
-	"flag"
-	"os"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdctest/coverage"
 )
-
-//go:generate go test -run "^Test(FaultTable|MetricsPage|AlertHeads)$" -update .
-
-var update = flag.Bool("update", false, "write what is generated of the pages")
 
 func declared(t *testing.T) []coverage.Declaration {
 	t.Helper()
@@ -30,30 +23,6 @@ func TestFaultTable(t *testing.T) {
 	const page = "test/docs/faults.md"
 	want := between(t, read(t, page), "kinds", coverage.Kinds())
 	current(t, page, between(t, want, "faults", coverage.Table(declared(t))))
-}
-
-// current compares a page with what it should be, or writes it under -update.
-func current(t *testing.T, page, want string) {
-	t.Helper()
-	if *update {
-		if err := os.WriteFile(filepath.Join(root, page), []byte(want), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	} else if read(t, page) != want {
-		t.Errorf("%s is not current: run go generate ./test/docs", page)
-	}
-}
-
-// between replaces what is between the marks of a name.
-func between(t *testing.T, text, name, by string) string {
-	t.Helper()
-	from, to := "<!-- "+name+" -->\n", "<!-- end of "+name+" -->\n"
-	before, rest, ok := strings.Cut(text, from)
-	_, after, closed := strings.Cut(rest, to)
-	if !ok || !closed {
-		t.Fatalf("the page lacks %s", from)
-	}
-	return before + from + by + to + after
 }
 
 // Every row of the fault matrix has a test on each database and in each mode to which it applies.

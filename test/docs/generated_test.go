@@ -1,15 +1,47 @@
 package docs
 
 import (
+	"flag"
 	"fmt"
 	"io/fs"
 	"maps"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
+
+	"go.yaml.in/yaml/v4"
 )
+
+//go:generate go test -run "^Test(FaultTable|MetricsPage|AlertHeads)$" -update .
+
+var update = flag.Bool("update", false, "write what is generated of the pages")
+
+// current compares a page with what it should be, or writes it under -update.
+func current(t *testing.T, page, want string) {
+	t.Helper()
+	if *update {
+		if err := os.WriteFile(filepath.Join(root, page), []byte(want), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	} else if read(t, page) != want {
+		t.Errorf("%s is not current: run go generate ./test/docs", page)
+	}
+}
+
+// between replaces what is between the marks of a name.
+func between(t *testing.T, text, name, by string) string {
+	t.Helper()
+	from, to := "<!-- "+name+" -->\n", "<!-- end of "+name+" -->\n"
+	before, rest, ok := strings.Cut(text, from)
+	_, after, closed := strings.Cut(rest, to)
+	if !ok || !closed {
+		t.Fatalf("the page lacks %s", from)
+	}
+	return before + from + by + to + after
+}
 
 var (
 	// metricMade finds a metric in the code: what makes it, its name and help, and the rest of the call, which may have its labels.
@@ -57,6 +89,33 @@ func TestMetricsPage(t *testing.T) {
 			table += fmt.Sprintf("| `%s` | %s |\n", name, rows[name])
 		}
 		want = between(t, want, kind, table+"\n")
+	}
+	current(t, page, want)
+}
+
+// Each alert on the page has its severity, its condition and its time from the rules.
+func TestAlertHeads(t *testing.T) {
+	const page = "docs/alerts.md"
+	var rules struct {
+		Groups []struct {
+			Rules []struct {
+				Alert, Expr, For string
+				Labels           map[string]string
+			}
+		}
+	}
+	if err := yaml.Load([]byte(read(t, "deploy/prometheus/rules.yaml")), &rules); err != nil {
+		t.Fatal(err)
+	}
+	// What only puts relays of one database together is left out.
+	together := regexp.MustCompile(` \* on \([^)]*\) group_left \([^)]*\) (cdc_relay_info(\{.*?\})?|group by \([^)]*\) \(last_over_time\(.*?\)\))| (by|on) \([^)]*\)`)
+	want := read(t, page)
+	for _, r := range rules.Groups[1].Rules { // the first group records
+		head := "**" + r.Labels["severity"] + "** if `" + together.ReplaceAllString(r.Expr, "") + "`"
+		if r.For != "" {
+			head += " for " + r.For
+		}
+		want = regexp.MustCompile(`(?m)^## `+r.Alert+`\n(\n> .*\n)?`).ReplaceAllLiteralString(want, "## "+r.Alert+"\n\n> "+head+"\n")
 	}
 	current(t, page, want)
 }
