@@ -20,13 +20,19 @@ var update = flag.Bool("update", false, "write the page of commands")
 // The page of commands has each command with its flags, from their help.
 func TestCommandsPage(t *testing.T) {
 	const path, from, to = "../../docs/commands.md", "<!-- commands -->\n", "<!-- end of commands -->\n"
+	var commands []*cobra.Command
+	for _, cmd := range newRootCommand(&cli{env: func(string) (string, bool) { return "", false }}).Commands() {
+		if commands = append(commands, cmd.Commands()...); !cmd.HasSubCommands() {
+			commands = append(commands, cmd)
+		}
+	}
 	page, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	before, rest, _ := strings.Cut(string(page), from)
 	_, after, _ := strings.Cut(rest, to)
-	want := before + from + described(leaves(newRootCommand(&cli{env: func(string) (string, bool) { return "", false }}))) + "\n" + to + after
+	want := before + from + described(commands) + "\n" + to + after
 	if *update {
 		err = os.WriteFile(path, []byte(want), 0o644)
 	}
@@ -65,16 +71,4 @@ func flagLine(f *pflag.Flag) string {
 		help += " (default " + f.DefValue + ")"
 	}
 	return fmt.Sprintf("- `%s`: %s\n", strings.TrimSpace("--"+f.Name+" "+kind), help)
-}
-
-// leaves returns the commands that do something.
-func leaves(cmd *cobra.Command) []*cobra.Command {
-	if !cmd.HasSubCommands() {
-		return []*cobra.Command{cmd}
-	}
-	var all []*cobra.Command
-	for _, child := range cmd.Commands() {
-		all = append(all, leaves(child)...)
-	}
-	return all
 }

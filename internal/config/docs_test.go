@@ -1,6 +1,7 @@
 package config_test
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"slices"
@@ -102,10 +103,7 @@ func kindOf(path string, s *jsonschema.Schema) string {
 	if len(s.Enum) > 0 {
 		return "`" + strings.ReplaceAll(strings.Trim(fmt.Sprint(s.Enum), "[]"), " ", "`, `") + "`"
 	}
-	named := map[string]string{"secret": "secret", "path": "file", "go-duration": "duration", "byte-size": "size"}[s.Format]
 	switch {
-	case named != "":
-		return named
 	case strings.HasSuffix(path, ".tls"):
 		return "[tls](#tls)"
 	case strings.HasSuffix(path, "_command"):
@@ -117,6 +115,7 @@ func kindOf(path string, s *jsonschema.Schema) string {
 	case s.Type == "object" && s.Properties != nil:
 		return "section"
 	default:
-		return map[string]string{"string": "text", "integer": "number", "array": "list", "object": "map"}[s.Type]
+		formats := map[string]string{"secret": "secret", "path": "file", "go-duration": "duration", "byte-size": "size"}
+		return cmp.Or(formats[s.Format], map[string]string{"string": "text", "integer": "number", "array": "list", "object": "map"}[s.Type])
 	}
 }

@@ -2,7 +2,6 @@ package docs
 
 import (
 	"regexp"
-	"strings"
 	"testing"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdctest/coverage"

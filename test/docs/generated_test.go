@@ -56,12 +56,8 @@ var (
 func TestMetricsPage(t *testing.T) {
 	const page = "docs/metrics.md"
 	found := map[string]map[string]string{"counters": {}, "gauges": {}, "histograms": {}}
-	cmd, _ := fs.Glob(os.DirFS(root), "cmd/*/*.go")
-	internal, _ := fs.Glob(os.DirFS(root), "internal/*/*.go")
-	for _, path := range append(cmd, internal...) {
-		if strings.HasSuffix(path, "_test.go") {
-			continue
-		}
+	files, _ := fs.Glob(os.DirFS(root), "[ci][mn]*/*/*.go") // cmd and internal; in tests there are none
+	for _, path := range files {
 		text := read(t, path)
 		for _, made := range metricMade {
 			for _, m := range made.FindAllStringSubmatch(text, -1) {
@@ -111,10 +107,7 @@ func TestAlertHeads(t *testing.T) {
 	together := regexp.MustCompile(` \* on \([^)]*\) group_left \([^)]*\) (cdc_relay_info(\{.*?\})?|group by \([^)]*\) \(last_over_time\(.*?\)\))| (by|on) \([^)]*\)`)
 	want := read(t, page)
 	for _, r := range rules.Groups[1].Rules { // the first group records
-		head := "**" + r.Labels["severity"] + "** if `" + together.ReplaceAllString(r.Expr, "") + "`"
-		if r.For != "" {
-			head += " for " + r.For
-		}
+		head := strings.TrimSuffix("**"+r.Labels["severity"]+"** if `"+together.ReplaceAllString(r.Expr, "")+"` for "+r.For, " for ")
 		want = regexp.MustCompile(`(?m)^## `+r.Alert+`\n(\n> .*\n)?`).ReplaceAllLiteralString(want, "## "+r.Alert+"\n\n> "+head+"\n")
 	}
 	current(t, page, want)
