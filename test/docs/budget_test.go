@@ -15,7 +15,7 @@ import (
 var budget = map[string]int{
 	"lines of the product": 43_100, // cmd and internal, without tests and what is only for them
 	"packages":             28,     // of the product
-	"lines of tests":       69_450, // with testenv, cdctest and the other helpers
+	"lines of tests":       69_520, // with testenv, cdctest and the other helpers
 }
 
 var words = map[string]int{

@@ -89,22 +89,11 @@ func anchors(text string) []string {
 	return all
 }
 
-// The writer's example in the README is the one in writer/example_test.go, which compiles.
-func TestReadmeExample(t *testing.T) {
-	blocks := blocks(read(t, "README.md"), "go")
-	if len(blocks) != 1 {
-		t.Fatalf("README.md has %d blocks of Go", len(blocks))
-	}
-	example := strings.ReplaceAll(read(t, "writer/example_test.go"), "\n\t", "\n")
-	if !strings.Contains(example, blocks[0]) {
-		t.Errorf("writer/example_test.go does not hold the example of README.md:\n%s", blocks[0])
-	}
-}
-
 // The Go code of these pages is in files that are tested.
 func TestExamplesOfPages(t *testing.T) {
 	unindented := func(text string) string { return regexp.MustCompile(`\n\t+`).ReplaceAllString(text, "\n") }
 	for page, files := range map[string][]string{
+		"README.md": {"writer/example_test.go"},
 		"docs/go.md": {
 			"test/writer/orms_test.go", "test/writer/testdata/ent/main.go.txt", "test/writer/context_test.go", "writer/example_test.go", "writer/example_unit_test.go", "writer/writertest/example_test.go",
 		},
