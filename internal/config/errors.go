@@ -7,7 +7,7 @@ import "github.com/cdc-relay/cdc-relay/internal/cdc"
 type Errors struct {
 	// A row without a topic and without a matching route.
 	Unroutable cdc.Policy `yaml:"unroutable" jsonschema:"enum=stop,enum=dead_letter,enum=drop,default=stop"`
-	// A malformed row.
+	// A malformed row. Default: as unroutable.
 	Malformed cdc.Policy `yaml:"malformed,omitempty" jsonschema:"enum=stop,enum=dead_letter,enum=drop" jsonschema_extras:"x-default=as unroutable"`
 	// The topic does not exist.
 	UnknownTopic cdc.Policy `yaml:"unknown_topic" jsonschema:"enum=stop,enum=dead_letter,enum=drop,default=stop"`
