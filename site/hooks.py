@@ -1,5 +1,6 @@
 """Makes the pages, which are written for GitHub, a site: MkDocs calls these functions while it builds."""
 
+import json
 import re
 from pathlib import Path
 
@@ -13,7 +14,7 @@ SOURCE = "https://github.com/cdc-relay/cdc-relay/blob/main/"
 def on_config(config):
     """Pages for maintainers need no place in mkdocs.yml."""
     pages = sorted((ROOT / "docs/maintainers").glob("*.md"))
-    config.nav.append({"For maintainers": [f"maintainers/{page.name}" for page in pages]})
+    config.nav.append({"Maintainers": [f"maintainers/{page.name}" for page in pages]})
     return config
 
 
@@ -25,6 +26,7 @@ def on_files(files, config):
 
 
 def on_page_markdown(markdown, page, config, files):
+    markdown = re.sub(r"(?m)^( *```mysql) \w+$", r"\1", markdown)  # a mark for tests
     return indented(outside(markdown, page.file.src_uri))
 
 
@@ -78,8 +80,74 @@ def on_page_content(html, page, config, files):
 REQUEST = re.compile(r'<(?:script|img|iframe|source)\b[^>]*\bsrc(?:set)?="?(?:https?:)?//|<link\b[^>]*\bhref="?(?:https?:)?//|url\((?:https?:)?//')
 
 
+# Pages that have moved: the page in their place, and the places of their sections on other pages.
+MOVED = {
+    "operations": ("monitoring", {
+        "one-process-for-each-database": "install#high-availability",
+        "readiness": "monitoring#health",
+        "the-page": "monitoring#the-page",
+        "when-it-stops": "recovery",
+        "the-position-was-moved-while-it-ran": "recovery#move-the-position",
+        "another-relay-has-taken-over-the-transactional-id": "recovery#another-relay-has-taken-over",
+        "kafka-has-no-transaction-coordinator": "recovery",
+        "an-event-cannot-be-published": "recovery#skip-an-event",
+        "the-slot-is-ahead-of-the-checkpoint": "recovery#the-slot-is-ahead-of-the-checkpoint",
+        "the-publication-was-altered": "recovery#the-publication-was-altered",
+        "a-required-column-is-gone": "recovery#a-column-was-renamed-or-dropped",
+        "the-checkpoint-is-lost-mysql-and-mariadb": "recovery#the-checkpoint-is-lost",
+        "the-binlog-was-purged": "recovery#the-binlog-was-purged",
+        "the-server-is-behind-or-has-lost-history": "recovery#the-database-was-restored-or-failed-over",
+        "a-transaction-cannot-be-read": "recovery#a-transaction-cannot-be-read",
+        "the-server-cannot-send-its-binlog": "recovery",
+        "mysql-gave-transactions-no-gtids": "recovery",
+        "another-replica-has-our-server-id": "recovery",
+        "the-slot-is-gone-or-lost": "recovery#the-replication-slot-is-lost",
+        "the-database-was-restored-cloned-or-failed-over-with-loss": "recovery#the-database-was-restored-or-failed-over",
+        "dead-letters": "dead-letters",
+        "find-an-event": "replay#find-an-event",
+        "repair": "recovery#publish-rows-that-were-skipped",
+        "replay": "replay",
+        "the-tables-partitions": "retention#daily-partitions",
+        "old-rows-of-tables-without-partitions": "retention#tables-without-partitions",
+        "marking-rows": "migrate-from-polling",
+        "rights": "security#rights",
+    }),
+    "best-practices": ("checklist", {}),
+    "sizing": ("checklist", {}),
+    "databases": ("managed-databases", {}),
+    "mariadb": ("mysql", {}),
+    "deduplication": ("consumer", {}),
+    "orms": ("go", {}),
+    "migrate": ("migrate-debezium", {"from-a-polling-publisher": "migrate-from-polling"}),
+    "maintainers/performance-history": ("performance", {}),
+    "maintainers/visibility-binlog": ("visibility", {}),
+}
+
+REDIRECT = """<!doctype html>
+<meta charset="utf-8">
+<title>Moved</title>
+<script>location.replace({places}[location.hash.slice(1)] || "{page}.html" + location.hash)</script>
+<noscript><meta http-equiv="refresh" content="0; url={page}.html"></noscript>
+<a href="{page}.html">This page has moved.</a>
+"""
+
+
+def redirect(site):
+    for old, (page, places) in MOVED.items():
+        html = {}
+        for anchor, place in {"": page, **places}.items():
+            target, _, section = place.partition("#")
+            path = (site / old).parent / f"{target}.html"
+            if not path.exists() or section and f'id="{section}"' not in path.read_text():
+                raise PluginError(f"{old}#{anchor} has moved to {place}, which is not there")
+            html[anchor] = f"{target}.html" + (f"#{section}" if section else "")
+        del html[""]
+        (site / f"{old}.html").write_text(REDIRECT.format(places=json.dumps(html), page=page))
+
+
 def on_post_build(config):
     """A page that is opened must request nothing from another host."""
+    redirect(Path(config["site_dir"]))
     for path in [*Path(config["site_dir"]).rglob("*.html"), *Path(config["site_dir"]).rglob("*.css")]:
         if match := REQUEST.search(path.read_text()):
             raise PluginError(f"{path} requests something from another host: {match[0]}")

@@ -8,37 +8,37 @@ import (
 
 // Checkpoint says where the position is stored: in Redis or in a file. On PostgreSQL the slot stores it too.
 type Checkpoint struct {
-	// Store it in Redis (or Valkey). On PostgreSQL the loss of Redis causes duplicates at most, never a lost event. On MySQL and MariaDB it is the only copy: turn persistence on (appendonly).
+	// In Redis or Valkey. On MySQL and MariaDB it is the only copy: turn persistence on (appendonly).
 	Redis *Redis `yaml:"redis,omitempty" jsonschema_extras:"x-optional=true"`
-	// Store it in a file, which is replaced atomically at every save. Not together with redis.
+	// In a file, in place of redis.
 	File string `yaml:"file,omitempty" jsonschema:"format=path,example=/var/lib/cdc-relay/position"`
 }
 
 // Redis is a checkpoint store.
 type Redis struct {
-	// One server, a master watched by sentinels, or a cluster.
+	// One server, sentinels, or a cluster.
 	Mode RedisMode `yaml:"mode" jsonschema:"enum=standalone,enum=sentinel,enum=cluster,default=standalone"`
-	// Addresses, host:port: the server's, the sentinels', or some of the cluster's.
+	// host:port of the server, the sentinels, or some of the cluster.
 	Addrs []string `yaml:"addrs" jsonschema:"required,minItems=1,example=redis.example.com:6379"`
-	// ACL user. Absent: the default user.
+	// ACL user.
 	Username string `yaml:"username,omitempty"`
-	// Password. Read again at every connect.
+	// Its password.
 	Password Secret `yaml:"password,omitempty" jsonschema:"example=${file:/run/secrets/redis}"`
-	// A program and its arguments that print the password; see source.postgres.password_command. A slow program fails the first attempt, which is repeated with its output.
+	// In place of password.
 	PasswordCommand Command `yaml:"password_command,omitempty" jsonschema:"minItems=1"`
 	// Database number; a cluster has only 0.
 	DB int `yaml:"db" jsonschema:"minimum=0,maximum=65535,default=0"`
-	// The master's name in the sentinels' configuration. Mode sentinel needs it.
+	// The master's name at the sentinels.
 	MasterName string `yaml:"master_name,omitempty" jsonschema:"example=mymaster"`
 	// ACL user for the sentinels.
 	SentinelUsername string `yaml:"sentinel_username,omitempty"`
-	// Password for the sentinels. Read again at every connect.
+	// Its password.
 	SentinelPassword Secret `yaml:"sentinel_password,omitempty"`
-	// A program and its arguments that print the password for the sentinels.
+	// In place of sentinel_password.
 	SentinelPasswordCommand Command `yaml:"sentinel_password_command,omitempty" jsonschema:"minItems=1"`
-	// The key of the position. The braces are a hash tag, which keeps related keys in one slot of a cluster.
+	// The key of the position. The braces are a hash tag.
 	Key string `yaml:"key" jsonschema_extras:"x-default=cdc-relay:{<database>}"`
-	// TLS to the servers. Absent: none. `tls: {}` verifies the servers with the system's CAs.
+	// Absent: plain text.
 	TLS *TLS `yaml:"tls,omitempty" jsonschema_extras:"x-optional=true"`
 
 	command, sentinelCommand Secret
@@ -66,6 +66,6 @@ const (
 
 // Position says what to do when positions contradict each other.
 type Position struct {
-	// PostgreSQL only. If the slot is ahead of the checkpoint, Redis lost its last writes or the slot was moved by hand. stop: refuse to start until an administrator decides; slot: continue from the slot.
+	// PostgreSQL, if the slot is ahead of the checkpoint: Redis lost its last writes, or the slot was moved by hand. slot: continue from the slot.
 	Conflict cdc.Conflict `yaml:"conflict" jsonschema:"enum=stop,enum=slot,default=stop"`
 }

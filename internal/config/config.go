@@ -14,43 +14,43 @@ import (
 type Config struct {
 	// The database whose committed rows are published.
 	Source Source `yaml:"source" jsonschema:"required"`
-	// The outbox tables. On PostgreSQL all of them must be in the publication.
+	// The outbox tables. On PostgreSQL the publication contains all of them.
 	Tables []Table `yaml:"tables" jsonschema:"minItems=1" jsonschema_extras:"x-default=[{name: public.outbox}]; on MySQL [{name: <database>.outbox}]"`
-	// Topics for rows whose topic column is NULL. The first route that matches decides; errors.unroutable applies to a row without a match.
+	// Topics for rows whose topic is NULL. The first route that matches decides.
 	Routes []Route `yaml:"routes,omitempty"`
-	// Put before the topic of every event, whether a row or a route names it: for a rehearsal beside the publisher that is to be replaced, or one namespace for each environment. The relay's own topics, for positions and dead letters, have no prefix.
+	// Put before the topic of every event, for a rehearsal or a namespace; not before topics of positions and dead letters.
 	TopicPrefix string `yaml:"topic_prefix,omitempty" jsonschema:"pattern=^[a-zA-Z0-9._-]+$,maxLength=200,example=rehearsal."`
 	// How a row becomes a record.
 	Record Record `yaml:"record"`
 	// The Kafka cluster to publish to.
 	Kafka Kafka `yaml:"kafka" jsonschema:"required"`
-	// What consumers get after a fault. `at-least-once`: events again, at most those of the window and the open transaction. `exactly-once`: each event once, if they read with isolation.level=read_committed; the position is stored in Kafka, in the transaction of the events.
+	// After a fault consumers get some events again, or each event once if they read with isolation.level=read_committed. exactly-once stores the position in Kafka.
 	Delivery Delivery `yaml:"delivery" jsonschema:"enum=at-least-once,enum=exactly-once,default=at-least-once"`
 	// How missing topics are handled.
 	Topics Topics `yaml:"topics"`
-	// Where the position is stored. PostgreSQL's replication slot stores it too, so this section is optional there; MySQL and MariaDB need it, unless delivery is exactly-once.
+	// Where the position is stored. Optional on PostgreSQL, whose slot stores it too. MySQL and MariaDB need it, unless delivery is exactly-once.
 	Checkpoint Checkpoint `yaml:"checkpoint"`
-	// Days ahead and the age at which a day is removed, for tables that setup created with daily partitions. Absent: the relay leaves the partitions alone.
+	// Daily partitions of tables that setup created with them. Absent: none are created or removed.
 	Partitions *Partitions `yaml:"partitions,omitempty" jsonschema_extras:"x-optional=true"`
-	// How old events are removed from tables without partitions. With a section partitions it applies to tables with a columns mapping. Absent: no row is deleted.
+	// Removes old rows from tables without partitions; beside a section partitions, from tables with columns. Absent: no row is deleted.
 	Retention *Retention `yaml:"retention,omitempty" jsonschema_extras:"x-optional=true"`
 	// What to do if stored positions contradict each other.
 	Position Position `yaml:"position"`
-	// What to do with an event that cannot be published.
+	// What to do with an event that cannot be published. stop: the relay stops before it and names it; dead_letter: it becomes a dead letter, with the later events of its key; drop: it is counted and logged.
 	Errors Errors `yaml:"errors"`
 	// How dead letters are kept: events for which errors says dead_letter.
 	DeadLetter DeadLetter `yaml:"dead_letter"`
-	// The pause before a failed connection or request is tried again. It doubles each time, with jitter.
+	// The pause before a failed connection or request is tried again; it doubles each time, with jitter.
 	Retry Retry `yaml:"retry"`
-	// Limits of what is in flight between the database and Kafka's acknowledgement. After a crash at most this much, plus the transaction that was being read, is published twice.
+	// What may be in flight between database and Kafka. After a crash at most this much, plus the open transaction, is published again.
 	Window Window `yaml:"window"`
 	// The HTTP endpoint for /metrics, /livez, /readyz and /status.
 	HTTP HTTP `yaml:"http"`
 	// The log, on standard error.
 	Log Log `yaml:"log"`
-	// How long a start waits for a database, Kafka or checkpoint store that is unavailable or not ready; 0s: without limit. Then the relay ends with exit code 1. What waiting does not fix (a wrong password, a missing object) ends it at once, with exit code 2.
+	// How long startup waits for a database, Kafka or checkpoint store that is unavailable. 0s: without limit. A wrong password or a missing object ends it at once.
 	StartupTimeout time.Duration `yaml:"startup_timeout" jsonschema:"default=2m" jsonschema_extras:"x-zero=true"`
-	// How long the relay may drain records in flight after the first SIGTERM or SIGINT. A second signal stops it at once.
+	// How long the relay may drain records in flight after SIGTERM. A second signal stops it at once.
 	ShutdownTimeout time.Duration `yaml:"shutdown_timeout" jsonschema:"default=20s"`
 
 	// settings is what the file says, for [Config.Changed]. It is a function so that nothing that prints memory shows a secret.

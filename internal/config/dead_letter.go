@@ -10,19 +10,19 @@ import (
 
 // DeadLetter says how events are kept that cannot be published.
 type DeadLetter struct {
-	// The topic that holds them, compacted; `cdc-relay setup` creates it, and a second one, <topic>.index. No event is routed to them. Each relay needs its own. Name it too if no setting under errors is dead_letter any more: letters that are left are kept in order then, and can be resolved.
+	// The compacted topic of this relay's dead letters; `setup` creates it and <topic>.index.
 	Topic string `yaml:"topic,omitempty" jsonschema_extras:"x-default=<database>.dead-letters"`
 	// Its number of partitions. It cannot be changed while there are dead letters.
 	Partitions int `yaml:"partitions" jsonschema:"minimum=1,maximum=1000,default=8"`
-	// Whether the later events of a key follow an event that became a dead letter, so that they are published in order once it is resolved. false: they are published at once, before it.
+	// Hold later events of a key until its dead letter is resolved. false: publish them at once, out of order.
 	HoldKey bool `yaml:"hold_key" jsonschema:"default=true"`
-	// How many keys may be held. Beyond it the relay publishes nothing more until some are resolved.
+	// How many keys may be held. Beyond it nothing is published until some are resolved.
 	MaxHeldKeys int `yaml:"max_held_keys" jsonschema:"minimum=1,maximum=10000000,default=10000"`
-	// How many dead letters there may be, those that only wait included. Beyond it the relay publishes nothing more until some are resolved.
+	// How many dead letters and held events there may be. Beyond it nothing is published until some are resolved.
 	MaxHeldEvents int `yaml:"max_held_events" jsonschema:"minimum=1,maximum=10000000,default=100000"`
-	// The pause before a dead letter is published again without anybody asking; it doubles with each attempt, up to an hour. 0s: never.
+	// The pause before an automatic retry; it doubles up to an hour. 0s: never.
 	RetryAfter time.Duration `yaml:"retry_after" jsonschema:"default=0s" jsonschema_extras:"x-zero=true"`
-	// How many attempts are made without anybody asking.
+	// How many automatic retries there are.
 	MaxAttempts int `yaml:"max_attempts" jsonschema:"minimum=1,maximum=1000,default=10"`
 }
 

@@ -17,11 +17,15 @@ import (
 
 var update = flag.Bool("update", false, "write the generated files and the golden files")
 
-// TestGenerated holds the generated files to the structs: go generate writes them.
+// TestGenerated holds the generated files to the structs: go generate writes them. The page's example loads.
 func TestGenerated(t *testing.T) {
 	schema := reflectSchema(t)
 	golden(t, "schema.json", encodeSchema(t, schema))
-	golden(t, "../../docs/configuration.md", renderDocs(schema, example(t, "testdata/introduction.md")))
+	introduction := example(t, "testdata/introduction.md")
+	golden(t, "../../docs/configuration.md", renderDocs(schema, introduction))
+	_, text, _ := strings.Cut(introduction, "```yaml\n")
+	text, _, _ = strings.Cut(text, "```")
+	mustParse(t, uncommented(t, text), nil)
 }
 
 // golden compares with a file, or writes it under -update.

@@ -9,13 +9,13 @@ import (
 
 // Partitions says how the daily partitions of the outbox tables are kept.
 type Partitions struct {
-	// How many days after today have a partition.
+	// Days after today that have a partition.
 	Ahead int `yaml:"ahead" jsonschema:"minimum=1,maximum=366,default=14"`
-	// The age at which a day is removed, such as 30d or 36h, at least one day. Empty: nothing is removed, ever. A day is dropped only when every event in it is published and its position saved.
+	// The age at which a day is removed, such as 30d, at least one day, once its events are published and the position is saved. Empty: never.
 	TTL string `yaml:"ttl" jsonschema:"example=30d"`
-	// How often the leader looks after the partitions.
+	// How often the leader checks the partitions.
 	Every time.Duration `yaml:"every" jsonschema:"default=1h"`
-	// Whether a day that is past ttl is dropped. false: it is taken out of the table and kept, for an archive.
+	// false: detach and keep a day past ttl, for an archive.
 	Drop bool `yaml:"drop" jsonschema:"default=true"`
 }
 

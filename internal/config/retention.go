@@ -10,9 +10,9 @@ type Retention struct {
 
 // Delete says which rows are old and how fast they are deleted.
 type Delete struct {
-	// The age at which a row is deleted, such as 30d or 36h, at least one day, by created_at, or by occurred_at where columns maps no created_at. A row is deleted only when its event is published and its position saved.
+	// The age at which a row is deleted, such as 30d, at least one day, once its event is published and the position is saved. By created_at, else occurred_at.
 	OlderThan string `yaml:"older_than" jsonschema:"required,minLength=1,example=30d"`
-	// How many rows are deleted in one transaction.
+	// Rows in one transaction.
 	Batch int `yaml:"batch" jsonschema:"minimum=1,maximum=10000,default=1000"`
 	// The pause between two batches.
 	Pause time.Duration `yaml:"pause" jsonschema:"default=100ms" jsonschema_extras:"x-zero=true"`

@@ -13,9 +13,9 @@ type Retry struct {
 
 // Window limits what is in flight.
 type Window struct {
-	// The maximum number of events. A transaction larger than the window passes through it in parts, of up to 256 events.
+	// The maximum number of events.
 	Events int `yaml:"events" jsonschema:"minimum=256,maximum=100000000,default=32768"`
-	// The maximum memory for them. Most of it is used only where events go to hundreds of partitions.
+	// The maximum memory for them.
 	Bytes Size `yaml:"bytes" jsonschema:"default=8MiB"`
 }
 
@@ -23,17 +23,17 @@ type Window struct {
 type HTTP struct {
 	// Address to listen on. Empty: no endpoint.
 	Listen string `yaml:"listen" jsonschema:"default=:9464"`
-	// Address of a second listener, for probes when web_config is set: /livez and /readyz alone, without TLS, password and reasons. Absent: none.
+	// A second listener for probes: /livez and /readyz without TLS and password.
 	HealthListen string `yaml:"health_listen,omitempty" jsonschema:"example=:9465"`
-	// File that configures TLS and basic authentication of the endpoint, in the format of Prometheus' exporter-toolkit.
+	// File with TLS and passwords, in the format of Prometheus' exporter-toolkit.
 	WebConfig string `yaml:"web_config,omitempty" jsonschema:"format=path,example=web.yaml"`
-	// Let callers of the page at / retry and drop dead letters. It needs a web_config with basic_auth_users, or with verified client certificates.
+	// Let the page at / retry and drop dead letters. It needs a web_config that authenticates.
 	Actions bool `yaml:"actions,omitempty"`
 }
 
 // Log is how the relay logs.
 type Log struct {
-	// The minimum level of log lines. SIGHUP applies a change to a running relay.
+	// SIGHUP applies a change to a running relay.
 	Level LogLevel `yaml:"level" jsonschema:"enum=debug,enum=info,enum=warn,enum=error,default=info"`
 	// JSON for machines, text for people.
 	Format LogFormat `yaml:"format" jsonschema:"enum=json,enum=text,default=json"`

@@ -11,7 +11,7 @@ import (
 
 // OAuth says where a token for OAUTHBEARER comes from: exactly one of token_url, token and token_command is set.
 type OAuth struct {
-	// The token endpoint of the identity provider, for the grant "client credentials". Redirects are not followed. Needs client_id and client_secret.
+	// The token endpoint, for the grant "client credentials".
 	TokenURL string `yaml:"token_url,omitempty" jsonschema:"example=https://login.example.com/oauth2/token"`
 	// The client ID.
 	ClientID string `yaml:"client_id,omitempty" jsonschema:"example=cdc-relay"`
@@ -21,13 +21,13 @@ type OAuth struct {
 	Scopes []string `yaml:"scopes,omitempty" jsonschema:"example=kafka"`
 	// More parameters of the request, such as audience.
 	Params map[string]string `yaml:"params,omitempty"`
-	// TLS to the token endpoint. Absent: the system's CAs.
+	// For the token endpoint.
 	TLS *TLS `yaml:"tls,omitempty" jsonschema_extras:"x-optional=true"`
-	// The token itself, in place of token_url. Read again at every connect.
+	// The token itself.
 	Token Secret `yaml:"token,omitempty" jsonschema:"example=${file:/run/secrets/token}"`
-	// A program and its arguments that print the token, in place of token_url; see source.postgres.password_command.
+	// In place of token.
 	TokenCommand Command `yaml:"token_command,omitempty" jsonschema:"minItems=1"`
-	// SASL extensions that the brokers expect beside the token (RFC 7628), such as logicalCluster of Confluent Cloud.
+	// SASL extensions, such as logicalCluster of Confluent Cloud.
 	Extensions map[string]string `yaml:"extensions,omitempty"`
 
 	command Secret
@@ -54,7 +54,7 @@ type AWS struct {
 	Region string `yaml:"region" jsonschema:"required,minLength=1,example=eu-west-1"`
 	// A role to assume. Absent: the account itself.
 	RoleARN string `yaml:"role_arn,omitempty" jsonschema:"example=arn:aws:iam::123456789012:role/cdc-relay"`
-	// The profile of ~/.aws to use. Not together with role_arn.
+	// The profile of ~/.aws. Not together with role_arn.
 	Profile string `yaml:"profile,omitempty"`
 }
 

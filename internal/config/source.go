@@ -11,9 +11,9 @@ import (
 
 // Source is the database whose committed rows are published: exactly one of the two is set.
 type Source struct {
-	// A PostgreSQL database, 14 or newer, with wal_level = logical (from 19 on replica is enough). Not together with mysql.
+	// PostgreSQL 14 or newer, with wal_level = logical (from 19 on replica is enough).
 	Postgres *Postgres `yaml:"postgres,omitempty" jsonschema_extras:"x-optional=true"`
-	// A database of MySQL (8.4 or newer; 8.0.22 or newer with a warning) or MariaDB (10.11 or newer), with GTIDs and row-based binlogs in full. It needs a checkpoint. Not together with postgres.
+	// MySQL 8.4 or newer (8.0.22 or newer with a warning) or MariaDB 10.11 or newer, with GTIDs and row-based binlogs.
 	MySQL *MySQL `yaml:"mysql,omitempty" jsonschema_extras:"x-optional=true"`
 }
 
@@ -101,35 +101,35 @@ func (d *document) source(s *Source) {
 
 // Table is an outbox table.
 type Table struct {
-	// The table as the database spells it, schema.table. The default schema is public, on MySQL the dsn's database. Put a part that contains a dot in double quotes, on MySQL in backticks.
+	// The table, schema.table. The default schema is public, on MySQL the dsn's database. Quote a part that contains a dot: "a.b", on MySQL in backticks.
 	Name string `yaml:"name" jsonschema:"required,minLength=1,example=public.outbox"`
-	// What the parts of an event are made of, for a table that was not created by cdc-relay: columns as a rule, see [parts of an event](#parts-of-an-event). A part that is not listed has nothing. Default: the columns of the native table.
+	// What each part of an event is made of, for a table that cdc-relay did not create. Default: the columns of the native table.
 	Columns *Columns `yaml:"columns,omitempty" jsonschema_extras:"x-optional=true"`
-	// What a NULL payload becomes: a record with a null value, one with an empty value, or a malformed row. Default: a tombstone in the native table, malformed in one with columns.
-	NullPayload outbox.NullPayload `yaml:"null_payload,omitempty" jsonschema:"enum=tombstone,enum=empty,enum=malformed"`
-	// How an event stands in a record: CloudEvents with attributes as headers (cloudevents), CloudEvents as one JSON object (cloudevents-json), or the payload with the headers listed here alone (plain). See [formats](records.md#formats).
+	// What a NULL payload becomes: a null value, an empty value, or a malformed row, which is the default with columns.
+	NullPayload outbox.NullPayload `yaml:"null_payload,omitempty" jsonschema:"enum=tombstone,enum=empty,enum=malformed" jsonschema_extras:"x-default=tombstone"`
+	// CloudEvents with headers, CloudEvents as one JSON object, or the payload alone: see [records](records.md).
 	Format record.Format `yaml:"format,omitempty" jsonschema:"enum=cloudevents,enum=cloudevents-json,enum=plain" jsonschema_extras:"x-default=cloudevents"`
-	// The members of a JSON object that is the value, in this order, in place of the payload.
+	// Members of a JSON object that becomes the value, in place of the payload.
 	Value []Field `yaml:"value,omitempty"`
-	// Put a zero byte and schema_id, a number, as four bytes in front of the value, as the serializers of Confluent's schema registry do.
+	// Put a zero byte and schema_id as four bytes before the value, as Confluent's serializers do.
 	ConfluentPrefix bool `yaml:"confluent_prefix,omitempty"`
-	// More record headers, each a part of an event. One that is NULL is left out.
+	// More record headers. One that is NULL is left out.
 	Headers []Field `yaml:"headers,omitempty"`
-	// What goes before the names of the members of columns.headers, except those that are renamed.
+	// Prefix of header names from columns.headers, except renamed ones.
 	HeadersPrefix string `yaml:"headers_prefix,omitempty"`
-	// New names of members of columns.headers.
+	// New names for headers from columns.headers.
 	HeadersRename map[string]string `yaml:"headers_rename,omitempty"`
 	// Members of columns.headers that become no headers.
 	HeadersDrop []string `yaml:"headers_drop,omitempty"`
-	// What becomes of a member of columns.headers that would be a header of the relay's own (ce_..., content-type) or of headers: the row is malformed, the name gets x_ in front, or it is left out. Default: malformed.
-	HeadersConflict record.Conflict `yaml:"headers_conflict,omitempty" jsonschema:"enum=malformed,enum=rename,enum=drop"`
-	// Which rows are published: parts of an event or columns, each with a regular expression (RE2) that must match the whole value. All must match; NULL never matches. The other rows are left out and counted in rows_left_out_total.
+	// A header from columns.headers whose name is taken makes the row malformed, gets the prefix x_, or is dropped.
+	HeadersConflict record.Conflict `yaml:"headers_conflict,omitempty" jsonschema:"enum=malformed,enum=rename,enum=drop" jsonschema_extras:"x-default=malformed"`
+	// Publish only rows that match: parts or columns, each with a regular expression (RE2) for the whole value. NULL never matches.
 	Only map[string]string `yaml:"only,omitempty"`
-	// The time zone (IANA) of the clocks that wrote the table's times whose type has no zone: timestamp, on MySQL DATETIME. Records have them in UTC. A time that clocks show twice is the first; one that they jump over is the moment of the change. For a table with columns. Default: UTC.
-	TimeZone string `yaml:"time_zone,omitempty" jsonschema:"example=Europe/Berlin"`
-	// The column that grows with each INSERT, by which `setup --backfill`, repair and replay read the rows. For a table with columns. Default: a number that the database counts up (identity, serial, AUTO_INCREMENT), or else created_at, or else occurred_at.
+	// Time zone (IANA) of times without a zone, for a table with columns.
+	TimeZone string `yaml:"time_zone,omitempty" jsonschema:"example=Europe/Berlin" jsonschema_extras:"x-default=UTC"`
+	// The column that grows with each INSERT, for a table with columns. Default: an identity, serial or AUTO_INCREMENT column, else created_at, else occurred_at.
 	OrderBy string `yaml:"order_by,omitempty" jsonschema:"example=seq"`
-	// Mark rows whose event is published, for software that reads a status. Default: the relay writes nothing into the table. See [write-back](operations.md#marking-rows).
+	// Mark published rows, for software that reads a status: see [migrating](migrate-from-polling.md).
 	WriteBack *WriteBack `yaml:"write_back,omitempty" jsonschema_extras:"x-optional=true"`
 }
 
@@ -157,15 +157,15 @@ func fields(list []Field) []record.Field {
 
 // Columns says what each part of an event is made of.
 type Columns struct {
-	// The event's ID, by which consumers deduplicate: a column, or a text with one column behind it.
+	// The event's ID, by which consumers deduplicate: a column, or a template with one column.
 	EventID *Part `yaml:"event_id,omitempty" jsonschema:"required" jsonschema_extras:"x-optional=true,x-example=id"`
-	// The type of the entity that the event is about.
+	// The type of the event's entity.
 	AggregateType *Part `yaml:"aggregate_type,omitempty" jsonschema_extras:"x-optional=true"`
-	// The ID of that entity, and the record key unless partition_key is set.
+	// The entity's ID; the record key unless partition_key is set.
 	AggregateID *Part `yaml:"aggregate_id,omitempty" jsonschema_extras:"x-optional=true"`
-	// The type of the event. Required unless the format is plain.
+	// The event's type. Required unless the format is plain.
 	EventType *Part `yaml:"event_type,omitempty" jsonschema_extras:"x-optional=true,x-example=event_type"`
-	// The tenant that the event belongs to.
+	// The tenant.
 	TenantID *Part `yaml:"tenant_id,omitempty" jsonschema_extras:"x-optional=true"`
 	// The topic; if it is NULL, routes decide.
 	Topic *Part `yaml:"topic,omitempty" jsonschema_extras:"x-optional=true"`
@@ -173,17 +173,17 @@ type Columns struct {
 	PartitionKey *Part `yaml:"partition_key,omitempty" jsonschema_extras:"x-optional=true"`
 	// The payload's media type.
 	ContentType *Part `yaml:"content_type,omitempty" jsonschema_extras:"x-optional=true"`
-	// The name of the payload's schema.
+	// The payload's schema, a name or number.
 	SchemaID *Part `yaml:"schema_id,omitempty" jsonschema_extras:"x-optional=true"`
-	// The version of that schema.
+	// The schema's version.
 	SchemaVersion *Part `yaml:"schema_version,omitempty" jsonschema_extras:"x-optional=true"`
-	// A JSON object with more record headers: a column.
+	// A column with a JSON object of headers.
 	Headers *Part `yaml:"headers,omitempty" jsonschema_extras:"x-optional=true"`
-	// The record's value. Required unless there is a value.
+	// The record's value. Required unless value is set.
 	Payload *Part `yaml:"payload,omitempty" jsonschema_extras:"x-optional=true,x-example=payload"`
 	// When the event happened, by the application's clock.
 	OccurredAt *Part `yaml:"occurred_at,omitempty" jsonschema_extras:"x-optional=true"`
-	// When the row was written: a column.
+	// A column: when the row was written.
 	CreatedAt *Part `yaml:"created_at,omitempty" jsonschema_extras:"x-optional=true"`
 }
 
@@ -252,15 +252,15 @@ func (c *Columns) Parts() map[string]outbox.Part {
 
 // Route sends rows to a topic.
 type Route struct {
-	// Parts of an event, columns, members of the part headers (`headers.name`), or `table` (the table's name without its schema), each with a regular expression (RE2) that must match the whole value. All must match; NULL never matches. Without expressions every row matches.
+	// Parts, columns, headers (`headers.name`) or `table`, each with a regular expression (RE2) for the whole value. All must match; NULL never matches. Absent: every row matches.
 	Match map[string]string `yaml:"match,omitempty"`
-	// The topic. ${name} is replaced by a part of the event, a column, a member of headers, `table`, or a named group of the expressions.
+	// The topic. ${name} is a part, a column, a header, `table`, or a named group of the expressions.
 	Topic string `yaml:"topic" jsonschema:"required,minLength=1,example=orders.${tenant_id}"`
-	// Replace each byte that Kafka refuses in a topic's name by `_` in what stands for ${name}. Two names may become one.
+	// Replace each byte in ${name} that Kafka refuses by `_`.
 	Sanitize bool `yaml:"sanitize,omitempty"`
-	// The record key of the route's rows, in place of partition_key and aggregate_id. A name in it is a column's. NULL is no key, and neither is an empty text unless the format is plain.
+	// The record key, in place of partition_key and aggregate_id. NULL: no key.
 	Key *Part `yaml:"key,omitempty" jsonschema_extras:"x-optional=true,x-example=customer_id"`
-	// The number of the partition of the route's rows, from 0. NULL or empty leaves it to the key. A row with a number that the topic does not have, or with another text, is malformed. A name in it is a column's.
+	// The partition number, from 0. NULL or empty: the key decides. A number that the topic does not have makes the row malformed.
 	Partition *Part `yaml:"partition,omitempty" jsonschema_extras:"x-optional=true,x-example=shard"`
 }
 

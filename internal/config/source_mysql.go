@@ -10,26 +10,26 @@ import (
 
 // MySQL is a source of MySQL or MariaDB.
 type MySQL struct {
-	// Connection string of Go's MySQL driver, or a URL (mysql://relay@db.example.com:3306/orders, mariadb:// too). It must name the database and lead directly to the server, because the relay reads the binlog as a replica does. Read again at every connect.
+	// Connection string of Go's MySQL driver, or a URL (mysql://relay@db.example.com:3306/orders). It names the database. Connect directly to the server.
 	DSN Secret `yaml:"dsn" jsonschema:"required,minLength=1,example=relay@tcp(db.example.com:3306)/orders"`
-	// Password of the connection; it replaces the one in dsn and needs no escaping. Read again at every connect.
+	// In place of the password in dsn; it needs no escaping.
 	Password Secret `yaml:"password,omitempty" jsonschema:"example=${file:/run/secrets/mysql}"`
-	// A program and its arguments that print the password; see source.postgres.password_command. IAM tokens need allowCleartextPasswords=true in dsn, and tls.
+	// IAM tokens need allowCleartextPasswords=true in dsn, and tls.
 	PasswordCommand Command `yaml:"password_command,omitempty" jsonschema:"minItems=1"`
 	// The expected server. auto: detect it.
 	Flavor cdc.Flavor `yaml:"flavor" jsonschema:"enum=auto,enum=mysql,enum=mariadb,default=auto"`
-	// The server ID that the relay uses as a replica. No other server or relay of the replication topology may have it. 0: choose a free one.
+	// The relay's server ID as a replica. 0: choose a free one.
 	ServerID uint32 `yaml:"server_id" jsonschema:"minimum=0,maximum=4294967295,default=0"`
-	// Identifies this binlog in checkpoints, in the leader's lock and in Kafka's fence, so that no other relay that publishes to the same Kafka may have the same id and database; a checkpoint with another id is refused, and one without an id is adopted if this server has executed its position. All servers of a replication topology share it, and a failover does not change it.
-	ID string `yaml:"id,omitempty" jsonschema_extras:"x-default=the flavor"`
-	// TLS to the server. Absent: what tls= in dsn says. `tls: {}` verifies the server with the system's CAs.
+	// A name for this database, unique among the relays of one Kafka cluster: part of the checkpoint, the leader lock and the transactional ID. Do not change it, even after a failover.
+	ID string `yaml:"id,omitempty" jsonschema_extras:"x-default=<flavor>"`
+	// Absent: tls= in dsn applies.
 	TLS *TLS `yaml:"tls,omitempty" jsonschema_extras:"x-optional=true"`
-	// Accept a server with sync_binlog or innodb_flush_log_at_trx_commit other than 1: after a crash it can assign a GTID twice, and the second transaction is never published. The relay warns at every start.
+	// Accept a server with sync_binlog or innodb_flush_log_at_trx_commit other than 1, which can lose an event in a crash.
 	UnsafeSyncBinlog bool `yaml:"unsafe_sync_binlog,omitempty" jsonschema:"default=false"`
 
-	// Tables with their database, spelled exactly, that a statement in the binlog may change although it stands there in place of rows, as those of pt-table-checksum do. With a table in this list you vouch that no trigger on it writes to an outbox, nor a function in a view that is read into it. Tables of hosted MySQL (mysql.rds_...) need no entry.
+	// Tables, with their database, that statements in the binlog may change in place of row events. No trigger on them may write to an outbox.
 	HarmlessTables []string `yaml:"harmless_tables" jsonschema:"example=percona.checksums" jsonschema_extras:"x-default=[percona.checksums]"`
-	// Publish an event only once a new statement on the server sees its row: the binlog has a transaction before that, and with semi-synchronous replication long before. It takes one connection more, and about a question for each read of the binlog.
+	// Publish an event only once a new statement sees its row. false: as soon as the binlog has it.
 	WaitUntilVisible bool `yaml:"wait_until_visible" jsonschema:"default=true"`
 
 	names   names

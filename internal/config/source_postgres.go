@@ -11,21 +11,21 @@ import (
 
 // Postgres is a PostgreSQL source.
 type Postgres struct {
-	// Connection string, as a URL or as key=value pairs. It should lead directly to the server: most poolers refuse replication. Read again at every connect.
+	// Connection string, a URL or key=value pairs. Connect directly to the server: most poolers refuse replication.
 	DSN Secret `yaml:"dsn" jsonschema:"required,minLength=1,example=postgres://relay@db.example.com:5432/orders"`
-	// Password of the connection; it replaces the one in dsn and needs no escaping. Read again at every connect.
+	// In place of the password in dsn; it needs no escaping.
 	Password Secret `yaml:"password,omitempty" jsonschema:"example=${file:/run/secrets/postgres}"`
-	// A program and its arguments that print the password, for passwords that expire, such as IAM tokens. Not together with password. It is run at connects, at most once in 5 seconds, without a shell and with the relay's environment; it has 15 seconds. One newline at the end of its output is removed. Arguments are not secret: `config show` and the machine's list of processes have them.
+	// For passwords that expire, such as IAM tokens.
 	PasswordCommand Command `yaml:"password_command,omitempty" jsonschema:"minItems=1"`
-	// TLS to the server, for replication too. Absent: what sslmode in dsn says, by default prefer, which falls back to plain text if the server has no TLS. `tls: {}` verifies the server with the system's CAs.
+	// Absent: sslmode in dsn applies, whose default prefer falls back to plain text.
 	TLS *TLS `yaml:"tls,omitempty" jsonschema_extras:"x-optional=true"`
-	// Replication slot. Slot names are unique per server, so the default contains the database's name.
+	// Replication slot, unique per server.
 	Slot string `yaml:"slot" jsonschema_extras:"x-default=cdc_relay_<database>"`
 	// Publication that holds the tables.
 	Publication string `yaml:"publication" jsonschema_extras:"x-default=cdc_relay_<database>"`
-	// Whether `setup` creates the slot as a failover slot (PostgreSQL 17 and newer), which survives the promotion of a standby. auto: if the server supports it.
+	// Whether `setup` creates a failover slot (PostgreSQL 17 and newer). auto: if the server supports it.
 	Failover Failover `yaml:"failover" jsonschema:"enum=auto,enum=on,enum=off,default=auto"`
-	// Hold each event back until a new statement on this server sees its row. With synchronous replication that is when its commit was acknowledged. false: publish as soon as the commit is in the WAL.
+	// Publish an event only once a new statement sees its row. false: as soon as its commit is in the WAL.
 	WaitUntilVisible bool `yaml:"wait_until_visible" jsonschema:"default=true"`
 
 	names   names

@@ -8,11 +8,11 @@ import (
 
 // WriteBack says how rows are marked whose events are published, for software that reads a status of delivery.
 type WriteBack struct {
-	// Which rows are still to be published, in the database's SQL: what follows WHERE. Rows that meet it are marked once their event is published and its position saved.
+	// SQL condition for rows that are not published yet, in-progress and failed ones included. No time conditions.
 	Pending string `yaml:"pending" jsonschema:"required,minLength=1,example=status = 'NEW'"`
-	// The columns of such a row that are set, so that it does not meet the condition any more: each to a text, which the database converts, or to {sql: an expression}, such as {sql: "now()"} or {sql: "NULL"}. Expressions run with the time zone UTC.
+	// Columns to set once the event is published and its position saved, so that the row is not pending: each to a text or {sql: now()}.
 	Set map[string]Assigned `yaml:"set" jsonschema:"required"`
-	// The same for rows that are dead letters, or wait behind one. Default: they stay as they are until the letter is resolved.
+	// The same for dead letters and rows that wait behind one. Default: no change.
 	OnDeadLetter map[string]Assigned `yaml:"on_dead_letter,omitempty"`
 }
 

@@ -74,16 +74,16 @@ func TestAlertsFire(t *testing.T) {
 	})
 }
 
-// wantDocumented fails for a metric that docs/operations.md does not name.
+// wantDocumented fails for a metric that docs/metrics.md does not name.
 func wantDocumented(t *testing.T, metrics string) {
 	t.Helper()
-	page, err := os.ReadFile("../../docs/operations.md")
+	page, err := os.ReadFile("../../docs/metrics.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, m := range regexp.MustCompile(`(?m)^# TYPE cdc_relay_(\w+)`).FindAllStringSubmatch(metrics, -1) {
 		if !regexp.MustCompile("`" + m[1] + "[`{]").Match(page) {
-			t.Errorf("docs/operations.md does not name the metric %s", m[1])
+			t.Errorf("docs/metrics.md does not name the metric %s", m[1])
 		}
 	}
 }

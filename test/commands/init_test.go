@@ -120,16 +120,16 @@ func (s *site) passes() {
 	}
 }
 
-// inDocs verifies that docs/migrate.md shows the first table.
+// inDocs verifies that docs/migrate-debezium.md shows the first table.
 func inDocs(t *testing.T, tables string) {
 	t.Helper()
-	page, err := os.ReadFile("../../docs/migrate.md")
+	page, err := os.ReadFile("../../docs/migrate-debezium.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	first, _, _ := strings.Cut(tables, "  - name: public.billing_outbox")
 	if !strings.Contains(string(page), "\ntables:\n"+first+"```") {
-		t.Errorf("docs/migrate.md does not show\n%s", first)
+		t.Errorf("docs/migrate-debezium.md does not show\n%s", first)
 	}
 }
 

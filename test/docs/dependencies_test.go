@@ -14,7 +14,7 @@ import (
 	"github.com/google/licensecheck"
 )
 
-const dependenciesPage = "docs/maintainers/dependencies.md"
+const dependenciesPage = "test/docs/dependencies.md"
 
 // goTool runs the go command on the root module alone, as a user who installs it does.
 func goTool(t *testing.T, goos string, args ...string) []byte {

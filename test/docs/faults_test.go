@@ -1,19 +1,11 @@
 package docs
 
 import (
-	"flag"
-	"os"
-	"path/filepath"
 	"regexp"
-	"strings"
 	"testing"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdctest/coverage"
 )
-
-//go:generate go test -run "^TestFaultTable$" -update .
-
-var update = flag.Bool("update", false, "write the table of the faults")
 
 func declared(t *testing.T) []coverage.Declaration {
 	t.Helper()
@@ -27,31 +19,9 @@ func declared(t *testing.T) []coverage.Declaration {
 
 // The table of the faults is what the tests declare.
 func TestFaultTable(t *testing.T) {
-	const page = "docs/guarantees.md"
-	have := read(t, page)
-	want := between(t, have, "kinds", coverage.Kinds())
-	want = between(t, want, "faults", coverage.Table(declared(t)))
-	if *update {
-		if err := os.WriteFile(filepath.Join(root, page), []byte(want), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	if have != want {
-		t.Errorf("%s is not current: run go generate ./test/docs", page)
-	}
-}
-
-// between replaces what is between the marks of a name.
-func between(t *testing.T, text, name, by string) string {
-	t.Helper()
-	from, to := "<!-- "+name+" -->\n", "<!-- end of "+name+" -->\n"
-	before, rest, ok := strings.Cut(text, from)
-	_, after, closed := strings.Cut(rest, to)
-	if !ok || !closed {
-		t.Fatalf("the page lacks %s", from)
-	}
-	return before + from + by + to + after
+	const page = "test/docs/faults.md"
+	want := between(t, read(t, page), "kinds", coverage.Kinds())
+	current(t, page, between(t, want, "faults", coverage.Table(declared(t))))
 }
 
 // Every row of the fault matrix has a test on each database and in each mode to which it applies.

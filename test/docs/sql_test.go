@@ -24,7 +24,7 @@ func TestSQL(t *testing.T) {
 	}
 	t.Cleanup(kafka.Close)
 	binary := relay(t)
-	for i, page := range []string{"docs/quickstart.md", "docs/other-languages.md", "docs/deduplication.md", "docs/operations.md", "docs/postgresql.md"} {
+	for i, page := range []string{"docs/quickstart.md", "docs/other-languages.md", "docs/consumer.md", "docs/retention.md", "docs/postgresql.md"} {
 		t.Run(page, func(t *testing.T) {
 			if err := server.Exec(t.Context(), "postgres", "DROP ROLE IF EXISTS cdc_relay"); err != nil { // two pages create it
 				t.Fatal(err)
@@ -86,10 +86,10 @@ func TestMySQLSQL(t *testing.T) {
 
 // statements returns the statements of a page's blocks, without BEGIN and COMMIT, because each runs on its own connection.
 // A partition of the past becomes yesterday's, which is empty.
-func statements(t *testing.T, page, language string) []string {
+func statements(t *testing.T, page string, languages ...string) []string {
 	t.Helper()
 	var found []string
-	for _, block := range blocks(read(t, page), language) {
+	for _, block := range blocks(read(t, page), languages...) {
 		block = regexp.MustCompile(` *--.*`).ReplaceAllString(block, "")
 		block = regexp.MustCompile(`public_outbox_\d{8}`).ReplaceAllString(block, "public_outbox_"+time.Now().UTC().AddDate(0, 0, -1).Format("20060102"))
 		for statement := range strings.SplitSeq(block, ";\n") {

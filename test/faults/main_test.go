@@ -1,4 +1,4 @@
-// Package faults runs the shipped binary against real servers and injects the faults listed in docs/guarantees.md. Every
+// Package faults runs the shipped binary against real servers and injects the faults listed in test/docs/faults.md. Every
 // test ends with the checkers of package cdctest.
 package faults
 

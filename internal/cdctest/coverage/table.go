@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Table returns the table of docs/guarantees.md.
+// Table returns the table of test/docs/faults.md.
 func Table(all []Declaration) string {
 	var b strings.Builder
 	b.WriteString("| fault and tests | database | mode | counted |\n|---|---|---|---|\n")
