@@ -9,7 +9,7 @@ import (
 	"text/tabwriter"
 )
 
-// print prints the rows of docs/maintainers/performance-history.md: what was measured, the result, and the target.
+// print prints the rows of docs/maintainers/performance.md: what was measured, the result, and the target.
 func (r *report) print(w io.Writer) {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	defer t.Flush()
