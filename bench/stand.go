@@ -129,8 +129,7 @@ log: {level: info, format: text}
 	return path, os.WriteFile(path, []byte(text), 0o600)
 }
 
-// fill inserts n events in transactions of size rows. With the columns of docs/performance.md pgoutput's Insert message has
-// 385 bytes in binary format.
+// fill inserts n events in transactions of size rows. pgoutput's Insert message has 385 bytes in binary format.
 func fill(ctx context.Context, conn *pgx.Conn, n, size int) error {
 	// A backlog needs no synchronous commits. A steady load does: the walsender sends only what is flushed, which without
 	// them is up to 200 ms later.

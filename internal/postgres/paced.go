@@ -13,7 +13,7 @@ import (
 // once while little flows, pause for a moment while more does, where the CPU that is saved is worth more to
 // the slowest events than the moment costs them, and for longer in a flood. What came last decides. (By the
 // size of a single read it cannot be decided: a machine that is short of CPU reads small pieces for ever,
-// and stays short of CPU because of it.) docs/performance.md has the measurements.
+// and stays short of CPU because of it.) docs/maintainers/performance.md has the measurements.
 const (
 	// pacedSpan is how long the flow is measured.
 	pacedSpan = 20 * time.Millisecond

@@ -14,11 +14,13 @@ var (
 	depguardFor = regexp.MustCompile(`"\*\*/((?:internal/[a-z/]+|cmd))/\*`)
 )
 
-// Each package under internal and cmd is in CONTRIBUTING's layout, has a comment that says what it is for, and has a rule of depguard of
-// its own, which lists what it may import. The layout has no other.
+const layoutPage = "docs/maintainers/structure.md"
+
+// Each package under internal and cmd is in the table of layoutPage, has a comment that says what it is for, and has a rule of depguard,
+// which lists what it may import. The table has no other.
 func TestEachPackageHasItsPlace(t *testing.T) {
 	var layout, rules []string
-	for _, row := range layoutRow.FindAllStringSubmatch(read(t, "CONTRIBUTING.md"), -1) {
+	for _, row := range layoutRow.FindAllStringSubmatch(read(t, layoutPage), -1) {
 		for _, name := range span.FindAllStringSubmatch(row[1], -1) {
 			layout = append(layout, name[1])
 		}
@@ -39,7 +41,7 @@ func TestEachPackageHasItsPlace(t *testing.T) {
 		packages = append(packages, name)
 		inside := func(dir string) bool { return name == dir || strings.HasPrefix(name, dir+"/") }
 		if !slices.ContainsFunc(layout, inside) {
-			t.Errorf("%s is not in CONTRIBUTING's layout", name)
+			t.Errorf("%s is not in %s", name, layoutPage)
 		}
 		if !slices.ContainsFunc(rules, inside) {
 			t.Errorf("%s has no rule of depguard", name)
@@ -50,7 +52,7 @@ func TestEachPackageHasItsPlace(t *testing.T) {
 	}
 	for _, name := range layout {
 		if !slices.Contains(packages, name) {
-			t.Errorf("CONTRIBUTING's layout has %s, which does not exist", name)
+			t.Errorf("%s has %s, which does not exist", layoutPage, name)
 		}
 	}
 }
