@@ -121,10 +121,10 @@ func TestStolenPasswordOfMySQL(t *testing.T) {
 	})
 }
 
-// The same in Redis, with the rights of docs/operations.md.
+// The same in Redis, with the rights of docs/security.md.
 func TestStolenPasswordOfRedis(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile("../../docs/operations.md")
+	page, err := os.ReadFile("../../docs/security.md")
 	if err != nil {
 		t.Fatal(err)
 	}
