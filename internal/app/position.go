@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -274,8 +275,11 @@ func (p *Positions) Settle(ctx context.Context, published string) error {
 		if slices.Contains(settled, condition) {
 			return nil
 		}
-		if err := t.Verify(ctx); err != nil { // check reports it, too
-			p.printf("write_back: %s\n", cdc.Explain(err))
+		if err := t.Verify(ctx); err != nil {
+			if _, lasts := errors.AsType[*cdc.FixableError](err); !lasts { // such as a lock: nothing would tell that the rows are not settled
+				return err
+			}
+			p.printf("write_back: %s\n", cdc.Explain(err)) // check reports it, too
 			return nil
 		}
 		pending, _, err := t.Due(ctx, 1)

@@ -158,9 +158,11 @@ func eventID(id int) string { return fmt.Sprintf("00000000-0000-7000-8000-%012d"
 // setup runs `cdc-relay setup`, which must succeed.
 func (s *site) setup() *site {
 	s.t.Helper()
-	if r := s.run("setup"); r.code != 0 {
+	r := s.run("setup")
+	if r.code != 0 {
 		s.t.Fatalf("setup: %s", r)
 	}
+	s.t.Logf("setup: %s", r) // read if the test fails
 	return s
 }
 

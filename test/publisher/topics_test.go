@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -150,6 +151,15 @@ func TestTopicIsDeletedAndCreatedAgainUnderLoad(t *testing.T) {
 	stop := make(chan struct{})
 	sent := stream(t, s, "again", stop)
 	progress(t, s, "before")
+	topics := kadm.NewClient(admin(t, shared))
+	id := func() kadm.TopicID {
+		details, err := topics.ListTopics(t.Context(), "again")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return details["again"].ID
+	}
+	deleted := id()
 	rt := kmsg.NewDeleteTopicsRequestTopic()
 	rt.Topic = new("again")
 	req := kmsg.NewPtrDeleteTopicsRequest()
@@ -158,6 +168,8 @@ func TestTopicIsDeletedAndCreatedAgainUnderLoad(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventually(t, soon, "the topic to be created again", func() bool { return shared.CreateTopic(t.Context(), "again", 3, nil) == nil })
+	// The controller knows it first. Until the broker does, it acknowledges what is appended to the deleted one.
+	eventually(t, soon, "the broker to know it", func() bool { now := id(); return now != deleted && now != kadm.TopicID{} })
 	progress(t, s, "after")
 	close(stop)
 	n := <-sent
