@@ -37,8 +37,11 @@ var (
 // scope returns the authenticated caller; without one the request is refused (403). h must write with tx only: the response
 // is buffered, at most [MaxBody] bytes, and cannot be streamed. Set-Cookie and the headers of a connection are sent but not
 // stored, and there are no trailers. If h answers with 500 or more, or panics, everything is rolled back; the panic goes on as
-// *[inbox.PanicError]. If a statement fails, h must answer so, or panic with the statement's error: if the database could not
-// serialize the transaction ([writer.Retryable]), h is called again with the same request.
+// *[inbox.PanicError].
+//
+// If a statement fails, h must answer so, or panic with the statement's error: if the database could not serialize the
+// transaction ([writer.Retryable]), h is called again with the same request. An error that h expects, such as a row that
+// exists, it may answer with 400 to 499, as in [Store.Do].
 //
 // Other answers: 400 for a missing or invalid key or a body that was cut short, 409 for another request with the key in
 // progress, 413 for a body over [WithMaxRequest], 422 for a key of another request, 503 if the database failed: the

@@ -3,6 +3,7 @@ package idempotency
 import (
 	"bytes"
 	"context"
+	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -53,7 +54,9 @@ func New[Tx any](db inbox.DB[Tx], opts ...Option) (*Store[Tx], error) {
 // that it took longer than [WithWait]. request identifies what is asked for: with another one than the stored key's the
 // result is a *[MismatchError].
 //
-// fn must return the errors of its statements: after a deadlock the server has rolled back everything.
+// fn must return the errors of its statements: after a deadlock the server has rolled back everything. Instead it may return
+// a status of 400 to 499 for an error that it expects, such as a row that exists. On PostgreSQL the statement that failed has
+// undone what fn wrote, and the response is stored in another transaction.
 //
 // An error of fn, a panic (returned as *[inbox.PanicError]) and a status of 500 or more roll back and store nothing; the
 // response of such a status is returned as it is. If the database could not serialize the transaction, fn is called again.
@@ -76,17 +79,27 @@ func (s *Store[Tx]) Do(ctx context.Context, k Key, request [32]byte, fn func(ctx
 		}
 		return s.store(ctx, tx, k, r)
 	})
-	if errors.Is(err, errNotStored) {
+	switch {
+	case errors.Is(err, errNotStored):
 		return r, false, nil
-	}
-	if err != nil {
+	case errors.Is(err, errAborted): // the key was free for a moment: another call's response may be stored by now
+		refusal := r
+		return s.Do(ctx, k, request, func(context.Context, Tx) (*Response, error) { return refusal, nil })
+	case err != nil:
 		return nil, false, err
+	default:
+		return r, replayed, nil
 	}
-	return r, replayed, nil
 }
 
-// errNotStored rolls back a transaction whose response is returned nevertheless.
-var errNotStored = errors.New("the response's status is 500 or more")
+var (
+	// errNotStored rolls back a transaction whose response is returned nevertheless.
+	errNotStored = errors.New("the response's status is 500 or more")
+
+	// errAborted rolls back a transaction of PostgreSQL in which a statement has failed, and which takes no others. A
+	// savepoint before fn would cost every request a round trip.
+	errAborted = errors.New("a statement of the transaction failed")
+)
 
 // store adds the response to the row of its key.
 func (s *Store[Tx]) store(ctx context.Context, tx Tx, k Key, r *Response) error {
@@ -112,7 +125,15 @@ func (s *Store[Tx]) store(ctx context.Context, tx Tx, k Key, r *Response) error 
 		Add(", headers = ").Text(string(headers)).Add(", body = ").Bytes(body)
 	query, args := s.where(q, k).Add(" AND status = 0").SQL() // not what another call has stored
 	n, err := s.db.Exec(ctx, tx, query, args...)
-	if err != nil {
+	if state, _ := writer.ServerError(err); state == inFailedTransaction {
+		if r.Status >= http.StatusBadRequest {
+			return errAborted
+		}
+		return fmt.Errorf("store response: status %d, but a statement failed, and PostgreSQL has undone the others: "+
+			"return its error or a status of 400 or more, or use ON CONFLICT or SAVEPOINT", r.Status)
+	}
+	ended := errors.Is(err, sql.ErrTxDone) && ctx.Err() == nil
+	if err != nil && !ended {
 		return s.failed("update", err)
 	}
 	if n == 0 { // the transaction of the key has ended: MySQL ends it with a deadlock
@@ -146,6 +167,9 @@ func (s *Store[Tx]) stored(ctx context.Context, tx Tx, k Key, request [32]byte) 
 		return nil, ErrInProgress
 	case !bytes.Equal(hash, request[:]):
 		return nil, &MismatchError{Key: k}
+	case r.Status == 0: // only the transaction of the key sees it so, unless that was ended
+		return nil, fmt.Errorf("read response: %w: the first call has committed without one: leave the transaction open, "+
+			"and delete the key from %s to have the request done again", writer.ErrNoTransaction, s.table)
 	}
 	if err := json.Unmarshal(headers, &r.Header); err != nil {
 		return nil, fmt.Errorf("read headers of the stored response: %w", err)

@@ -152,6 +152,61 @@ func TestResponseIsNotReplaced(t *testing.T) {
 	})
 }
 
+// A statement that failed does not keep a refusal from being stored, also on PostgreSQL, where nothing else can be done in its
+// transaction. A success is not stored there.
+func TestAnswerToAFailedStatement(t *testing.T) {
+	onEachWay(t, func(t *testing.T, db *database, w way) {
+		t.Helper()
+		keys := w.open(t, sql.LevelDefault).keys(t, idempotency.WithWait(time.Minute))
+		exists := func(status int) func(context.Context, execer) (*idempotency.Response, error) {
+			return func(ctx context.Context, tx execer) (*idempotency.Response, error) {
+				if tx(ctx, "INSERT INTO stock VALUES (1, 0)") == nil {
+					return nil, errors.New("the row did not exist")
+				}
+				return &idempotency.Response{Status: status}, nil
+			}
+		}
+		for again := range 2 {
+			if r, replayed, err := keys.do(t.Context(), w.name, exists(409)); err != nil || r.Status != 409 || replayed != (again == 1) {
+				t.Errorf("%v, replayed %v, error %v", r, replayed, err)
+			}
+		}
+		if _, _, err := keys.do(t.Context(), w.name+" ignored", exists(200)); (err == nil) != (db.my != nil) || errors.Is(err, inbox.ErrDatabase) {
+			t.Errorf("a success: error %v", err)
+		}
+		statuses := make(chan int, 2)
+		call := func(work func(context.Context, execer) (*idempotency.Response, error)) {
+			r, _, err := keys.do(t.Context(), w.name+" contended", work)
+			if err != nil {
+				t.Error(err)
+				r = &idempotency.Response{}
+			}
+			statuses <- r.Status
+		}
+		call(func(ctx context.Context, tx execer) (*idempotency.Response, error) {
+			go call(func(context.Context, execer) (*idempotency.Response, error) { return &idempotency.Response{Status: 200}, nil })
+			return exists(409)(ctx, tx)
+		})
+		if a, b := <-statuses, <-statuses; a != b {
+			t.Errorf("calls with one key get %d and %d", a, b)
+		}
+	})
+}
+
+// A function that commits leaves a key without a response. It and its repeats are told so; no other attempt helps.
+func TestFunctionThatCommits(t *testing.T) {
+	onEachWay(t, func(t *testing.T, _ *database, w way) {
+		t.Helper()
+		keys := w.open(t, sql.LevelDefault).keys(t)
+		for _, want := range []string{"leave the transaction open", "has committed without one"} {
+			err := keys.doAndCommit(t.Context(), w.name)
+			if !errors.Is(err, writer.ErrNoTransaction) || errors.Is(err, inbox.ErrDatabase) || !strings.Contains(err.Error(), want) {
+				t.Errorf("error %v", err)
+			}
+		}
+	})
+}
+
 // deadlock is an error after which the transaction is run again.
 func (db *database) deadlock() string {
 	if db.my != nil {

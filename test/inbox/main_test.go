@@ -193,6 +193,7 @@ type access interface {
 // keys is a store of idempotency keys.
 type keys interface {
 	do(ctx context.Context, key string, work func(ctx context.Context, tx execer) (*idempotency.Response, error)) (*idempotency.Response, bool, error)
+	doAndCommit(ctx context.Context, key string) error
 	serve(h func(w http.ResponseWriter, r *http.Request, tx execer)) http.Handler
 	Purge(ctx context.Context, before time.Time, batch int) (int64, error)
 }
@@ -252,6 +253,13 @@ func (k typedKeys[Tx]) do(ctx context.Context, key string, work func(context.Con
 	return k.Do(ctx, idempotency.Key{Scope: "alice", Key: key}, [32]byte{1}, func(ctx context.Context, tx Tx) (*idempotency.Response, error) {
 		return work(ctx, exec(k.db, tx))
 	})
+}
+
+func (k typedKeys[Tx]) doAndCommit(ctx context.Context, key string) error {
+	_, _, err := k.Do(ctx, idempotency.Key{Scope: "alice", Key: key}, [32]byte{1}, func(ctx context.Context, tx Tx) (*idempotency.Response, error) {
+		return &idempotency.Response{Status: 200}, k.db.Commit(ctx, tx)
+	})
+	return err
 }
 
 func (k typedKeys[Tx]) serve(h func(http.ResponseWriter, *http.Request, execer)) http.Handler {
