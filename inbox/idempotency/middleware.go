@@ -36,10 +36,10 @@ var (
 //
 // scope returns the authenticated caller; without one the request is refused (403). h must write with tx only: the response
 // is buffered, at most [MaxBody] bytes, and cannot be streamed. Set-Cookie and the headers of a connection are sent but not
-// stored, and there are no trailers. If h answers with 500 or more, or panics, everything is rolled back; the panic goes on as
-// *[inbox.PanicError].
+// stored, and there are no trailers. If h answers with a status that [WithStored] does not store, or panics, everything is
+// rolled back; the panic goes on as *[inbox.PanicError].
 //
-// If a statement fails, h must answer so, or panic with the statement's error: if the database could not serialize the
+// If a statement fails, h must answer with 500 or more, or panic with the statement's error: if the database could not serialize the
 // transaction ([writer.Retryable]), h is called again with the same request. An error that h expects, such as a row that
 // exists, it may answer with 400 to 499, as in [Store.Do].
 //

@@ -10,6 +10,7 @@ type config struct {
 	table      string // quoted, once the store is made
 	wait       time.Duration
 	maxRequest int64
+	keeps      func(status int) bool
 	fail       func(http.ResponseWriter, *http.Request, error)
 }
 
@@ -34,6 +35,23 @@ func WithMaxRequest(bytes int64) Option {
 		c.maxRequest = bytes
 		return nil
 	}
+}
+
+// WithStored sets which statuses are stored with what the handler has written; others roll back, and a repeat is handled again.
+// The default leaves out those that ask for a repeat: 408, 425 and 429. Statuses of 500 and more are never stored.
+func WithStored(stored func(status int) bool) Option {
+	return func(c *config) error {
+		if stored == nil {
+			return errors.New("what tells which statuses are stored is nil: give WithStored a function")
+		}
+		c.keeps = stored
+		return nil
+	}
+}
+
+// keeps is the default of [WithStored].
+func keeps(status int) bool {
+	return status != http.StatusRequestTimeout && status != http.StatusTooEarly && status != http.StatusTooManyRequests
 }
 
 // WithErrorHandler replaces what answers a request that [Store.Middleware] cannot let through, and sees every error. The

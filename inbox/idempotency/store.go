@@ -17,7 +17,7 @@ import (
 
 // Response is the result of a request.
 type Response struct {
-	// Status is an HTTP status. One of 500 or more rolls back and is not stored.
+	// Status is an HTTP status. One of 500 or more, and those that [WithStored] leaves out, roll back and are not stored.
 	Status int
 	// Header is stored as JSON, in which bytes that are not UTF-8 are replaced.
 	Header http.Header
@@ -33,7 +33,7 @@ type Store[Tx any] struct {
 
 // New returns a store in the table idempotency_keys. It does not connect to the database.
 func New[Tx any](db inbox.DB[Tx], opts ...Option) (*Store[Tx], error) {
-	s := &Store[Tx]{db: db, config: config{table: "idempotency_keys", wait: 2 * time.Second, maxRequest: 1 << 20, fail: respond}}
+	s := &Store[Tx]{db: db, config: config{table: "idempotency_keys", wait: 2 * time.Second, maxRequest: 1 << 20, keeps: keeps, fail: respond}}
 	for _, o := range opts {
 		if err := o(&s.config); err != nil {
 			return nil, fmt.Errorf("make store of idempotency keys: %w", err)
@@ -58,7 +58,7 @@ func New[Tx any](db inbox.DB[Tx], opts ...Option) (*Store[Tx], error) {
 // a status of 400 to 499 for an error that it expects, such as a row that exists. On PostgreSQL the statement that failed has
 // undone what fn wrote, and the response is stored in another transaction.
 //
-// An error of fn, a panic (returned as *[inbox.PanicError]) and a status of 500 or more roll back and store nothing; the
+// An error of fn, a panic (returned as *[inbox.PanicError]) and a status that is not stored ([WithStored]) roll back; the
 // response of such a status is returned as it is. If the database could not serialize the transaction, fn is called again.
 // The database's own errors wrap [inbox.ErrDatabase]; call Do again with the same key.
 func (s *Store[Tx]) Do(ctx context.Context, k Key, request [32]byte, fn func(ctx context.Context, tx Tx) (*Response, error)) (r *Response, replayed bool, err error) {
@@ -94,7 +94,7 @@ func (s *Store[Tx]) Do(ctx context.Context, k Key, request [32]byte, fn func(ctx
 
 var (
 	// errNotStored rolls back a transaction whose response is returned nevertheless.
-	errNotStored = errors.New("the response's status is 500 or more")
+	errNotStored = errors.New("the response's status is not stored")
 
 	// errAborted rolls back a transaction of PostgreSQL in which a statement has failed, and which takes no others. A
 	// savepoint before fn would cost every request a round trip.
@@ -108,7 +108,7 @@ func (s *Store[Tx]) store(ctx context.Context, tx Tx, k Key, r *Response) error 
 		return errors.New("store response: there is none: return a Response or an error")
 	case r.Status < 200 || r.Status > 999:
 		return fmt.Errorf("store response: status %d is not a final one: use 200 to 499", r.Status)
-	case r.Status >= 500:
+	case r.Status >= http.StatusInternalServerError || !s.keeps(r.Status):
 		return errNotStored
 	case len(r.Body) > MaxBody:
 		return fmt.Errorf("%w: it has %d bytes, the limit is %d: return a reference to it", ErrTooLarge, len(r.Body), MaxBody)

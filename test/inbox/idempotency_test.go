@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -152,6 +153,39 @@ func TestResponseIsNotReplaced(t *testing.T) {
 	})
 }
 
+// Statuses that ask for a repeat are rolled back, and others as WithStored says, but never an error of the server.
+func TestStoredStatuses(t *testing.T) {
+	onEach(t, func(t *testing.T, db *database) {
+		t.Helper()
+		for name, c := range map[string]struct {
+			opts   []idempotency.Option
+			stored map[int]bool
+		}{
+			"default": {nil, map[int]bool{200: true, 303: true, 404: true, 409: true, 408: false, 425: false, 429: false, 500: false, 999: false}},
+			"option": {
+				[]idempotency.Option{idempotency.WithStored(func(status int) bool { return status != 404 })},
+				map[int]bool{200: true, 404: false, 429: true, 500: false},
+			},
+		} {
+			keys := db.ways()[0].open(t, sql.LevelDefault).keys(t, c.opts...)
+			for status, stored := range c.stored {
+				key := name + strconv.Itoa(status)
+				for again := range 2 {
+					r, replayed, err := keys.do(t.Context(), key, func(ctx context.Context, tx execer) (*idempotency.Response, error) {
+						return &idempotency.Response{Status: status}, add(message(key))(ctx, tx)
+					})
+					if err != nil || r.Status != status || replayed != (stored && again == 1) {
+						t.Errorf("%s: %v, replayed %v, error %v", key, r, replayed, err)
+					}
+				}
+				if n := db.count(t, "effects WHERE message = '"+key+"'"); (n == 1) != stored {
+					t.Errorf("%s: %d effects", key, n)
+				}
+			}
+		}
+	})
+}
+
 // A statement that failed does not keep a refusal from being stored, also on PostgreSQL, where nothing else can be done in its
 // transaction. A success is not stored there.
 func TestAnswerToAFailedStatement(t *testing.T) {
@@ -184,7 +218,9 @@ func TestAnswerToAFailedStatement(t *testing.T) {
 			statuses <- r.Status
 		}
 		call(func(ctx context.Context, tx execer) (*idempotency.Response, error) {
-			go call(func(context.Context, execer) (*idempotency.Response, error) { return &idempotency.Response{Status: 200}, nil })
+			go call(func(context.Context, execer) (*idempotency.Response, error) {
+				return &idempotency.Response{Status: 200}, nil
+			})
 			return exists(409)(ctx, tx)
 		})
 		if a, b := <-statuses, <-statuses; a != b {
@@ -235,6 +271,7 @@ func TestInvalidKeys(t *testing.T) {
 	}
 	for name, o := range map[string]idempotency.Option{
 		"table": idempotency.WithTable("a.b.c.d"), "wait": idempotency.WithWait(0), "limit": idempotency.WithMaxRequest(-1), "handler": idempotency.WithErrorHandler(nil),
+		"stored": idempotency.WithStored(nil),
 	} {
 		if _, err := idempotency.New(inbox.SQL(nil, writer.Postgres), o); err == nil {
 			t.Errorf("%s: no error", name)
