@@ -6,9 +6,11 @@ import (
 	"database/sql"
 	"errors"
 	"io"
+	"io/fs"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -281,8 +283,8 @@ func TestInvalidKeys(t *testing.T) {
 
 // request is sent to a server with the middleware.
 type request struct {
-	caller, path, body string
-	keys               []string
+	caller, host, path, body string
+	keys                     []string
 }
 
 func TestMiddleware(t *testing.T) {
@@ -290,7 +292,12 @@ func TestMiddleware(t *testing.T) {
 		t.Helper()
 		var calls atomic.Int64
 		var retried atomic.Bool
-		handler := db.ways()[0].open(t, sql.LevelDefault).keys(t, idempotency.WithMaxRequest(100)).serve(func(w http.ResponseWriter, r *http.Request, tx execer) {
+		var failed atomic.Value // the text of an error, which clients do not get
+		respond := idempotency.WithErrorHandler(func(w http.ResponseWriter, _ *http.Request, err error) {
+			failed.Store(err.Error())
+			idempotency.Respond(w, err)
+		})
+		handler := db.ways()[0].open(t, sql.LevelDefault).keys(t, idempotency.WithMaxRequest(300), respond).serve(func(w http.ResponseWriter, r *http.Request, tx execer) {
 			calls.Add(1)
 			must(t, tx(r.Context(), "INSERT INTO effects VALUES ('x')"))
 			if r.URL.Path == "/retried" && !retried.Swap(true) {
@@ -300,12 +307,20 @@ func TestMiddleware(t *testing.T) {
 		})
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Outer", "kept")
+			w.Header().Set("Vary", "Origin")
+			w.Header().Set("Unwanted", "x")
+			switch r.URL.Path {
+			case "/form":
+				_ = r.FormValue("x")
+			case "/read":
+				_, _ = io.ReadAll(r.Body)
+			}
 			defer func() { // net/http would log the panic
 				if v := recover(); v != nil {
 					w.WriteHeader(599)
 				}
 			}()
-			handler.ServeHTTP(w, r)
+			http.StripPrefix(map[bool]string{true: "/v1"}[strings.HasPrefix(r.URL.Path, "/v1/")], handler).ServeHTTP(w, r)
 		}))
 		t.Cleanup(server.Close)
 		first := request{path: "/created", body: "1", keys: []string{`"k1"`}}
@@ -321,6 +336,8 @@ func TestMiddleware(t *testing.T) {
 			{request{path: "/created", body: "1", keys: []string{`k1`}}, 201, true, false, "created 1"},
 			{request{path: "/created", body: "2", keys: []string{`"k1"`}}, 422, false, false, "another request"},
 			{request{path: "/created?a", body: "1", keys: []string{`"k1"`}}, 422, false, false, "another request"},
+			{request{path: "/v1/created", body: "1", keys: []string{`"k1"`}}, 422, false, false, "another request"},
+			{request{path: "/created", body: "1", keys: []string{`"k1"`}, host: "globex"}, 422, false, false, "another request"},
 			{request{path: "/created", body: "1", keys: []string{`"k1"`}, caller: "bob"}, 201, false, true, "created 1"},
 			{request{path: "/created", caller: "nobody", keys: []string{`"k1"`}}, 403, false, false, "caller"},
 			{request{path: "/created"}, 400, false, false, "missing"},
@@ -330,16 +347,25 @@ func TestMiddleware(t *testing.T) {
 			{request{path: "/created", keys: []string{`"a"; b`}}, 400, false, false, "one quoted string"},
 			{request{path: "/created", keys: []string{strings.Repeat("k", 256)}}, 400, false, false, "limit is 255"},
 			{request{path: "/created", keys: []string{`"a \"quoted\" \\ key"`}}, 201, false, true, "created "},
-			{request{path: "/created", body: strings.Repeat("x", 101), keys: []string{"long"}}, 413, false, false, "more than 100 bytes: send less"},
+			{request{path: "/created", body: strings.Repeat("x", 301), keys: []string{"long"}}, 413, false, false, "more than 300 bytes: send less"},
+			{request{path: "/form", body: "x=1", keys: []string{"form"}}, 500, false, false, "read before the middleware"},
+			{request{path: "/form", body: upload, keys: []string{"form"}}, 500, false, false, "read before the middleware"},
+			{request{path: "/read", body: "1", keys: []string{"read"}}, 500, false, false, "read before the middleware"},
+			{request{path: "/uploaded", body: upload, keys: []string{"uploaded"}}, 200, false, true, ""},
 			{request{path: "/refused", keys: []string{"refused"}}, 409, false, true, "refused"},
 			{request{path: "/refused", keys: []string{"refused"}}, 409, true, false, "refused"},
 			{request{path: "/failed", keys: []string{"failed"}}, 500, false, true, "failed"},
 			{request{path: "/failed", keys: []string{"failed"}}, 500, false, true, "failed"},
 			{request{path: "/panics", keys: []string{"panics"}}, 599, false, true, ""},
 			{request{path: "/panics", keys: []string{"panics"}}, 599, false, true, ""},
-			{request{path: "/large", keys: []string{"large"}}, 500, false, true, "Internal"},
-			{request{path: "/flushed", keys: []string{"flushed"}}, 500, false, true, "Internal"},
-			{request{path: "/hijacked", keys: []string{"hijacked"}}, 500, false, true, "Internal"},
+			{request{path: "/status?0", keys: []string{"0"}}, 599, false, true, ""},
+			{request{path: "/status?99", keys: []string{"99"}}, 599, false, true, ""},
+			{request{path: "/status?1000", keys: []string{"1000"}}, 599, false, true, ""},
+			{request{path: "/status?101", keys: []string{"101"}}, 500, false, true, "do not switch protocols"},
+			{request{path: "/status?103", keys: []string{"103"}}, 200, false, true, ""},
+			{request{path: "/large", keys: []string{"large"}}, 500, false, true, "too large"},
+			{request{path: "/flushed", keys: []string{"flushed"}}, 500, false, true, "do not flush"},
+			{request{path: "/hijacked", keys: []string{"hijacked"}}, 500, false, true, "do not hijack"},
 			{request{path: "/empty", keys: []string{"empty"}}, 200, false, true, ""},
 			{request{path: "/empty", keys: []string{"empty"}}, 200, true, false, ""},
 			{request{path: "/encoded", keys: []string{"encoded"}}, 200, false, true, "<html>"},
@@ -347,10 +373,11 @@ func TestMiddleware(t *testing.T) {
 			{request{path: "/retried", keys: []string{"retried"}}, 200, false, true, "once"},
 		} {
 			before, effects := calls.Load(), db.count(t, "effects")
+			failed.Store("")
 			r, body := send(t, server.URL, step.request)
 			name := step.path + " " + strings.Join(step.keys, " ")
-			if r.StatusCode != step.status || (r.Header.Get(idempotency.HeaderReplayed) != "") != step.replayed || !strings.Contains(body, step.body) {
-				t.Errorf("%s: status %d, headers %v, body %s", name, r.StatusCode, r.Header, body)
+			if r.StatusCode != step.status || (r.Header.Get(idempotency.HeaderReplayed) != "") != step.replayed || !strings.Contains(body+failed.Load().(string), step.body) {
+				t.Errorf("%s: status %d, headers %v, body %s, error %s", name, r.StatusCode, r.Header, body, failed.Load())
 			}
 			if (calls.Load() != before) != step.called || (db.count(t, "effects") != effects) != (step.called && step.status < 500) {
 				t.Errorf("%s: %d calls, %d effects more", name, calls.Load()-before, db.count(t, "effects")-effects)
@@ -358,8 +385,14 @@ func TestMiddleware(t *testing.T) {
 			if want, ok := map[string]string{"/created": "text/plain; charset=utf-8", "/encoded": ""}[step.path]; ok && r.StatusCode < 300 && r.Header.Get("Content-Type") != want {
 				t.Errorf("%s: headers %v", name, r.Header)
 			}
-			if cookie := r.Header.Get("Set-Cookie") != ""; cookie != (step.called && step.status == 201) || r.Header.Get("Outer") != "kept" {
+			if cookie := r.Header.Get("Set-Cookie") != ""; cookie != (step.called && step.status == 201) || r.Header.Get("Outer") != "kept" || r.Header.Get("Too-Late") != "" {
 				t.Errorf("%s: headers %v", name, r.Header)
+			}
+			if vary := strings.Join(r.Header["Vary"], ", "); step.path == "/created" && step.status == 201 && (vary != "Origin, Accept" || r.Header.Get("Unwanted") != "") {
+				t.Errorf("%s: headers %v", name, r.Header)
+			}
+			if _, err := os.Stat(body); step.path == "/uploaded" && !errors.Is(err, fs.ErrNotExist) {
+				t.Errorf("file %s of an upload is left: %v", body, err)
 			}
 		}
 		cutShort(t, server.Listener.Addr().String())
@@ -370,6 +403,9 @@ func TestMiddleware(t *testing.T) {
 	})
 }
 
+// upload is a form with a file.
+const upload = "--x\r\nContent-Disposition: form-data; name=\"f\"; filename=\"f\"\r\n\r\na\r\n--x--\r\n"
+
 // write writes the response that the path asks for.
 func write(t *testing.T, w http.ResponseWriter, r *http.Request) {
 	t.Helper()
@@ -378,9 +414,21 @@ func write(t *testing.T, w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
 		must(t, err)
 		w.Header().Set("Set-Cookie", "session=secret")
+		w.Header().Add("Vary", "Accept")
+		w.Header().Del("Unwanted")
 		w.WriteHeader(http.StatusCreated)
 		w.Header().Set("Too-Late", "not sent")
 		_, _ = io.WriteString(w, "created "+string(body))
+	case "/uploaded":
+		must(t, r.ParseMultipartForm(0)) // nothing in memory
+		file, _, err := r.FormFile("f")
+		must(t, err)
+		_, _ = io.WriteString(w, file.(*os.File).Name())
+		must(t, file.Close())
+	case "/status":
+		status, err := strconv.Atoi(r.URL.RawQuery)
+		must(t, err)
+		w.WriteHeader(status)
 	case "/refused":
 		http.Error(w, "refused", http.StatusConflict)
 	case "/failed":
@@ -407,6 +455,11 @@ func send(t *testing.T, url string, q request) (r *http.Response, body string) {
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url+q.path, strings.NewReader(q.body))
 	must(t, err)
 	req.Header.Set("Caller", "alice")
+	req.Host = q.host // "" is that of url
+	switch q.path {
+	case "/form", "/uploaded":
+		req.Header.Set("Content-Type", map[bool]string{true: "multipart/form-data; boundary=x", false: "application/x-www-form-urlencoded"}[q.body == upload])
+	}
 	if q.caller != "" {
 		req.Header.Set("Caller", q.caller)
 	}
