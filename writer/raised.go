@@ -7,8 +7,8 @@ import "slices"
 type Source interface{ raising() *Raised }
 
 // Raised holds the events that an aggregate has raised, until the transaction that writes them is committed: an attempt
-// that is rolled back loses nothing. Embed it in the aggregate. Its zero value is ready. A copy of an aggregate that is
-// tracked is not tracked. It is not safe for concurrent use.
+// that is rolled back loses nothing. Embed it in the aggregate. Its zero value is ready. Do not copy an aggregate that is
+// tracked: the copy belongs to the same unit, and no other takes it ([ErrStaleSource]). It is not safe for concurrent use.
 type Raised struct {
 	events []*Event // those that are not in unit
 	unit   *Unit    // where it is tracked

@@ -7,8 +7,9 @@ import (
 )
 
 // ErrStaleSource means that an aggregate was part of a transaction or savepoint that was not committed, or is part of
-// another unit of work. Its fields may not be what the database has: load it again, inside the transaction.
-var ErrStaleSource = errors.New("the aggregate is of another unit of work, which was not committed: load it inside the transaction")
+// another unit of work, or a copy of one that was. Its fields may not be what the database has: load it again, inside the
+// transaction.
+var ErrStaleSource = errors.New("the aggregate, or one that it is a copy of, was tracked in another unit of work or before a rollback: load it inside the transaction")
 
 // ErrUnitEnded means that a unit of work was used after its end.
 var ErrUnitEnded = errors.New("the unit of work has ended: use it only inside its transaction, and make another with NewUnit")
@@ -25,6 +26,8 @@ type Unit struct {
 	committed   []hook
 	rolledBack  []hook
 	flushed     int   // so many of raised are in the table
+	marks       []int // the numbers of those whose savepoints exist
+	marked      int   // the number of the last mark
 	stale       error // for Flush
 	ended       bool
 	onHookError func(context.Context, error)

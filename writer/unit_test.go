@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/cdc-relay/cdc-relay/writer"
@@ -100,7 +101,14 @@ func TestStaleSources(t *testing.T) {
 			u.Track(b)
 			u.End(t.Context(), fmt.Errorf("wrapped: %w", &writer.CommitUnknownError{Err: io.EOF}))
 		},
-		"in another unit":    func(u *writer.Unit, b *basket) { u.Track(b) },
+		"in another unit": func(u *writer.Unit, b *basket) { u.Track(b) },
+		"a copy": func(u *writer.Unit, b *basket) {
+			original := basket{name: "b"}
+			u.Track(&original)
+			*b = original
+			u.End(t.Context(), nil)
+			b.add("1")
+		},
 		"savepoint":          func(u *writer.Unit, b *basket) { m := u.Mark(); u.Track(b); u.Restore(m) },
 		"ended, not flushed": func(u *writer.Unit, b *basket) { u.Track(b); u.End(t.Context(), writer.ErrInvalidEvent) },
 	} {
@@ -110,7 +118,7 @@ func TestStaleSources(t *testing.T) {
 		requireNames(t, b.Events(), "b 1")
 		m := u.Mark()
 		u.Track(b)
-		if err := u.Flush(func(...*writer.Event) error { return nil }); !errors.Is(err, writer.ErrStaleSource) {
+		if err := u.Flush(func(...*writer.Event) error { return nil }); !errors.Is(err, writer.ErrStaleSource) || !strings.Contains(err.Error(), "a copy of") {
 			t.Errorf("%s: error %v", name, err)
 		}
 		u.Restore(m)
@@ -131,9 +139,11 @@ func TestMisuseOfAUnitPanics(t *testing.T) {
 		"a mark of a rolled-back savepoint": func() {
 			u := writer.NewUnit()
 			outer := u.Mark()
-			u.AfterCommit(hook)
+			u.Add(&writer.Event{})
 			inner := u.Mark()
 			u.Restore(outer)
+			u.Add(&writer.Event{}, &writer.Event{})
+			u.Mark()
 			u.Restore(inner)
 		},
 	} {
