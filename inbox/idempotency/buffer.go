@@ -16,10 +16,13 @@ type buffer struct {
 	header, final http.Header // final is the header when the status was written, as net/http has it
 	status        int
 	body          []byte
+	limit         int   // of body
 	refused       error // why the response cannot be stored
 }
 
-func newBuffer(outer http.Header) *buffer { return &buffer{outer: outer, header: outer.Clone()} }
+func newBuffer(outer http.Header, limit int) *buffer {
+	return &buffer{outer: outer, header: outer.Clone(), limit: limit}
+}
 
 // Header implements [http.ResponseWriter].
 func (b *buffer) Header() http.Header { return b.header }
@@ -41,12 +44,16 @@ func (b *buffer) WriteHeader(status int) {
 // Write keeps bytes up to the limit. Over it nothing is stored, and the transaction is rolled back.
 func (b *buffer) Write(p []byte) (int, error) {
 	b.WriteHeader(http.StatusOK)
-	if len(b.body)+len(p) > MaxBody {
-		b.refused = fmt.Errorf("%w: it has more than %d bytes: return a reference to it", ErrTooLarge, MaxBody)
+	if len(b.body)+len(p) > b.limit {
+		b.refused = tooLarge(b.limit)
 		return 0, b.refused
 	}
 	b.body = append(b.body, p...)
 	return len(p), nil
+}
+
+func tooLarge(limit int) error {
+	return fmt.Errorf("%w: it has more than %d bytes: return a reference to it, or raise WithMaxResponse", ErrTooLarge, limit)
 }
 
 // FlushError implements the interface of [http.ResponseController].

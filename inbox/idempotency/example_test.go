@@ -111,3 +111,23 @@ func ExampleStore_Middleware_conflict() {
 	}
 	_ = register
 }
+
+// A request without credentials is answered with 401, and other errors of the caller with 403.
+func ExampleUnauthorizedError() {
+	caller := func(r *http.Request) (string, error) {
+		name, password, ok := r.BasicAuth()
+		if !ok || password != "secret" {
+			return "", &idempotency.UnauthorizedError{Challenge: `Basic realm="shop"`}
+		}
+		return name, nil
+	}
+	keys, err := idempotency.New(inbox.SQL(nil, writer.Postgres), idempotency.WithOptionalKey())
+	if err != nil {
+		panic(err)
+	}
+	place := keys.Middleware(caller, func(http.ResponseWriter, *http.Request, *sql.Tx) {})
+	answer := httptest.NewRecorder()
+	place.ServeHTTP(answer, httptest.NewRequest(http.MethodPost, "/orders", nil))
+	fmt.Println(answer.Code, answer.Header().Get("WWW-Authenticate"))
+	// Output: 401 Basic realm="shop"
+}

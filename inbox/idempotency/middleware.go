@@ -3,6 +3,7 @@ package idempotency
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/binary"
 	"errors"
@@ -38,18 +39,19 @@ var errBodyTaken = errors.New("the request's body, which tells it from others, w
 // request gets the same response. The hash that tells requests apart is that of method, host, path, query, Content-Type and
 // body, which nothing may have read before, also not as a form.
 //
-// scope returns the authenticated caller; without one the request is refused (403). h must write with tx only: the response
-// is buffered, at most [MaxBody] bytes, and cannot be streamed. h sees the headers that were set before it, and what it
-// changes in them is stored, but for Set-Cookie and the headers of a connection. There are no trailers. If h answers with a
-// status that [WithStored] does not store, or panics, everything is rolled back; the panic goes on as *[inbox.PanicError].
+// scope returns the authenticated caller; without one the request is refused, with 401 for an *[UnauthorizedError] and 403 for
+// others. h must write with tx only: the response is buffered, at most [WithMaxResponse] bytes, and cannot be streamed. h sees
+// the headers that were set before it, and what it changes in them is stored, but for Set-Cookie and the headers of a
+// connection. There are no trailers. If h answers with a status that [WithStored] does not store, or panics, everything is
+// rolled back; the panic goes on as *[inbox.PanicError].
 //
 // If a statement fails, h must answer with 500 or more, or panic with the statement's error: if the database could not
 // serialize the transaction ([writer.Retryable]), h is called again with the same request. An error that h expects, such as a
 // row that exists, it may answer with 400 to 499, as in [Store.Do].
 //
-// Other answers: 400 for a missing or invalid key or a body that was cut short, 409 for another request with the key in
-// progress, 413 for a body over [WithMaxRequest], 422 for a key of another request, 503 if the database failed: the
-// client may send the request again with the same key.
+// Other answers: 400 for a key that is invalid or missing (see [WithOptionalKey]) or a body that was cut short, 409 for another
+// request with the key in progress, 413 for a body over [WithMaxRequest], 422 for a key of another request, 503 if the
+// database failed: the client may send the request again with the same key.
 func (s *Store[Tx]) Middleware(scope func(*http.Request) (string, error), h func(w http.ResponseWriter, r *http.Request, tx Tx)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		response, replayed, err := s.serve(w, r, scope, h)
@@ -87,7 +89,11 @@ func (s *Store[Tx]) serve(w http.ResponseWriter, r *http.Request, scope func(*ht
 	if k.Scope, err = scope(r); err != nil || k.Scope == "" {
 		return nil, false, errors.Join(ErrScope, err)
 	}
-	if k.Key, err = readKey(r.Header.Values(HeaderKey)); err != nil {
+	k.Key, err = readKey(r.Header.Values(HeaderKey))
+	if s.optional && errors.Is(err, ErrNoKey) {
+		k.Key, k.absent, err = rand.Text(), true, nil
+	}
+	if err != nil {
 		return nil, false, err
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, s.maxRequest))
@@ -106,7 +112,7 @@ func (s *Store[Tx]) serve(w http.ResponseWriter, r *http.Request, scope func(*ht
 				_ = again.MultipartForm.RemoveAll()
 			}
 		}()
-		b := newBuffer(w.Header())
+		b := newBuffer(w.Header(), s.maxBody)
 		h(b, again, tx)
 		response, err := b.response()
 		sent = b.final

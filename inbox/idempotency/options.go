@@ -10,6 +10,8 @@ type config struct {
 	table      string // quoted, once the store is made
 	wait       time.Duration
 	maxRequest int64
+	maxBody    int
+	optional   bool
 	keeps      func(status int) bool
 	fail       func(http.ResponseWriter, *http.Request, error)
 }
@@ -33,6 +35,27 @@ func WithMaxRequest(bytes int64) Option {
 			return errors.New("the limit of request bodies is negative: give WithMaxRequest bytes")
 		}
 		c.maxRequest = bytes
+		return nil
+	}
+}
+
+// WithMaxResponse sets how many bytes the body of a response may have, by default [MaxBody]. On MySQL and MariaDB the server's
+// max_allowed_packet must be over twice as large.
+func WithMaxResponse(bytes int) Option {
+	return func(c *config) error {
+		if bytes < 0 {
+			return errors.New("the limit of responses is negative: give WithMaxResponse bytes")
+		}
+		c.maxBody = bytes
+		return nil
+	}
+}
+
+// WithOptionalKey lets requests without a key through [Store.Middleware]. They are handled each time, in the same way, and
+// nothing of them is stored.
+func WithOptionalKey() Option {
+	return func(c *config) error {
+		c.optional = true
 		return nil
 	}
 }

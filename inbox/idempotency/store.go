@@ -21,7 +21,7 @@ type Response struct {
 	Status int
 	// Header is stored as JSON, in which bytes that are not UTF-8 are replaced.
 	Header http.Header
-	// Body is at most MaxBody bytes.
+	// Body is limited by WithMaxResponse.
 	Body []byte
 }
 
@@ -33,7 +33,7 @@ type Store[Tx any] struct {
 
 // New returns a store in the table idempotency_keys. It does not connect to the database.
 func New[Tx any](db inbox.DB[Tx], opts ...Option) (*Store[Tx], error) {
-	s := &Store[Tx]{db: db, config: config{table: "idempotency_keys", wait: 2 * time.Second, maxRequest: 1 << 20, keeps: keeps, fail: respond}}
+	s := &Store[Tx]{db: db, config: config{table: "idempotency_keys", wait: 2 * time.Second, maxRequest: 1 << 20, maxBody: MaxBody, keeps: keeps, fail: respond}}
 	for _, o := range opts {
 		if err := o(&s.config); err != nil {
 			return nil, fmt.Errorf("make store of idempotency keys: %w", err)
@@ -110,8 +110,8 @@ func (s *Store[Tx]) store(ctx context.Context, tx Tx, k Key, r *Response) error 
 		return fmt.Errorf("store response: status %d is not a final one: use 200 to 499", r.Status)
 	case r.Status >= http.StatusInternalServerError || !s.keeps(r.Status):
 		return errNotStored
-	case len(r.Body) > MaxBody:
-		return fmt.Errorf("%w: it has %d bytes, the limit is %d: return a reference to it", ErrTooLarge, len(r.Body), MaxBody)
+	case len(r.Body) > s.maxBody:
+		return tooLarge(s.maxBody)
 	}
 	headers, err := json.Marshal(r.Header)
 	if err != nil {
@@ -123,6 +123,9 @@ func (s *Store[Tx]) store(ctx context.Context, tx Tx, k Key, r *Response) error 
 	}
 	q := sqltext.New(s.db.Dialect(), "UPDATE ").Add(s.table).Add(" SET status = ").Int(int64(r.Status)).
 		Add(", headers = ").Text(string(headers)).Add(", body = ").Bytes(body)
+	if k.absent {
+		q = sqltext.New(s.db.Dialect(), "DELETE FROM ").Add(s.table)
+	}
 	query, args := s.where(q, k).Add(" AND status = 0").SQL() // not what another call has stored
 	n, err := s.db.Exec(ctx, tx, query, args...)
 	if state, _ := writer.ServerError(err); state == inFailedTransaction {

@@ -273,7 +273,7 @@ func TestInvalidKeys(t *testing.T) {
 	}
 	for name, o := range map[string]idempotency.Option{
 		"table": idempotency.WithTable("a.b.c.d"), "wait": idempotency.WithWait(0), "limit": idempotency.WithMaxRequest(-1), "handler": idempotency.WithErrorHandler(nil),
-		"stored": idempotency.WithStored(nil),
+		"stored": idempotency.WithStored(nil), "response": idempotency.WithMaxResponse(-1),
 	} {
 		if _, err := idempotency.New(inbox.SQL(nil, writer.Postgres), o); err == nil {
 			t.Errorf("%s: no error", name)
@@ -340,6 +340,7 @@ func TestMiddleware(t *testing.T) {
 			{request{path: "/created", body: "1", keys: []string{`"k1"`}, host: "globex"}, 422, false, false, "another request"},
 			{request{path: "/created", body: "1", keys: []string{`"k1"`}, caller: "bob"}, 201, false, true, "created 1"},
 			{request{path: "/created", caller: "nobody", keys: []string{`"k1"`}}, 403, false, false, "caller"},
+			{request{path: "/created", caller: "no token", keys: []string{`"k1"`}}, 401, false, false, "no valid credentials"},
 			{request{path: "/created"}, 400, false, false, "missing"},
 			{request{path: "/created", keys: []string{"a", "b"}}, 400, false, false, "one quoted string"},
 			{request{path: "/created", keys: []string{`""`}}, 400, false, false, "one quoted string"},
@@ -405,6 +406,66 @@ func TestMiddleware(t *testing.T) {
 
 // upload is a form with a file.
 const upload = "--x\r\nContent-Disposition: form-data; name=\"f\"; filename=\"f\"\r\n\r\na\r\n--x--\r\n"
+
+// Without a key nothing is stored, and everything else is as with one.
+func TestOptionalKey(t *testing.T) {
+	onEach(t, func(t *testing.T, db *database) {
+		t.Helper()
+		handler := db.ways()[0].open(t, sql.LevelDefault).keys(t, idempotency.WithOptionalKey()).serve(func(w http.ResponseWriter, r *http.Request, tx execer) {
+			must(t, tx(r.Context(), "INSERT INTO effects VALUES ('x')"))
+			status, err := strconv.Atoi(r.URL.RawQuery)
+			must(t, err)
+			switch status {
+			case http.StatusConflict:
+				_ = tx(r.Context(), "INSERT INTO stock VALUES (1, 0)") // exists
+			case http.StatusAccepted:
+				must(t, tx(r.Context(), "ROLLBACK")) // as a deadlock does whose error is not returned
+			}
+			w.WriteHeader(status)
+		})
+		server := httptest.NewServer(handler)
+		t.Cleanup(server.Close)
+		for _, c := range []struct{ sent, status, effects int }{
+			{201, 201, 1}, {409, 409, map[bool]int{true: 1}[db.my != nil]}, {429, 429, 0}, {500, 500, 0}, {202, 500, 0},
+		} {
+			for range 2 {
+				before := db.count(t, "effects")
+				r, _ := send(t, server.URL, request{path: "/?" + strconv.Itoa(c.sent)})
+				if n := db.count(t, "effects") - before; r.StatusCode != c.status || r.Header.Get(idempotency.HeaderReplayed) != "" || n != c.effects {
+					t.Errorf("%d: status %d, headers %v, %d effects", c.sent, r.StatusCode, r.Header, n)
+				}
+			}
+		}
+		if n := db.count(t, "idempotency_keys"); n != 0 {
+			t.Errorf("%d keys", n)
+		}
+		if r, _ := send(t, server.URL, request{path: "/?201", keys: []string{""}}); r.StatusCode != http.StatusBadRequest {
+			t.Errorf("an empty key: status %d", r.StatusCode)
+		}
+	})
+}
+
+func TestMaxResponse(t *testing.T) {
+	onEach(t, func(t *testing.T, db *database) {
+		t.Helper()
+		limit := 2 * idempotency.MaxBody
+		server := httptest.NewServer(db.ways()[0].open(t, sql.LevelDefault).keys(t, idempotency.WithMaxResponse(limit)).serve(func(w http.ResponseWriter, r *http.Request, _ execer) {
+			size, err := strconv.Atoi(r.URL.RawQuery)
+			must(t, err)
+			_, _ = w.Write(make([]byte, size))
+		}))
+		t.Cleanup(server.Close)
+		for size, status := range map[int]int{limit: 200, limit + 1: 500} {
+			for again := range 2 {
+				r, body := send(t, server.URL, request{path: "/?" + strconv.Itoa(size), keys: []string{strconv.Itoa(size)}})
+				replayed := r.Header.Get(idempotency.HeaderReplayed) != ""
+				if r.StatusCode != status || status == 200 && len(body) != size || replayed != (status == 200 && again == 1) {
+					t.Errorf("%d bytes: status %d, %d bytes, replayed %v", size, r.StatusCode, len(body), replayed)
+				}
+			}
+		}
+	})
+}
 
 // write writes the response that the path asks for.
 func write(t *testing.T, w http.ResponseWriter, r *http.Request) {

@@ -264,10 +264,14 @@ func (k typedKeys[Tx]) doAndCommit(ctx context.Context, key string) error {
 
 func (k typedKeys[Tx]) serve(h func(http.ResponseWriter, *http.Request, execer)) http.Handler {
 	caller := func(r *http.Request) (string, error) {
-		if r.Header.Get("Caller") == "nobody" {
-			return "", errors.New("no token")
+		switch caller := r.Header.Get("Caller"); caller {
+		case "nobody":
+			return "", errors.New("blocked")
+		case "no token":
+			return "", &idempotency.UnauthorizedError{Challenge: "Bearer"}
+		default:
+			return caller, nil
 		}
-		return r.Header.Get("Caller"), nil
 	}
 	return k.Middleware(caller, func(w http.ResponseWriter, r *http.Request, tx Tx) { h(w, r, exec(k.db, tx)) })
 }
