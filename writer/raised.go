@@ -34,21 +34,6 @@ func (r *Raised) Events() []*Event {
 	return slices.Clone(r.events)
 }
 
-// PullEvents returns the events that are not committed and removes them, for callers that append them by hand. If the
-// transaction is rolled back, they are in the result only.
-func (r *Raised) PullEvents() []*Event {
-	events := r.Events()
-	r.events = nil
-	if r.unit != nil {
-		for i := range r.unit.raised {
-			if r.unit.raised[i].by == r {
-				r.unit.raised[i].pulled = true
-			}
-		}
-	}
-	return events
-}
-
 // leave ends the tracking.
 func (r *Raised) leave(u *Unit, committed bool) {
 	r.events, r.unit, r.stale = u.by(r), nil, !committed

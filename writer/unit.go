@@ -35,9 +35,8 @@ type Unit struct {
 
 // raisedEvent is an event and, unless it was added, the aggregate that raised it.
 type raisedEvent struct {
-	by     *Raised
-	event  *Event
-	pulled bool // removed; its place is kept for the positions in a Mark
+	by    *Raised
+	event *Event
 }
 
 type hook func(context.Context) error
@@ -125,9 +124,7 @@ func (u *Unit) add(by *Raised, events []*Event) {
 
 func (u *Unit) unflushed() (events []*Event) {
 	for _, r := range u.raised[u.flushed:] {
-		if !r.pulled {
-			events = append(events, r.event)
-		}
+		events = append(events, r.event)
 	}
 	return events
 }
@@ -135,7 +132,7 @@ func (u *Unit) unflushed() (events []*Event) {
 // by returns the events that an aggregate has raised.
 func (u *Unit) by(r *Raised) (events []*Event) {
 	for _, e := range u.raised {
-		if e.by == r && !e.pulled {
+		if e.by == r {
 			events = append(events, e.event)
 		}
 	}

@@ -55,7 +55,7 @@ func (u *Unit) End(ctx context.Context, err error) {
 	}
 	u.ended = true
 	ctx = context.WithoutCancel(ctx)
-	unflushed := len(u.unflushed())
+	unflushed := len(u.raised) - u.flushed
 	if err == nil {
 		u.raised = u.raised[u.flushed:]
 	}

@@ -51,22 +51,6 @@ func flush(t *testing.T, u *writer.Unit) (events []*writer.Event) {
 	return events
 }
 
-func TestPulledEventsAreNotFlushed(t *testing.T) {
-	a, u := &basket{name: "a"}, writer.NewUnit()
-	a.add("1")
-	u.Track(a)
-	a.add("2")
-	m := u.Mark()
-	requireNames(t, a.PullEvents(), "a 1", "a 2")
-	a.add("3")
-	requireNames(t, a.Events(), "a 3")
-	requireNames(t, flush(t, u), "a 3")
-	u.Restore(m)
-	requireNames(t, flush(t, u))
-	a.add("4")
-	requireNames(t, flush(t, u), "a 4")
-}
-
 // What was flushed before a savepoint is flushed once; what was flushed in it and raised before it again.
 func TestRestoreAndFlush(t *testing.T) {
 	a, u := &basket{name: "a"}, writer.NewUnit()
