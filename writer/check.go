@@ -32,7 +32,7 @@ func (w *Writer) check(index int, e *Event) error {
 	if e == nil {
 		return invalid(index, "", "is nil: pass a pointer to an Event")
 	}
-	if err := w.checkRequired(index, e); err != nil {
+	if err := checkRequired(index, e); err != nil {
 		return err
 	}
 	if err := w.checkTexts(index, e); err != nil {
@@ -49,10 +49,10 @@ func (w *Writer) check(index int, e *Event) error {
 	return w.checkPayload(index, e)
 }
 
-func (w *Writer) checkRequired(index int, e *Event) error {
+func checkRequired(index int, e *Event) error {
 	switch {
-	case e.AggregateType == "" && w.aggregateType == "":
-		return invalid(index, "AggregateType", reasonMissing+`set the type of the entity, for example "Order", or use WithDefaultAggregateType`)
+	case e.AggregateType == "":
+		return invalid(index, "AggregateType", reasonMissing+`set the type of the entity, for example "Order"`)
 	case e.AggregateID == "":
 		return invalid(index, "AggregateID", reasonMissing+"set the ID of the entity; it is the record's key unless PartitionKey is set")
 	case e.Type == "":

@@ -22,7 +22,7 @@ type Event struct {
 	ID uuid.UUID
 
 	// AggregateType is the type of the entity that the event is about, for example "Order"; routes can build the
-	// topic from it. See also [WithDefaultAggregateType].
+	// topic from it.
 	AggregateType string
 
 	// AggregateID is the ID of the entity. It is the record key unless PartitionKey is set. Required, because order is

@@ -118,8 +118,9 @@ func ExampleEventError() {
 
 // An event with binary payload and all optional fields.
 func ExampleEvent() {
-	events, _ := writer.New(writer.Postgres, writer.WithTable("billing.outbox"), writer.WithDefaultAggregateType("Invoice"))
+	events, _ := writer.New(writer.Postgres, writer.WithTable("billing.outbox"))
 	err := events.Append(context.Background(), &recorder{}, &writer.Event{
+		AggregateType: "Invoice",
 		AggregateID:   "i-7",
 		Type:          "InvoicePaid",
 		TenantID:      "acme",

@@ -114,18 +114,6 @@ func ExampleUnit_Mark() {
 	// rolled back
 }
 
-// Callers that append by hand pull the events.
-func ExampleRaised_PullEvents() {
-	events, _ := writer.New(writer.Postgres)
-	cart := &Cart{ID: "c-1"}
-	_ = cart.Put("pen")
-	fmt.Println(events.Append(context.Background(), &recorder{}, cart.PullEvents()...))
-	fmt.Println(len(cart.Events()), "left")
-	// Output:
-	// <nil>
-	// 0 left
-}
-
 // An adapter for a library with transactions of its own says how one begins, commits and rolls back.
 func ExampleRunAttempts() {
 	events, _ := writer.New(writer.Postgres)

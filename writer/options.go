@@ -22,11 +22,10 @@ const (
 type Option func(*config) error
 
 type config struct {
-	table         string
-	maxPayload    int
-	aggregateType string
-	payload       PayloadColumn
-	onDuplicate   OnDuplicate
+	table       string
+	maxPayload  int
+	payload     PayloadColumn
+	onDuplicate OnDuplicate
 	hooks
 }
 
@@ -80,17 +79,6 @@ func WithMaxPayload(bytes int) Option {
 			return fmt.Errorf("payload limit is %d bytes: give WithMaxPayload 1 to %d", bytes, maxMaxPayload)
 		}
 		c.maxPayload = bytes
-		return nil
-	}
-}
-
-// WithDefaultAggregateType sets the aggregate type for events without one. The caller's events are not changed.
-func WithDefaultAggregateType(name string) Option {
-	return func(c *config) error {
-		if reason := checkText(name); name == "" || reason != "" {
-			return fmt.Errorf("default aggregate type %q: give WithDefaultAggregateType a name in UTF-8 without U+0000", name)
-		}
-		c.aggregateType = name
 		return nil
 	}
 }

@@ -16,31 +16,28 @@ func TestNewRefusesBadSettings(t *testing.T) {
 		option  writer.Option
 		want    string
 	}{
-		"zero dialect":         {0, nil, "dialect 0 is unknown: use writer.Postgres, writer.MySQL or writer.MariaDB"},
-		"unknown dialect":      {9, nil, "dialect 9 is unknown"},
-		"no table":             {1, writer.WithTable(""), "has an empty part"},
-		"no schema":            {1, writer.WithTable(".outbox"), "has an empty part"},
-		"no table in schema":   {1, writer.WithTable("app."), "has an empty part"},
-		"three parts":          {1, writer.WithTable("a.b.c"), "more than two parts"},
-		"quote left open":      {1, writer.WithTable(`app."outbox`), "lacks a closing quote"},
-		"text behind a quote":  {1, writer.WithTable(`"app"outbox`), "continues after a closing quote"},
-		"empty quotes":         {1, writer.WithTable(`""`), "has an empty part"},
-		"NUL in the table":     {1, writer.WithTable("out\x00box"), "U+0000"},
-		"table not UTF-8":      {1, writer.WithTable("out\xffbox"), "UTF-8"},
-		"no payload":           {1, writer.WithMaxPayload(0), "give WithMaxPayload 1 to 134217728"},
-		"payload too large":    {1, writer.WithMaxPayload(128<<20 + 1), "give WithMaxPayload 1 to 134217728"},
-		"no aggregate type":    {1, writer.WithDefaultAggregateType(""), "give WithDefaultAggregateType a name"},
-		"aggregate type bytes": {1, writer.WithDefaultAggregateType("\xff"), "give WithDefaultAggregateType a name"},
-		"duplicates":           {1, writer.WithOnDuplicate(9), "give WithOnDuplicate FailOnDuplicate or SkipDuplicate"},
-		"long aggregate type":  {2, writer.WithDefaultAggregateType(strings.Repeat("x", 256)), "has 256 characters, and its column takes 255"},
-		"backtick left open":   {3, writer.WithTable("app.`outbox"), "lacks a closing quote"},
-		"payload column":       {1, writer.WithPayloadColumn(9), "give WithPayloadColumn PayloadBytea"},
-		"interceptor":          {1, writer.WithInterceptor(nil), "give WithInterceptor functions"},
-		"headers":              {1, writer.WithHeaders(nil), "give WithHeaders a function"},
-		"tenant":               {1, writer.WithTenant(nil), "give WithTenant a function"},
-		"observer":             {1, writer.WithObserver(nil), "give WithObserver a function"},
-		"clock":                {1, writer.WithClock(nil), "give WithClock a function"},
-		"IDs":                  {1, writer.WithIDs(nil), "give WithIDs a function"},
+		"zero dialect":        {0, nil, "dialect 0 is unknown: use writer.Postgres, writer.MySQL or writer.MariaDB"},
+		"unknown dialect":     {9, nil, "dialect 9 is unknown"},
+		"no table":            {1, writer.WithTable(""), "has an empty part"},
+		"no schema":           {1, writer.WithTable(".outbox"), "has an empty part"},
+		"no table in schema":  {1, writer.WithTable("app."), "has an empty part"},
+		"three parts":         {1, writer.WithTable("a.b.c"), "more than two parts"},
+		"quote left open":     {1, writer.WithTable(`app."outbox`), "lacks a closing quote"},
+		"text behind a quote": {1, writer.WithTable(`"app"outbox`), "continues after a closing quote"},
+		"empty quotes":        {1, writer.WithTable(`""`), "has an empty part"},
+		"NUL in the table":    {1, writer.WithTable("out\x00box"), "U+0000"},
+		"table not UTF-8":     {1, writer.WithTable("out\xffbox"), "UTF-8"},
+		"no payload":          {1, writer.WithMaxPayload(0), "give WithMaxPayload 1 to 134217728"},
+		"payload too large":   {1, writer.WithMaxPayload(128<<20 + 1), "give WithMaxPayload 1 to 134217728"},
+		"duplicates":          {1, writer.WithOnDuplicate(9), "give WithOnDuplicate FailOnDuplicate or SkipDuplicate"},
+		"backtick left open":  {3, writer.WithTable("app.`outbox"), "lacks a closing quote"},
+		"payload column":      {1, writer.WithPayloadColumn(9), "give WithPayloadColumn PayloadBytea"},
+		"interceptor":         {1, writer.WithInterceptor(nil), "give WithInterceptor functions"},
+		"headers":             {1, writer.WithHeaders(nil), "give WithHeaders a function"},
+		"tenant":              {1, writer.WithTenant(nil), "give WithTenant a function"},
+		"observer":            {1, writer.WithObserver(nil), "give WithObserver a function"},
+		"clock":               {1, writer.WithClock(nil), "give WithClock a function"},
+		"IDs":                 {1, writer.WithIDs(nil), "give WithIDs a function"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var opts []writer.Option
@@ -91,19 +88,6 @@ func TestWithMaxPayloadIsTheLimit(t *testing.T) {
 	e.Payload = []byte("1234")
 	if err := w.Append(t.Context(), &recorder{}, e); !errors.Is(err, writer.ErrPayloadTooLarge) {
 		t.Errorf("error %v", err)
-	}
-}
-
-func TestWithDefaultAggregateType(t *testing.T) {
-	w, tx := newWriter(t, writer.WithDefaultAggregateType("Order")), &recorder{}
-	without, with := newEvent(), newEvent()
-	without.AggregateType, with.AggregateType = "", "Invoice"
-	if err := w.Append(t.Context(), tx, without, with); err != nil {
-		t.Fatal(err)
-	}
-	args := tx.statements[0].args
-	if args[1] != "Order" || args[columns+1] != "Invoice" || without.AggregateType != "" {
-		t.Errorf("aggregate types %v and %v; the caller's is %q", args[1], args[columns+1], without.AggregateType)
 	}
 }
 

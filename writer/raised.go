@@ -7,8 +7,8 @@ import "slices"
 type Source interface{ raising() *Raised }
 
 // Raised holds the events that an aggregate has raised, until the transaction that writes them is committed: an attempt
-// that is rolled back loses nothing. Embed it in the aggregate. Its zero value is ready. A copy of an aggregate that is
-// tracked is not tracked. It is not safe for concurrent use.
+// that is rolled back loses nothing. Embed it in the aggregate. Its zero value is ready. Do not copy an aggregate that is
+// tracked: the copy belongs to the same unit, and no other takes it ([ErrStaleSource]). It is not safe for concurrent use.
 type Raised struct {
 	events []*Event // those that are not in unit
 	unit   *Unit    // where it is tracked
@@ -32,21 +32,6 @@ func (r *Raised) Events() []*Event {
 		return r.unit.by(r)
 	}
 	return slices.Clone(r.events)
-}
-
-// PullEvents returns the events that are not committed and removes them, for callers that append them by hand. If the
-// transaction is rolled back, they are in the result only.
-func (r *Raised) PullEvents() []*Event {
-	events := r.Events()
-	r.events = nil
-	if r.unit != nil {
-		for i := range r.unit.raised {
-			if r.unit.raised[i].by == r {
-				r.unit.raised[i].pulled = true
-			}
-		}
-	}
-	return events
 }
 
 // leave ends the tracking.

@@ -99,9 +99,6 @@ func (w *Writer) row(e *Event) Row {
 		OccurredAt: e.OccurredAt.UTC().Truncate(time.Microsecond), // some drivers truncate and some round
 		CreatedAt:  createdAt(e.ID),
 	}
-	if row.AggregateType == "" {
-		row.AggregateType = w.aggregateType
-	}
 	if row.ContentType == "" {
 		row.ContentType = contentTypeJSON
 	}

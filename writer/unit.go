@@ -7,8 +7,9 @@ import (
 )
 
 // ErrStaleSource means that an aggregate was part of a transaction or savepoint that was not committed, or is part of
-// another unit of work. Its fields may not be what the database has: load it again, inside the transaction.
-var ErrStaleSource = errors.New("the aggregate is of another unit of work, which was not committed: load it inside the transaction")
+// another unit of work, or a copy of one that was. Its fields may not be what the database has: load it again, inside the
+// transaction.
+var ErrStaleSource = errors.New("the aggregate, or one that it is a copy of, was tracked in another unit of work or before a rollback: load it inside the transaction")
 
 // ErrUnitEnded means that a unit of work was used after its end.
 var ErrUnitEnded = errors.New("the unit of work has ended: use it only inside its transaction, and make another with NewUnit")
@@ -25,6 +26,8 @@ type Unit struct {
 	committed   []hook
 	rolledBack  []hook
 	flushed     int   // so many of raised are in the table
+	marks       []int // the numbers of those whose savepoints exist
+	marked      int   // the number of the last mark
 	stale       error // for Flush
 	ended       bool
 	onHookError func(context.Context, error)
@@ -32,9 +35,8 @@ type Unit struct {
 
 // raisedEvent is an event and, unless it was added, the aggregate that raised it.
 type raisedEvent struct {
-	by     *Raised
-	event  *Event
-	pulled bool // removed; its place is kept for the positions in a Mark
+	by    *Raised
+	event *Event
 }
 
 type hook func(context.Context) error
@@ -122,9 +124,7 @@ func (u *Unit) add(by *Raised, events []*Event) {
 
 func (u *Unit) unflushed() (events []*Event) {
 	for _, r := range u.raised[u.flushed:] {
-		if !r.pulled {
-			events = append(events, r.event)
-		}
+		events = append(events, r.event)
 	}
 	return events
 }
@@ -132,7 +132,7 @@ func (u *Unit) unflushed() (events []*Event) {
 // by returns the events that an aggregate has raised.
 func (u *Unit) by(r *Raised) (events []*Event) {
 	for _, e := range u.raised {
-		if e.by == r && !e.pulled {
+		if e.by == r {
 			events = append(events, e.event)
 		}
 	}

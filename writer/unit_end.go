@@ -11,26 +11,30 @@ import (
 // Mark is what a unit holds at a savepoint.
 type Mark struct {
 	unit                                            *Unit
+	depth, number                                   int // the place in the unit's marks, and the number there
 	raised, sources, committed, rolledBack, flushed int
 	stale                                           error
 }
 
 // Mark returns what the unit holds now. Call it with SAVEPOINT.
 func (u *Unit) Mark() Mark {
-	return Mark{u, len(u.raised), len(u.sources), len(u.committed), len(u.rolledBack), u.flushed, u.stale}
+	u.marked++
+	u.marks = append(u.marks, u.marked)
+	return Mark{u, len(u.marks) - 1, u.marked, len(u.raised), len(u.sources), len(u.committed), len(u.rolledBack), u.flushed, u.stale}
 }
 
 // Restore forgets what was tracked, raised, added and hooked since the mark. Call it with ROLLBACK TO SAVEPOINT. Aggregates
 // that were tracked since are stale: load them again. Those tracked before keep what changed in their fields. It panics if
-// the mark is of another unit.
+// the mark is of another unit, or was made after one that has been restored since.
 func (u *Unit) Restore(m Mark) {
 	u.mustBeOpen()
-	if m.unit != u || m.raised > len(u.raised) || m.sources > len(u.sources) || m.committed > len(u.committed) || m.rolledBack > len(u.rolledBack) {
+	if m.unit != u || m.depth >= len(u.marks) || u.marks[m.depth] != m.number {
 		panic(errors.New("restore unit of work: the mark is of another unit, or of a savepoint that was rolled back: restore one of its own"))
 	}
 	for _, r := range u.sources[m.sources:] {
 		r.leave(u, false)
 	}
+	u.marks = u.marks[:m.depth+1]
 	u.raised, u.sources = u.raised[:m.raised], u.sources[:m.sources]
 	u.committed, u.rolledBack = u.committed[:m.committed], u.rolledBack[:m.rolledBack]
 	u.flushed, u.stale = m.flushed, m.stale
@@ -51,7 +55,7 @@ func (u *Unit) End(ctx context.Context, err error) {
 	}
 	u.ended = true
 	ctx = context.WithoutCancel(ctx)
-	unflushed := len(u.unflushed())
+	unflushed := len(u.raised) - u.flushed
 	if err == nil {
 		u.raised = u.raised[u.flushed:]
 	}

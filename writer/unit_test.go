@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/cdc-relay/cdc-relay/writer"
@@ -50,22 +51,6 @@ func flush(t *testing.T, u *writer.Unit) (events []*writer.Event) {
 	return events
 }
 
-func TestPulledEventsAreNotFlushed(t *testing.T) {
-	a, u := &basket{name: "a"}, writer.NewUnit()
-	a.add("1")
-	u.Track(a)
-	a.add("2")
-	m := u.Mark()
-	requireNames(t, a.PullEvents(), "a 1", "a 2")
-	a.add("3")
-	requireNames(t, a.Events(), "a 3")
-	requireNames(t, flush(t, u), "a 3")
-	u.Restore(m)
-	requireNames(t, flush(t, u))
-	a.add("4")
-	requireNames(t, flush(t, u), "a 4")
-}
-
 // What was flushed before a savepoint is flushed once; what was flushed in it and raised before it again.
 func TestRestoreAndFlush(t *testing.T) {
 	a, u := &basket{name: "a"}, writer.NewUnit()
@@ -100,7 +85,14 @@ func TestStaleSources(t *testing.T) {
 			u.Track(b)
 			u.End(t.Context(), fmt.Errorf("wrapped: %w", &writer.CommitUnknownError{Err: io.EOF}))
 		},
-		"in another unit":    func(u *writer.Unit, b *basket) { u.Track(b) },
+		"in another unit": func(u *writer.Unit, b *basket) { u.Track(b) },
+		"a copy": func(u *writer.Unit, b *basket) {
+			original := basket{name: "b"}
+			u.Track(&original)
+			*b = original
+			u.End(t.Context(), nil)
+			b.add("1")
+		},
 		"savepoint":          func(u *writer.Unit, b *basket) { m := u.Mark(); u.Track(b); u.Restore(m) },
 		"ended, not flushed": func(u *writer.Unit, b *basket) { u.Track(b); u.End(t.Context(), writer.ErrInvalidEvent) },
 	} {
@@ -110,7 +102,7 @@ func TestStaleSources(t *testing.T) {
 		requireNames(t, b.Events(), "b 1")
 		m := u.Mark()
 		u.Track(b)
-		if err := u.Flush(func(...*writer.Event) error { return nil }); !errors.Is(err, writer.ErrStaleSource) {
+		if err := u.Flush(func(...*writer.Event) error { return nil }); !errors.Is(err, writer.ErrStaleSource) || !strings.Contains(err.Error(), "a copy of") {
 			t.Errorf("%s: error %v", name, err)
 		}
 		u.Restore(m)
@@ -131,9 +123,11 @@ func TestMisuseOfAUnitPanics(t *testing.T) {
 		"a mark of a rolled-back savepoint": func() {
 			u := writer.NewUnit()
 			outer := u.Mark()
-			u.AfterCommit(hook)
+			u.Add(&writer.Event{})
 			inner := u.Mark()
 			u.Restore(outer)
+			u.Add(&writer.Event{}, &writer.Event{})
+			u.Mark()
 			u.Restore(inner)
 		},
 	} {

@@ -35,15 +35,14 @@ type Tx interface {
 
 // Writer appends events to one outbox table. It holds only settings and is safe for concurrent use.
 type Writer struct {
-	dialect       Dialect
-	table         string // quoted for SQL
-	maxPayload    int
-	aggregateType string
-	payload       PayloadColumn
-	onDuplicate   OnDuplicate
-	maxText       int // characters of a text column; 0: no limit
-	sql           inserts
-	arrays        string // see InsertArrays
+	dialect     Dialect
+	table       string // quoted for SQL
+	maxPayload  int
+	payload     PayloadColumn
+	onDuplicate OnDuplicate
+	maxText     int // characters of a text column; 0: no limit
+	sql         inserts
+	arrays      string // see InsertArrays
 	hooks
 }
 
@@ -58,9 +57,7 @@ func New(d Dialect, opts ...Option) (*Writer, error) {
 			return nil, fmt.Errorf("make writer: %w", err)
 		}
 	}
-	w := &Writer{
-		dialect: d, maxPayload: c.maxPayload, aggregateType: c.aggregateType, payload: c.payload, onDuplicate: c.onDuplicate, hooks: c.hooks,
-	}
+	w := &Writer{dialect: d, maxPayload: c.maxPayload, payload: c.payload, onDuplicate: c.onDuplicate, hooks: c.hooks}
 	if err := w.speak(c.table); err != nil {
 		return nil, fmt.Errorf("make writer: %w", err)
 	}
@@ -82,9 +79,6 @@ func (w *Writer) speak(table string) (err error) {
 		return nil
 	}
 	w.sql, w.maxText = newMySQL(w), maxMySQLText
-	if reason := w.tooLong(w.aggregateType); reason != "" {
-		return fmt.Errorf("default aggregate type %s", reason)
-	}
 	return nil
 }
 

@@ -14,12 +14,21 @@ var (
 	// ErrInProgress means that another call with the same key has not ended within the time of [WithWait]. Try again later.
 	ErrInProgress = errors.New("another request with this idempotency key is in progress: try again")
 
-	// ErrTooLarge means that a response has more than [MaxBody] bytes. Its transaction was rolled back.
+	// ErrTooLarge means that a response has more bytes than [WithMaxResponse] allows. Its transaction was rolled back.
 	ErrTooLarge = errors.New("the response is too large to be stored")
 
 	// ErrStreaming means that a handler tried to send a part of its response before the commit. Its transaction was rolled back.
 	ErrStreaming = errors.New("the response is sent after the commit and cannot be streamed")
 )
+
+// UnauthorizedError is for the scope of [Store.Middleware]: the request has no valid credentials. The answer is 401 with
+// Challenge in the header WWW-Authenticate (RFC 9110, section 11.6.1), such as `Bearer`.
+type UnauthorizedError struct{ Challenge string }
+
+// Error returns what happened, and the fix.
+func (*UnauthorizedError) Error() string {
+	return "the request has no valid credentials: authenticate it"
+}
 
 // MismatchError means that the key was used for another request: the client has to make a new key.
 type MismatchError struct{ Key Key }
@@ -37,12 +46,14 @@ type Key struct {
 
 	// Key is the client's, at most MaxKey bytes.
 	Key string
+
+	absent bool // the client has sent no key, and this one is not kept
 }
 
 // The limits.
 const (
 	MaxKey  = 255      // bytes of a key, and of a scope
-	MaxBody = 64 << 10 // bytes of a response's body
+	MaxBody = 64 << 10 // bytes of a response's body, unless WithMaxResponse sets another limit
 )
 
 func (k Key) check() error {

@@ -93,3 +93,41 @@ func ExampleRespond() {
 	fmt.Print(w.Code, " ", w.Body)
 	// Output: 422 {"title":"Unprocessable Entity","status":422,"detail":"idempotency key \"k1\" was used for another request: use a new key"}
 }
+
+// An error that the handler expects is an answer. On PostgreSQL the statement that failed has undone what the handler wrote.
+func ExampleStore_Middleware_conflict() {
+	register := func(keys *idempotency.Store[*sql.Tx], caller func(*http.Request) (string, error)) http.Handler {
+		return keys.Middleware(caller, func(w http.ResponseWriter, r *http.Request, tx *sql.Tx) {
+			_, err := tx.ExecContext(r.Context(), "INSERT INTO users (email) VALUES ($1)", r.FormValue("email"))
+			switch sqlState, _ := writer.ServerError(err); {
+			case sqlState == "23505": // unique_violation; on MySQL and MariaDB the number 1062
+				http.Error(w, "this address is registered", http.StatusConflict) // stored: a repeat gets it, too
+			case err != nil:
+				panic(err) // rolled back; after a deadlock the handler is called again
+			default:
+				w.WriteHeader(http.StatusCreated)
+			}
+		})
+	}
+	_ = register
+}
+
+// A request without credentials is answered with 401, and other errors of the caller with 403.
+func ExampleUnauthorizedError() {
+	caller := func(r *http.Request) (string, error) {
+		name, password, ok := r.BasicAuth()
+		if !ok || password != "secret" {
+			return "", &idempotency.UnauthorizedError{Challenge: `Basic realm="shop"`}
+		}
+		return name, nil
+	}
+	keys, err := idempotency.New(inbox.SQL(nil, writer.Postgres), idempotency.WithOptionalKey())
+	if err != nil {
+		panic(err)
+	}
+	place := keys.Middleware(caller, func(http.ResponseWriter, *http.Request, *sql.Tx) {})
+	answer := httptest.NewRecorder()
+	place.ServeHTTP(answer, httptest.NewRequest(http.MethodPost, "/orders", nil))
+	fmt.Println(answer.Code, answer.Header().Get("WWW-Authenticate"))
+	// Output: 401 Basic realm="shop"
+}

@@ -10,11 +10,12 @@ import (
 	"github.com/cdc-relay/cdc-relay/writer"
 )
 
-// The server's errors for a row that exists and for a lock that was not free in time.
+// The server's errors for a row that exists, for a lock that was not free in time, and for a statement after one that failed.
 const (
-	mysqlDuplicate   = 1062
-	mysqlLockTimeout = 1205
-	lockNotAvailable = "55P03"
+	mysqlDuplicate      = 1062
+	mysqlLockTimeout    = 1205
+	lockNotAvailable    = "55P03"
+	inFailedTransaction = "25P02"
 )
 
 // insert adds the key without a response, which no other transaction can see, and reports whether it is new. It waits for a

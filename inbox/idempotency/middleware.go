@@ -3,6 +3,7 @@ package idempotency
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/binary"
 	"errors"
@@ -31,18 +32,26 @@ var (
 	ErrReadBody = errors.New("the request's body was not read to its end: send it again")
 )
 
+// errBodyTaken is a mistake of the server, not of the client.
+var errBodyTaken = errors.New("the request's body, which tells it from others, was read before the middleware: read it and its form in the handler only")
+
 // Middleware gives a request to h once, in a transaction, and sends what h has written after the commit. A repeat of the
-// request gets the same response. The hash that tells requests apart is that of method, path, query, Content-Type and body.
+// request gets the same response. The hash that tells requests apart is that of method, host, path, query, Content-Type and
+// body, which nothing may have read before, also not as a form.
 //
-// scope returns the authenticated caller; without one the request is refused (403). h must write with tx only: the response
-// is buffered, at most [MaxBody] bytes, and cannot be streamed. Set-Cookie and the headers of a connection are sent but not
-// stored, and there are no trailers. If h answers with 500 or more, or panics, everything is rolled back; the panic goes on as
-// *[inbox.PanicError]. If a statement fails, h must answer so, or panic with the statement's error: if the database could not
-// serialize the transaction ([writer.Retryable]), h is called again with the same request.
+// scope returns the authenticated caller; without one the request is refused, with 401 for an *[UnauthorizedError] and 403 for
+// others. h must write with tx only: the response is buffered, at most [WithMaxResponse] bytes, and cannot be streamed. h sees
+// the headers that were set before it, and what it changes in them is stored, but for Set-Cookie and the headers of a
+// connection. There are no trailers. If h answers with a status that [WithStored] does not store, or panics, everything is
+// rolled back; the panic goes on as *[inbox.PanicError].
 //
-// Other answers: 400 for a missing or invalid key or a body that was cut short, 409 for another request with the key in
-// progress, 413 for a body over [WithMaxRequest], 422 for a key of another request, 503 if the database failed: the
-// client may send the request again with the same key.
+// If a statement fails, h must answer with 500 or more, or panic with the statement's error: if the database could not
+// serialize the transaction ([writer.Retryable]), h is called again with the same request. An error that h expects, such as a
+// row that exists, it may answer with 400 to 499, as in [Store.Do].
+//
+// Other answers: 400 for a key that is invalid or missing (see [WithOptionalKey]) or a body that was cut short, 409 for another
+// request with the key in progress, 413 for a body over [WithMaxRequest], 422 for a key of another request, 503 if the
+// database failed: the client may send the request again with the same key.
 func (s *Store[Tx]) Middleware(scope func(*http.Request) (string, error), h func(w http.ResponseWriter, r *http.Request, tx Tx)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		response, replayed, err := s.serve(w, r, scope, h)
@@ -51,10 +60,12 @@ func (s *Store[Tx]) Middleware(scope func(*http.Request) (string, error), h func
 			s.fail(w, r, err)
 			return
 		}
-		maps.Copy(w.Header(), response.Header)
 		if replayed {
 			w.Header().Set(HeaderReplayed, "true")
+		} else {
+			clear(w.Header()) // what the handler has left of it is in the response
 		}
+		maps.Copy(w.Header(), response.Header)
 		w.WriteHeader(response.Status)
 		_, _ = w.Write(response.Body) // the client may be gone: it will ask again
 	})
@@ -78,21 +89,34 @@ func (s *Store[Tx]) serve(w http.ResponseWriter, r *http.Request, scope func(*ht
 	if k.Scope, err = scope(r); err != nil || k.Scope == "" {
 		return nil, false, errors.Join(ErrScope, err)
 	}
-	if k.Key, err = readKey(r.Header.Values(HeaderKey)); err != nil {
+	k.Key, err = readKey(r.Header.Values(HeaderKey))
+	if s.optional && errors.Is(err, ErrNoKey) {
+		k.Key, k.absent, err = rand.Text(), true, nil
+	}
+	if err != nil {
 		return nil, false, err
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, s.maxRequest))
-	if err != nil {
+	switch {
+	case err != nil:
 		return nil, false, fmt.Errorf("%w: %w", ErrReadBody, err)
+	case r.MultipartForm != nil, len(body) == 0 && (r.ContentLength > 0 || len(r.PostForm) > 0):
+		return nil, false, errBodyTaken
 	}
 	var sent http.Header // by h, with what is not stored
 	response, replayed, err := s.Do(r.Context(), k, hash(r, body), func(ctx context.Context, tx Tx) (*Response, error) {
 		again := r.WithContext(ctx)
 		again.Body = io.NopCloser(bytes.NewReader(body))
-		b := newBuffer()
+		defer func() { // as net/http does for its own request
+			if again.MultipartForm != nil {
+				_ = again.MultipartForm.RemoveAll()
+			}
+		}()
+		b := newBuffer(w.Header(), s.maxBody)
 		h(b, again, tx)
-		sent = b.header
-		return b.response()
+		response, err := b.response()
+		sent = b.final
+		return response, err
 	})
 	if err == nil && !replayed {
 		response.Header = sent
@@ -135,10 +159,12 @@ func readKey(values []string) (string, error) {
 	return "", ErrBadKey
 }
 
-// hash of the request; each part is preceded by its length.
+// hash of the request; each part is preceded by its length. The URI is that which was sent, because http.StripPrefix changes
+// URL; the request of a test may have only URL.
 func hash(r *http.Request, body []byte) (sum [32]byte) {
 	h := sha256.New()
-	for _, part := range [][]byte{[]byte(r.Method), []byte(r.URL.EscapedPath()), []byte(r.URL.RawQuery), []byte(r.Header.Get("Content-Type")), body} {
+	parts := [][]byte{[]byte(r.Method), []byte(r.Host), []byte(r.RequestURI), []byte(r.URL.RequestURI()), []byte(r.Header.Get("Content-Type")), body}
+	for _, part := range parts {
 		var length [8]byte
 		binary.BigEndian.PutUint64(length[:], uint64(len(part)))
 		h.Write(length[:])

@@ -10,6 +10,9 @@ type config struct {
 	table      string // quoted, once the store is made
 	wait       time.Duration
 	maxRequest int64
+	maxBody    int
+	optional   bool
+	keeps      func(status int) bool
 	fail       func(http.ResponseWriter, *http.Request, error)
 }
 
@@ -34,6 +37,44 @@ func WithMaxRequest(bytes int64) Option {
 		c.maxRequest = bytes
 		return nil
 	}
+}
+
+// WithMaxResponse sets how many bytes the body of a response may have, by default [MaxBody]. On MySQL and MariaDB the server's
+// max_allowed_packet must be over twice as large.
+func WithMaxResponse(bytes int) Option {
+	return func(c *config) error {
+		if bytes < 0 {
+			return errors.New("the limit of responses is negative: give WithMaxResponse bytes")
+		}
+		c.maxBody = bytes
+		return nil
+	}
+}
+
+// WithOptionalKey lets requests without a key through [Store.Middleware]. They are handled each time, in the same way, and
+// nothing of them is stored.
+func WithOptionalKey() Option {
+	return func(c *config) error {
+		c.optional = true
+		return nil
+	}
+}
+
+// WithStored sets which statuses are stored with what the handler has written; others roll back, and a repeat is handled again.
+// The default leaves out those that ask for a repeat: 408, 425 and 429. Statuses of 500 and more are never stored.
+func WithStored(stored func(status int) bool) Option {
+	return func(c *config) error {
+		if stored == nil {
+			return errors.New("what tells which statuses are stored is nil: give WithStored a function")
+		}
+		c.keeps = stored
+		return nil
+	}
+}
+
+// keeps is the default of [WithStored].
+func keeps(status int) bool {
+	return status != http.StatusRequestTimeout && status != http.StatusTooEarly && status != http.StatusTooManyRequests
 }
 
 // WithErrorHandler replaces what answers a request that [Store.Middleware] cannot let through, and sees every error. The

@@ -22,8 +22,12 @@ func respond(w http.ResponseWriter, r *http.Request, err error) {
 func Respond(w http.ResponseWriter, err error) int {
 	var tooLarge *http.MaxBytesError
 	var mismatch *MismatchError
+	var unauthorized *UnauthorizedError
 	status, detail := http.StatusInternalServerError, ""
 	switch {
+	case errors.As(err, &unauthorized):
+		status, detail = http.StatusUnauthorized, unauthorized.Error()
+		w.Header().Set("WWW-Authenticate", unauthorized.Challenge)
 	case errors.Is(err, ErrScope):
 		status, detail = http.StatusForbidden, ErrScope.Error()
 	case errors.Is(err, ErrInvalidKey):

@@ -3,6 +3,7 @@ package idempotency
 import (
 	"bytes"
 	"context"
+	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -16,11 +17,11 @@ import (
 
 // Response is the result of a request.
 type Response struct {
-	// Status is an HTTP status. One of 500 or more rolls back and is not stored.
+	// Status is an HTTP status. One of 500 or more, and those that [WithStored] leaves out, roll back and are not stored.
 	Status int
 	// Header is stored as JSON, in which bytes that are not UTF-8 are replaced.
 	Header http.Header
-	// Body is at most MaxBody bytes.
+	// Body is limited by WithMaxResponse.
 	Body []byte
 }
 
@@ -32,7 +33,7 @@ type Store[Tx any] struct {
 
 // New returns a store in the table idempotency_keys. It does not connect to the database.
 func New[Tx any](db inbox.DB[Tx], opts ...Option) (*Store[Tx], error) {
-	s := &Store[Tx]{db: db, config: config{table: "idempotency_keys", wait: 2 * time.Second, maxRequest: 1 << 20, fail: respond}}
+	s := &Store[Tx]{db: db, config: config{table: "idempotency_keys", wait: 2 * time.Second, maxRequest: 1 << 20, maxBody: MaxBody, keeps: keeps, fail: respond}}
 	for _, o := range opts {
 		if err := o(&s.config); err != nil {
 			return nil, fmt.Errorf("make store of idempotency keys: %w", err)
@@ -53,9 +54,11 @@ func New[Tx any](db inbox.DB[Tx], opts ...Option) (*Store[Tx], error) {
 // that it took longer than [WithWait]. request identifies what is asked for: with another one than the stored key's the
 // result is a *[MismatchError].
 //
-// fn must return the errors of its statements: after a deadlock the server has rolled back everything.
+// fn must return the errors of its statements: after a deadlock the server has rolled back everything. Instead it may return
+// a status of 400 to 499 for an error that it expects, such as a row that exists. On PostgreSQL the statement that failed has
+// undone what fn wrote, and the response is stored in another transaction.
 //
-// An error of fn, a panic (returned as *[inbox.PanicError]) and a status of 500 or more roll back and store nothing; the
+// An error of fn, a panic (returned as *[inbox.PanicError]) and a status that is not stored ([WithStored]) roll back; the
 // response of such a status is returned as it is. If the database could not serialize the transaction, fn is called again.
 // The database's own errors wrap [inbox.ErrDatabase]; call Do again with the same key.
 func (s *Store[Tx]) Do(ctx context.Context, k Key, request [32]byte, fn func(ctx context.Context, tx Tx) (*Response, error)) (r *Response, replayed bool, err error) {
@@ -76,17 +79,27 @@ func (s *Store[Tx]) Do(ctx context.Context, k Key, request [32]byte, fn func(ctx
 		}
 		return s.store(ctx, tx, k, r)
 	})
-	if errors.Is(err, errNotStored) {
+	switch {
+	case errors.Is(err, errNotStored):
 		return r, false, nil
-	}
-	if err != nil {
+	case errors.Is(err, errAborted): // the key was free for a moment: another call's response may be stored by now
+		refusal := r
+		return s.Do(ctx, k, request, func(context.Context, Tx) (*Response, error) { return refusal, nil })
+	case err != nil:
 		return nil, false, err
+	default:
+		return r, replayed, nil
 	}
-	return r, replayed, nil
 }
 
-// errNotStored rolls back a transaction whose response is returned nevertheless.
-var errNotStored = errors.New("the response's status is 500 or more")
+var (
+	// errNotStored rolls back a transaction whose response is returned nevertheless.
+	errNotStored = errors.New("the response's status is not stored")
+
+	// errAborted rolls back a transaction of PostgreSQL in which a statement has failed, and which takes no others. A
+	// savepoint before fn would cost every request a round trip.
+	errAborted = errors.New("a statement of the transaction failed")
+)
 
 // store adds the response to the row of its key.
 func (s *Store[Tx]) store(ctx context.Context, tx Tx, k Key, r *Response) error {
@@ -95,10 +108,10 @@ func (s *Store[Tx]) store(ctx context.Context, tx Tx, k Key, r *Response) error 
 		return errors.New("store response: there is none: return a Response or an error")
 	case r.Status < 200 || r.Status > 999:
 		return fmt.Errorf("store response: status %d is not a final one: use 200 to 499", r.Status)
-	case r.Status >= 500:
+	case r.Status >= http.StatusInternalServerError || !s.keeps(r.Status):
 		return errNotStored
-	case len(r.Body) > MaxBody:
-		return fmt.Errorf("%w: it has %d bytes, the limit is %d: return a reference to it", ErrTooLarge, len(r.Body), MaxBody)
+	case len(r.Body) > s.maxBody:
+		return tooLarge(s.maxBody)
 	}
 	headers, err := json.Marshal(r.Header)
 	if err != nil {
@@ -110,9 +123,20 @@ func (s *Store[Tx]) store(ctx context.Context, tx Tx, k Key, r *Response) error 
 	}
 	q := sqltext.New(s.db.Dialect(), "UPDATE ").Add(s.table).Add(" SET status = ").Int(int64(r.Status)).
 		Add(", headers = ").Text(string(headers)).Add(", body = ").Bytes(body)
+	if k.absent {
+		q = sqltext.New(s.db.Dialect(), "DELETE FROM ").Add(s.table)
+	}
 	query, args := s.where(q, k).Add(" AND status = 0").SQL() // not what another call has stored
 	n, err := s.db.Exec(ctx, tx, query, args...)
-	if err != nil {
+	if state, _ := writer.ServerError(err); state == inFailedTransaction {
+		if r.Status >= http.StatusBadRequest {
+			return errAborted
+		}
+		return fmt.Errorf("store response: status %d, but a statement failed, and PostgreSQL has undone the others: "+
+			"return its error or a status of 400 or more, or use ON CONFLICT or SAVEPOINT", r.Status)
+	}
+	ended := errors.Is(err, sql.ErrTxDone) && ctx.Err() == nil
+	if err != nil && !ended {
 		return s.failed("update", err)
 	}
 	if n == 0 { // the transaction of the key has ended: MySQL ends it with a deadlock
@@ -146,6 +170,9 @@ func (s *Store[Tx]) stored(ctx context.Context, tx Tx, k Key, request [32]byte) 
 		return nil, ErrInProgress
 	case !bytes.Equal(hash, request[:]):
 		return nil, &MismatchError{Key: k}
+	case r.Status == 0: // only the transaction of the key sees it so, unless that was ended
+		return nil, fmt.Errorf("read response: %w: the first call has committed without one: leave the transaction open, "+
+			"and delete the key from %s to have the request done again", writer.ErrNoTransaction, s.table)
 	}
 	if err := json.Unmarshal(headers, &r.Header); err != nil {
 		return nil, fmt.Errorf("read headers of the stored response: %w", err)

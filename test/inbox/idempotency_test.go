@@ -6,9 +6,12 @@ import (
 	"database/sql"
 	"errors"
 	"io"
+	"io/fs"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -152,6 +155,96 @@ func TestResponseIsNotReplaced(t *testing.T) {
 	})
 }
 
+// Statuses that ask for a repeat are rolled back, and others as WithStored says, but never an error of the server.
+func TestStoredStatuses(t *testing.T) {
+	onEach(t, func(t *testing.T, db *database) {
+		t.Helper()
+		for name, c := range map[string]struct {
+			opts   []idempotency.Option
+			stored map[int]bool
+		}{
+			"default": {nil, map[int]bool{200: true, 303: true, 404: true, 409: true, 408: false, 425: false, 429: false, 500: false, 999: false}},
+			"option": {
+				[]idempotency.Option{idempotency.WithStored(func(status int) bool { return status != 404 })},
+				map[int]bool{200: true, 404: false, 429: true, 500: false},
+			},
+		} {
+			keys := db.ways()[0].open(t, sql.LevelDefault).keys(t, c.opts...)
+			for status, stored := range c.stored {
+				key := name + strconv.Itoa(status)
+				for again := range 2 {
+					r, replayed, err := keys.do(t.Context(), key, func(ctx context.Context, tx execer) (*idempotency.Response, error) {
+						return &idempotency.Response{Status: status}, add(message(key))(ctx, tx)
+					})
+					if err != nil || r.Status != status || replayed != (stored && again == 1) {
+						t.Errorf("%s: %v, replayed %v, error %v", key, r, replayed, err)
+					}
+				}
+				if n := db.count(t, "effects WHERE message = '"+key+"'"); (n == 1) != stored {
+					t.Errorf("%s: %d effects", key, n)
+				}
+			}
+		}
+	})
+}
+
+// A statement that failed does not keep a refusal from being stored, also on PostgreSQL, where nothing else can be done in its
+// transaction. A success is not stored there.
+func TestAnswerToAFailedStatement(t *testing.T) {
+	onEachWay(t, func(t *testing.T, db *database, w way) {
+		t.Helper()
+		keys := w.open(t, sql.LevelDefault).keys(t, idempotency.WithWait(time.Minute))
+		exists := func(status int) func(context.Context, execer) (*idempotency.Response, error) {
+			return func(ctx context.Context, tx execer) (*idempotency.Response, error) {
+				if tx(ctx, "INSERT INTO stock VALUES (1, 0)") == nil {
+					return nil, errors.New("the row did not exist")
+				}
+				return &idempotency.Response{Status: status}, nil
+			}
+		}
+		for again := range 2 {
+			if r, replayed, err := keys.do(t.Context(), w.name, exists(409)); err != nil || r.Status != 409 || replayed != (again == 1) {
+				t.Errorf("%v, replayed %v, error %v", r, replayed, err)
+			}
+		}
+		if _, _, err := keys.do(t.Context(), w.name+" ignored", exists(200)); (err == nil) != (db.my != nil) || errors.Is(err, inbox.ErrDatabase) {
+			t.Errorf("a success: error %v", err)
+		}
+		statuses := make(chan int, 2)
+		call := func(work func(context.Context, execer) (*idempotency.Response, error)) {
+			r, _, err := keys.do(t.Context(), w.name+" contended", work)
+			if err != nil {
+				t.Error(err)
+				r = &idempotency.Response{}
+			}
+			statuses <- r.Status
+		}
+		call(func(ctx context.Context, tx execer) (*idempotency.Response, error) {
+			go call(func(context.Context, execer) (*idempotency.Response, error) {
+				return &idempotency.Response{Status: 200}, nil
+			})
+			return exists(409)(ctx, tx)
+		})
+		if a, b := <-statuses, <-statuses; a != b {
+			t.Errorf("calls with one key get %d and %d", a, b)
+		}
+	})
+}
+
+// A function that commits leaves a key without a response. It and its repeats are told so; no other attempt helps.
+func TestFunctionThatCommits(t *testing.T) {
+	onEachWay(t, func(t *testing.T, _ *database, w way) {
+		t.Helper()
+		keys := w.open(t, sql.LevelDefault).keys(t)
+		for _, want := range []string{"leave the transaction open", "has committed without one"} {
+			err := keys.doAndCommit(t.Context(), w.name)
+			if !errors.Is(err, writer.ErrNoTransaction) || errors.Is(err, inbox.ErrDatabase) || !strings.Contains(err.Error(), want) {
+				t.Errorf("error %v", err)
+			}
+		}
+	})
+}
+
 // deadlock is an error after which the transaction is run again.
 func (db *database) deadlock() string {
 	if db.my != nil {
@@ -180,6 +273,7 @@ func TestInvalidKeys(t *testing.T) {
 	}
 	for name, o := range map[string]idempotency.Option{
 		"table": idempotency.WithTable("a.b.c.d"), "wait": idempotency.WithWait(0), "limit": idempotency.WithMaxRequest(-1), "handler": idempotency.WithErrorHandler(nil),
+		"stored": idempotency.WithStored(nil), "response": idempotency.WithMaxResponse(-1),
 	} {
 		if _, err := idempotency.New(inbox.SQL(nil, writer.Postgres), o); err == nil {
 			t.Errorf("%s: no error", name)
@@ -189,8 +283,8 @@ func TestInvalidKeys(t *testing.T) {
 
 // request is sent to a server with the middleware.
 type request struct {
-	caller, path, body string
-	keys               []string
+	caller, host, path, body string
+	keys                     []string
 }
 
 func TestMiddleware(t *testing.T) {
@@ -198,7 +292,12 @@ func TestMiddleware(t *testing.T) {
 		t.Helper()
 		var calls atomic.Int64
 		var retried atomic.Bool
-		handler := db.ways()[0].open(t, sql.LevelDefault).keys(t, idempotency.WithMaxRequest(100)).serve(func(w http.ResponseWriter, r *http.Request, tx execer) {
+		var failed atomic.Value // the text of an error, which clients do not get
+		respond := idempotency.WithErrorHandler(func(w http.ResponseWriter, _ *http.Request, err error) {
+			failed.Store(err.Error())
+			idempotency.Respond(w, err)
+		})
+		handler := db.ways()[0].open(t, sql.LevelDefault).keys(t, idempotency.WithMaxRequest(300), respond).serve(func(w http.ResponseWriter, r *http.Request, tx execer) {
 			calls.Add(1)
 			must(t, tx(r.Context(), "INSERT INTO effects VALUES ('x')"))
 			if r.URL.Path == "/retried" && !retried.Swap(true) {
@@ -208,12 +307,20 @@ func TestMiddleware(t *testing.T) {
 		})
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Outer", "kept")
+			w.Header().Set("Vary", "Origin")
+			w.Header().Set("Unwanted", "x")
+			switch r.URL.Path {
+			case "/form":
+				_ = r.FormValue("x")
+			case "/read":
+				_, _ = io.ReadAll(r.Body)
+			}
 			defer func() { // net/http would log the panic
 				if v := recover(); v != nil {
 					w.WriteHeader(599)
 				}
 			}()
-			handler.ServeHTTP(w, r)
+			http.StripPrefix(map[bool]string{true: "/v1"}[strings.HasPrefix(r.URL.Path, "/v1/")], handler).ServeHTTP(w, r)
 		}))
 		t.Cleanup(server.Close)
 		first := request{path: "/created", body: "1", keys: []string{`"k1"`}}
@@ -229,8 +336,11 @@ func TestMiddleware(t *testing.T) {
 			{request{path: "/created", body: "1", keys: []string{`k1`}}, 201, true, false, "created 1"},
 			{request{path: "/created", body: "2", keys: []string{`"k1"`}}, 422, false, false, "another request"},
 			{request{path: "/created?a", body: "1", keys: []string{`"k1"`}}, 422, false, false, "another request"},
+			{request{path: "/v1/created", body: "1", keys: []string{`"k1"`}}, 422, false, false, "another request"},
+			{request{path: "/created", body: "1", keys: []string{`"k1"`}, host: "globex"}, 422, false, false, "another request"},
 			{request{path: "/created", body: "1", keys: []string{`"k1"`}, caller: "bob"}, 201, false, true, "created 1"},
 			{request{path: "/created", caller: "nobody", keys: []string{`"k1"`}}, 403, false, false, "caller"},
+			{request{path: "/created", caller: "no token", keys: []string{`"k1"`}}, 401, false, false, "no valid credentials"},
 			{request{path: "/created"}, 400, false, false, "missing"},
 			{request{path: "/created", keys: []string{"a", "b"}}, 400, false, false, "one quoted string"},
 			{request{path: "/created", keys: []string{`""`}}, 400, false, false, "one quoted string"},
@@ -238,16 +348,25 @@ func TestMiddleware(t *testing.T) {
 			{request{path: "/created", keys: []string{`"a"; b`}}, 400, false, false, "one quoted string"},
 			{request{path: "/created", keys: []string{strings.Repeat("k", 256)}}, 400, false, false, "limit is 255"},
 			{request{path: "/created", keys: []string{`"a \"quoted\" \\ key"`}}, 201, false, true, "created "},
-			{request{path: "/created", body: strings.Repeat("x", 101), keys: []string{"long"}}, 413, false, false, "more than 100 bytes: send less"},
+			{request{path: "/created", body: strings.Repeat("x", 301), keys: []string{"long"}}, 413, false, false, "more than 300 bytes: send less"},
+			{request{path: "/form", body: "x=1", keys: []string{"form"}}, 500, false, false, "read before the middleware"},
+			{request{path: "/form", body: upload, keys: []string{"form"}}, 500, false, false, "read before the middleware"},
+			{request{path: "/read", body: "1", keys: []string{"read"}}, 500, false, false, "read before the middleware"},
+			{request{path: "/uploaded", body: upload, keys: []string{"uploaded"}}, 200, false, true, ""},
 			{request{path: "/refused", keys: []string{"refused"}}, 409, false, true, "refused"},
 			{request{path: "/refused", keys: []string{"refused"}}, 409, true, false, "refused"},
 			{request{path: "/failed", keys: []string{"failed"}}, 500, false, true, "failed"},
 			{request{path: "/failed", keys: []string{"failed"}}, 500, false, true, "failed"},
 			{request{path: "/panics", keys: []string{"panics"}}, 599, false, true, ""},
 			{request{path: "/panics", keys: []string{"panics"}}, 599, false, true, ""},
-			{request{path: "/large", keys: []string{"large"}}, 500, false, true, "Internal"},
-			{request{path: "/flushed", keys: []string{"flushed"}}, 500, false, true, "Internal"},
-			{request{path: "/hijacked", keys: []string{"hijacked"}}, 500, false, true, "Internal"},
+			{request{path: "/status?0", keys: []string{"0"}}, 599, false, true, ""},
+			{request{path: "/status?99", keys: []string{"99"}}, 599, false, true, ""},
+			{request{path: "/status?1000", keys: []string{"1000"}}, 599, false, true, ""},
+			{request{path: "/status?101", keys: []string{"101"}}, 500, false, true, "do not switch protocols"},
+			{request{path: "/status?103", keys: []string{"103"}}, 200, false, true, ""},
+			{request{path: "/large", keys: []string{"large"}}, 500, false, true, "too large"},
+			{request{path: "/flushed", keys: []string{"flushed"}}, 500, false, true, "do not flush"},
+			{request{path: "/hijacked", keys: []string{"hijacked"}}, 500, false, true, "do not hijack"},
 			{request{path: "/empty", keys: []string{"empty"}}, 200, false, true, ""},
 			{request{path: "/empty", keys: []string{"empty"}}, 200, true, false, ""},
 			{request{path: "/encoded", keys: []string{"encoded"}}, 200, false, true, "<html>"},
@@ -255,10 +374,11 @@ func TestMiddleware(t *testing.T) {
 			{request{path: "/retried", keys: []string{"retried"}}, 200, false, true, "once"},
 		} {
 			before, effects := calls.Load(), db.count(t, "effects")
+			failed.Store("")
 			r, body := send(t, server.URL, step.request)
 			name := step.path + " " + strings.Join(step.keys, " ")
-			if r.StatusCode != step.status || (r.Header.Get(idempotency.HeaderReplayed) != "") != step.replayed || !strings.Contains(body, step.body) {
-				t.Errorf("%s: status %d, headers %v, body %s", name, r.StatusCode, r.Header, body)
+			if r.StatusCode != step.status || (r.Header.Get(idempotency.HeaderReplayed) != "") != step.replayed || !strings.Contains(body+failed.Load().(string), step.body) {
+				t.Errorf("%s: status %d, headers %v, body %s, error %s", name, r.StatusCode, r.Header, body, failed.Load())
 			}
 			if (calls.Load() != before) != step.called || (db.count(t, "effects") != effects) != (step.called && step.status < 500) {
 				t.Errorf("%s: %d calls, %d effects more", name, calls.Load()-before, db.count(t, "effects")-effects)
@@ -266,14 +386,83 @@ func TestMiddleware(t *testing.T) {
 			if want, ok := map[string]string{"/created": "text/plain; charset=utf-8", "/encoded": ""}[step.path]; ok && r.StatusCode < 300 && r.Header.Get("Content-Type") != want {
 				t.Errorf("%s: headers %v", name, r.Header)
 			}
-			if cookie := r.Header.Get("Set-Cookie") != ""; cookie != (step.called && step.status == 201) || r.Header.Get("Outer") != "kept" {
+			if cookie := r.Header.Get("Set-Cookie") != ""; cookie != (step.called && step.status == 201) || r.Header.Get("Outer") != "kept" || r.Header.Get("Too-Late") != "" {
 				t.Errorf("%s: headers %v", name, r.Header)
+			}
+			if vary := strings.Join(r.Header["Vary"], ", "); step.path == "/created" && step.status == 201 && (vary != "Origin, Accept" || r.Header.Get("Unwanted") != "") {
+				t.Errorf("%s: headers %v", name, r.Header)
+			}
+			if _, err := os.Stat(body); step.path == "/uploaded" && !errors.Is(err, fs.ErrNotExist) {
+				t.Errorf("file %s of an upload is left: %v", body, err)
 			}
 		}
 		cutShort(t, server.Listener.Addr().String())
 		db.exec(t, "DROP TABLE idempotency_keys")
 		if r, body := send(t, server.URL, first); r.StatusCode != http.StatusServiceUnavailable || r.Header.Get("Retry-After") == "" || strings.Contains(body, "idempotency_keys") {
 			t.Errorf("without the table: status %d, body %s", r.StatusCode, body)
+		}
+	})
+}
+
+// upload is a form with a file.
+const upload = "--x\r\nContent-Disposition: form-data; name=\"f\"; filename=\"f\"\r\n\r\na\r\n--x--\r\n"
+
+// Without a key nothing is stored, and everything else is as with one.
+func TestOptionalKey(t *testing.T) {
+	onEach(t, func(t *testing.T, db *database) {
+		t.Helper()
+		handler := db.ways()[0].open(t, sql.LevelDefault).keys(t, idempotency.WithOptionalKey()).serve(func(w http.ResponseWriter, r *http.Request, tx execer) {
+			must(t, tx(r.Context(), "INSERT INTO effects VALUES ('x')"))
+			status, err := strconv.Atoi(r.URL.RawQuery)
+			must(t, err)
+			switch status {
+			case http.StatusConflict:
+				_ = tx(r.Context(), "INSERT INTO stock VALUES (1, 0)") // exists
+			case http.StatusAccepted:
+				must(t, tx(r.Context(), "ROLLBACK")) // as a deadlock does whose error is not returned
+			}
+			w.WriteHeader(status)
+		})
+		server := httptest.NewServer(handler)
+		t.Cleanup(server.Close)
+		for _, c := range []struct{ sent, status, effects int }{
+			{201, 201, 1}, {409, 409, map[bool]int{true: 1}[db.my != nil]}, {429, 429, 0}, {500, 500, 0}, {202, 500, 0},
+		} {
+			for range 2 {
+				before := db.count(t, "effects")
+				r, _ := send(t, server.URL, request{path: "/?" + strconv.Itoa(c.sent)})
+				if n := db.count(t, "effects") - before; r.StatusCode != c.status || r.Header.Get(idempotency.HeaderReplayed) != "" || n != c.effects {
+					t.Errorf("%d: status %d, headers %v, %d effects", c.sent, r.StatusCode, r.Header, n)
+				}
+			}
+		}
+		if n := db.count(t, "idempotency_keys"); n != 0 {
+			t.Errorf("%d keys", n)
+		}
+		if r, _ := send(t, server.URL, request{path: "/?201", keys: []string{""}}); r.StatusCode != http.StatusBadRequest {
+			t.Errorf("an empty key: status %d", r.StatusCode)
+		}
+	})
+}
+
+func TestMaxResponse(t *testing.T) {
+	onEach(t, func(t *testing.T, db *database) {
+		t.Helper()
+		limit := 2 * idempotency.MaxBody
+		server := httptest.NewServer(db.ways()[0].open(t, sql.LevelDefault).keys(t, idempotency.WithMaxResponse(limit)).serve(func(w http.ResponseWriter, r *http.Request, _ execer) {
+			size, err := strconv.Atoi(r.URL.RawQuery)
+			must(t, err)
+			_, _ = w.Write(make([]byte, size))
+		}))
+		t.Cleanup(server.Close)
+		for size, status := range map[int]int{limit: 200, limit + 1: 500} {
+			for again := range 2 {
+				r, body := send(t, server.URL, request{path: "/?" + strconv.Itoa(size), keys: []string{strconv.Itoa(size)}})
+				replayed := r.Header.Get(idempotency.HeaderReplayed) != ""
+				if r.StatusCode != status || status == 200 && len(body) != size || replayed != (status == 200 && again == 1) {
+					t.Errorf("%d bytes: status %d, %d bytes, replayed %v", size, r.StatusCode, len(body), replayed)
+				}
+			}
 		}
 	})
 }
@@ -286,9 +475,21 @@ func write(t *testing.T, w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
 		must(t, err)
 		w.Header().Set("Set-Cookie", "session=secret")
+		w.Header().Add("Vary", "Accept")
+		w.Header().Del("Unwanted")
 		w.WriteHeader(http.StatusCreated)
 		w.Header().Set("Too-Late", "not sent")
 		_, _ = io.WriteString(w, "created "+string(body))
+	case "/uploaded":
+		must(t, r.ParseMultipartForm(0)) // nothing in memory
+		file, _, err := r.FormFile("f")
+		must(t, err)
+		_, _ = io.WriteString(w, file.(*os.File).Name())
+		must(t, file.Close())
+	case "/status":
+		status, err := strconv.Atoi(r.URL.RawQuery)
+		must(t, err)
+		w.WriteHeader(status)
 	case "/refused":
 		http.Error(w, "refused", http.StatusConflict)
 	case "/failed":
@@ -315,6 +516,11 @@ func send(t *testing.T, url string, q request) (r *http.Response, body string) {
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url+q.path, strings.NewReader(q.body))
 	must(t, err)
 	req.Header.Set("Caller", "alice")
+	req.Host = q.host // "" is that of url
+	switch q.path {
+	case "/form", "/uploaded":
+		req.Header.Set("Content-Type", map[bool]string{true: "multipart/form-data; boundary=x", false: "application/x-www-form-urlencoded"}[q.body == upload])
+	}
 	if q.caller != "" {
 		req.Header.Set("Caller", q.caller)
 	}

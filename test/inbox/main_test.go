@@ -193,6 +193,7 @@ type access interface {
 // keys is a store of idempotency keys.
 type keys interface {
 	do(ctx context.Context, key string, work func(ctx context.Context, tx execer) (*idempotency.Response, error)) (*idempotency.Response, bool, error)
+	doAndCommit(ctx context.Context, key string) error
 	serve(h func(w http.ResponseWriter, r *http.Request, tx execer)) http.Handler
 	Purge(ctx context.Context, before time.Time, batch int) (int64, error)
 }
@@ -254,12 +255,23 @@ func (k typedKeys[Tx]) do(ctx context.Context, key string, work func(context.Con
 	})
 }
 
+func (k typedKeys[Tx]) doAndCommit(ctx context.Context, key string) error {
+	_, _, err := k.Do(ctx, idempotency.Key{Scope: "alice", Key: key}, [32]byte{1}, func(ctx context.Context, tx Tx) (*idempotency.Response, error) {
+		return &idempotency.Response{Status: 200}, k.db.Commit(ctx, tx)
+	})
+	return err
+}
+
 func (k typedKeys[Tx]) serve(h func(http.ResponseWriter, *http.Request, execer)) http.Handler {
 	caller := func(r *http.Request) (string, error) {
-		if r.Header.Get("Caller") == "nobody" {
-			return "", errors.New("no token")
+		switch caller := r.Header.Get("Caller"); caller {
+		case "nobody":
+			return "", errors.New("blocked")
+		case "no token":
+			return "", &idempotency.UnauthorizedError{Challenge: "Bearer"}
+		default:
+			return caller, nil
 		}
-		return r.Header.Get("Caller"), nil
 	}
 	return k.Middleware(caller, func(w http.ResponseWriter, r *http.Request, tx Tx) { h(w, r, exec(k.db, tx)) })
 }

@@ -7,16 +7,26 @@ import (
 	"database/sql/driver"
 	"encoding/json"
 	"slices"
+	"strings"
 	"sync"
+
+	"github.com/google/uuid"
 
 	"github.com/cdc-relay/cdc-relay/writer"
 )
 
 // Recorder is a [Reader] of what was appended to its transactions, without a database. Its zero value is ready, and it is
-// safe for concurrent use, but rolls back only one transaction at a time.
+// safe for concurrent use.
 type Recorder struct {
 	mu   sync.Mutex
-	rows []writer.Row
+	rows []row
+	sent map[uuid.UUID]*recorded // whose statement had this ID last
+}
+
+type row struct {
+	writer.Row
+
+	tx *recorded
 }
 
 // Option is for the writer whose events are recorded.
@@ -25,19 +35,15 @@ func (r *Recorder) Option() writer.Option {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		for i := range rows {
-			row := rows[i]
-			row.Payload = bytes.Clone(row.Payload)
-			r.rows = append(r.rows, row)
+			recorded := row{rows[i], r.sent[rows[i].EventID]}
+			recorded.Payload = bytes.Clone(recorded.Payload)
+			r.rows = append(r.rows, recorded)
 		}
 	})
 }
 
-// Tx returns a transaction that accepts every statement. A rollback without a commit forgets what was appended since.
-func (r *Recorder) Tx() writer.Tx {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return &recorded{r: r, start: len(r.rows)}
-}
+// Tx returns a transaction that accepts every statement. A rollback without a commit forgets what was appended in it.
+func (r *Recorder) Tx() writer.Tx { return &recorded{r: r} }
 
 func (r *Recorder) events(context.Context, Table) (events []*writer.Event, err error) {
 	r.mu.Lock()
@@ -61,14 +67,31 @@ func (r *Recorder) events(context.Context, Table) (events []*writer.Event, err e
 }
 
 type recorded struct {
-	r     *Recorder
-	start int
-	done  bool
+	r    *Recorder
+	done bool
 }
 
-func (t *recorded) ExecContext(ctx context.Context, _ string, _ ...any) (sql.Result, error) {
+// ExecContext remembers the IDs among the arguments, because an observer is not told the transaction. They are text, or
+// several in an array: a literal, or one of pgx.
+func (t *recorded) ExecContext(ctx context.Context, _ string, args ...any) (sql.Result, error) {
 	if t.done {
 		return nil, sql.ErrTxDone
+	}
+	t.r.mu.Lock()
+	defer t.r.mu.Unlock()
+	if t.r.sent == nil {
+		t.r.sent = map[uuid.UUID]*recorded{}
+	}
+	for _, arg := range args {
+		texts, _ := arg.([]string)
+		if literal, ok := arg.(string); ok {
+			texts = strings.Split(strings.Trim(literal, "{}"), ",")
+		}
+		for _, text := range texts {
+			if id, err := uuid.Parse(text); err == nil {
+				t.r.sent[id] = t
+			}
+		}
 	}
 	return driver.RowsAffected(1), ctx.Err()
 }
@@ -88,6 +111,6 @@ func (t *recorded) Rollback() error {
 	t.done = true
 	t.r.mu.Lock()
 	defer t.r.mu.Unlock()
-	t.r.rows = slices.Delete(t.r.rows, t.start, len(t.r.rows))
+	t.r.rows = slices.DeleteFunc(t.r.rows, func(r row) bool { return r.tx == t })
 	return nil
 }

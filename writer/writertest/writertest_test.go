@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
@@ -132,6 +133,34 @@ func TestRequireAppendedInOrder(t *testing.T) {
 	} {
 		if text := said(t, func(f *failing) { writertest.RequireAppendedInOrder(f, w, r, ms...) }); !strings.Contains(text, want) {
 			t.Errorf("says %q, want %q", text, want)
+		}
+	}
+}
+
+// A rollback forgets the events of its own transaction, with each form of statement.
+func TestRecorderOfTwoTransactions(t *testing.T) {
+	for _, d := range []writer.Dialect{writer.Postgres, writer.MySQL} {
+		for _, n := range []int{1, 2, 100} {
+			var r writertest.Recorder
+			w, err := writer.New(d, r.Option())
+			if err != nil {
+				t.Fatal(err)
+			}
+			undone, kept := r.Tx(), r.Tx()
+			for range 2 {
+				for aggregate, tx := range map[string]writer.Tx{"undone": undone, "kept": kept} {
+					var events []*writer.Event
+					for range n {
+						events = append(events, &writer.Event{AggregateType: "Order", AggregateID: aggregate, Type: "OrderPlaced", Tombstone: true})
+					}
+					err = errors.Join(err, w.Append(t.Context(), tx, events...))
+				}
+			}
+			if err := errors.Join(err, undone.Rollback(), kept.Commit()); err != nil {
+				t.Fatal(err)
+			}
+			writertest.RequireNotAppended(t, w, &r, writertest.Match{AggregateID: "undone"})
+			writertest.RequireAppendedInOrder(t, w, &r, slices.Repeat([]writertest.Match{{AggregateID: "kept"}}, 2*n)...)
 		}
 	}
 }

@@ -45,10 +45,15 @@ func TestTx(t *testing.T) {
 	if err := errors.Join(pay(t.Context(), kept, events, "o-1"), kept.Commit(t.Context())); err != nil {
 		t.Fatal(err)
 	}
-	undone := pgxwritertest.Tx(&recorder)
-	if err := errors.Join(pay(t.Context(), undone, events, "o-2"), undone.Rollback(t.Context())); err != nil {
+	undone, later := pgxwritertest.Tx(&recorder), pgxwritertest.Tx(&recorder)
+	var many []*writer.Event // which pgx sends as arrays
+	for range 20 {
+		many = append(many, &writer.Event{AggregateType: "Order", AggregateID: "o-2", Type: "OrderPaid", Tombstone: true})
+	}
+	if err := errors.Join(events.Append(t.Context(), undone, many...), pay(t.Context(), later, events, "o-3"), undone.Rollback(t.Context())); err != nil {
 		t.Fatal(err)
 	}
+	writertest.RequireAppended(t, events, &recorder, writertest.Match{AggregateID: "o-3"})
 	writertest.RequireAppended(t, events, &recorder, writertest.Match{AggregateID: "o-1", Payload: `{"id":"o-1"}`})
 	writertest.RequireNotAppended(t, events, &recorder, writertest.Match{AggregateID: "o-2"})
 	if err := kept.Rollback(t.Context()); !errors.Is(err, pgx.ErrTxClosed) {
