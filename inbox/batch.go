@@ -113,10 +113,7 @@ func (in *Inbox[Tx]) insertSome(ctx context.Context, tx Tx, ids []MessageID) ([]
 }
 
 func (in *Inbox[Tx]) insertArrays(ctx context.Context, tx Tx, ids []MessageID) (inserted []MessageID, err error) {
-	sources, texts := make([]string, len(ids)), make([]string, len(ids))
-	for i, id := range ids {
-		sources[i], texts[i] = id.Source, id.ID
-	}
+	sources, texts := columns(ids)
 	query, args := in.statement("INSERT INTO ", " (consumer, source, message_id) SELECT ").Text(in.consumer).
 		Add("::text, source, message_id FROM unnest(").Array(sources).Add(", ").Array(texts).
 		Add(") AS m (source, message_id) ON CONFLICT DO NOTHING RETURNING source, message_id").SQL()
@@ -135,4 +132,11 @@ func (in *Inbox[Tx]) insertArrays(ctx context.Context, tx Tx, ids []MessageID) (
 		return nil, databaseError("insert into "+in.table, in.table, err)
 	}
 	return inserted, nil
+}
+
+func columns(ids []MessageID) (sources, texts []string) {
+	for _, id := range ids {
+		sources, texts = append(sources, id.Source), append(texts, id.ID)
+	}
+	return sources, texts
 }

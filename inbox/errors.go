@@ -122,6 +122,8 @@ func outage(err error) bool {
 	switch state {
 	case "25006", "57P01", "57P02", "57P03":
 		return true
+	case "53400": // a limit that the administrator has set, of temporary files for example: a statement's own fault
+		return false
 	default:
 		return len(state) == 5 && (state[:2] == "08" || state[:2] == "53" || state[:2] == "58")
 	}

@@ -187,19 +187,17 @@ func (in *Inbox[Tx]) Purge(ctx context.Context, before time.Time, batch int) (n 
 	})
 }
 
-// Check reads the table with a query that returns no row, so that a missing table or right is an error when the consumer
-// starts.
+// Check inserts no row into the table, so that a missing table or right, and a server that takes no writes, is an error when
+// the consumer starts.
 func (in *Inbox[Tx]) Check(ctx context.Context) error {
+	return in.check(ctx, in.table, "consumer, source, message_id, handled_at")
+}
+
+func (in *Inbox[Tx]) check(ctx context.Context, table, columns string) error {
 	return Transact(ctx, in.db, func(ctx context.Context, tx Tx) error {
-		query, _ := in.statement("SELECT consumer, source, message_id, handled_at FROM ", " WHERE 1 = 0").SQL()
-		rows, err := in.db.Query(ctx, tx, query)
-		if err == nil {
-			for rows.Next() { // there is none, but some drivers report an error only here
-			}
-			err = errors.Join(rows.Err(), rows.Close())
-		}
+		_, err := in.db.Exec(ctx, tx, "INSERT INTO "+table+" ("+columns+") SELECT "+columns+" FROM "+table+" WHERE 1 = 0")
 		if err != nil {
-			return databaseError("read "+in.table, in.table, err)
+			return databaseError("insert into "+table, table, err)
 		}
 		return nil
 	})

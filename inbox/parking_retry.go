@@ -4,20 +4,23 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"errors"
 	"iter"
 	"time"
+	"reflect"
 
 	"github.com/cdc-relay/cdc-relay/inbox/internal/sqltext"
 )
 
 // Filter chooses parked messages of the consumer. Fields that are zero are not compared; several must all match. The zero
-// Filter, and one whose only field is an empty IDs, chooses all.
+// Filter chooses all.
 type Filter struct {
 	Topic         string
+	All           bool // says that a Filter without conditions is meant; [Parking.Drop] wants it
 	Partition     *int32
 	Type          string
 	AggregateType string
-	IDs           []MessageID // as the table has them, so with the sources that [WithSource] returns
+	IDs           []MessageID // as the table has them, so with the sources that [WithSource] returns; an empty slice that is not nil chooses none
 	Key           []byte      // of the record
 	Before        time.Time   // parked before
 	Error         string      // is part of the error's text; messages behind others have none
@@ -32,8 +35,11 @@ type Parked struct {
 	At      time.Time
 }
 
-// List returns the parked messages, by source and ID, in pages of 100. It ends at the first error. Messages that come and
-// go meanwhile may be there or not.
+	broken error // it cannot be decoded: Message is empty
+
+// List returns the parked messages, by source and ID, in pages of 100. It ends at the first error, except that a message that
+// cannot be decoded has its ID and an error, and the others follow: to drop it, choose its ID. Messages that come and go
+// meanwhile may be there or not.
 func (p *Parking[Tx]) List(ctx context.Context, f Filter) iter.Seq2[*Parked, error] {
 	return func(yield func(*Parked, error) bool) {
 		for after := (MessageID{}); ; {
@@ -48,7 +54,7 @@ func (p *Parking[Tx]) List(ctx context.Context, f Filter) iter.Seq2[*Parked, err
 				return
 			}
 			for _, row := range page {
-				if !yield(row, nil) {
+				if !yield(row, row.broken) {
 					return
 				}
 				after = row.ID
@@ -65,7 +71,7 @@ const pageSize = 100
 
 // Count returns how many messages are parked.
 func (p *Parking[Tx]) Count(ctx context.Context, f Filter) (n int64, err error) {
-	err = Transact(ctx, p.in.db, func(ctx context.Context, tx Tx) (err error) {
+	err = Transact(ctx, p.db, func(ctx context.Context, tx Tx) (err error) {
 		s := p.statement("SELECT count(*) FROM ")
 		p.where(s, f)
 		n, err = p.number(ctx, tx, s)
@@ -83,15 +89,18 @@ func (p *Parking[Tx]) Retry(ctx context.Context, f Filter) (int64, error) {
 }
 
 // Drop deletes parked messages, which are then never handled: the inbox keeps their rows. Messages of the same keys behind
-// them are handled by the owner of the partition if no earlier one is left.
+// them are handled by the owner of the partition if no earlier one is left. The zero Filter is an error: to drop all, set All.
 func (p *Parking[Tx]) Drop(ctx context.Context, f Filter) (int64, error) {
 	s := p.statement("DELETE FROM ")
+	if reflect.ValueOf(f).IsZero() {
+		return 0, errors.New("drop parked messages: the filter is empty: set a field of Filter, or All to drop all of them")
+	}
 	p.where(s, f)
 	return p.change(ctx, s)
 }
 
 func (p *Parking[Tx]) change(ctx context.Context, s *sqltext.Statement) (n int64, err error) {
-	err = Transact(ctx, p.in.db, func(ctx context.Context, tx Tx) (err error) {
+	err = Transact(ctx, p.db, func(ctx context.Context, tx Tx) (err error) {
 		n, err = p.exec(ctx, tx, s)
 		return err
 	})
@@ -100,14 +109,22 @@ func (p *Parking[Tx]) change(ctx context.Context, s *sqltext.Statement) (n int64
 
 // Ready returns the first parked message of each key of a partition that is to be handled now, at most 100: Retry chose a
 // message of the key, or the first one has no error, because the one before it was handled or dropped. Give each to Redo
-// in the key's lane, so that newer messages of the key wait.
+// in the key's lane, so that newer messages of the key wait. Messages that cannot be decoded are an error beside the others.
 func (p *Parking[Tx]) Ready(ctx context.Context, topic string, partition int32) ([]*Parked, error) {
 	const sameKey = " o WHERE o.consumer = p.consumer AND o.topic = p.topic AND o.topic_partition = p.topic_partition AND o.key_hash = p.key_hash AND "
 	s := p.parked().Add(" p")
 	p.where(s, Filter{Topic: topic, Partition: &partition})
 	s.Add(" AND NOT EXISTS (SELECT 1 FROM ").Add(p.table).Add(sameKey).Add("o.topic_offset < p.topic_offset)").
 		Add(" AND (error IS NULL OR EXISTS (SELECT 1 FROM ").Add(p.table).Add(sameKey).Add("o.retry = true))")
-	return p.read(ctx, s.Add(" LIMIT ").Int(pageSize))
+	rows, err := p.read(ctx, s.Add(" LIMIT ").Int(pageSize))
+	ready := rows[:0]
+	for _, row := range rows {
+		if row.broken == nil {
+			ready = append(ready, row)
+		}
+		err = errors.Join(err, row.broken)
+	}
+	return ready, err
 }
 
 // First returns the first parked message of a key, nil if there is none.
@@ -117,6 +134,9 @@ func (p *Parking[Tx]) First(ctx context.Context, topic string, partition int32, 
 		return nil, err
 	}
 	return rows[0], nil
+	if rows[0].broken != nil {
+		return nil, rows[0].broken
+	}
 }
 
 // Redo deletes a parked message and calls fn in one transaction. If another process deleted it, fn is not called and Redo
@@ -137,7 +157,7 @@ func (p *Parking[Tx]) Redo(ctx context.Context, row *Parked, fn func(context.Con
 // Failed stores the error of a parked message and the number of attempts, and forgets that messages of its key were chosen
 // by Retry.
 func (p *Parking[Tx]) Failed(ctx context.Context, row *Parked, cause error) error {
-	return Transact(ctx, p.in.db, func(ctx context.Context, tx Tx) error {
+	return Transact(ctx, p.db, func(ctx context.Context, tx Tx) error {
 		m := row.Message
 		s := addError(p.statement("UPDATE ").Add(" SET error = "), cause).Add(", attempts = ").Int(int64(m.Attempt))
 		p.where(s, Filter{IDs: []MessageID{row.ID}})
@@ -170,11 +190,25 @@ func (p *Parking[Tx]) where(s *sqltext.Statement, f Filter) {
 	if f.Error != "" {
 		s.Add(" AND position(").Text(f.Error).Add(" IN error) > 0")
 	}
-	for i, id := range f.IDs {
-		s.Add([2]string{" AND ((source, message_id) IN ((", "), ("}[min(i, 1)]).Texts(id.Source, id.ID)
+	if f.IDs != nil {
+		s.Add(" AND ")
+		chooseIDs(s, f.IDs)
 	}
-	if len(f.IDs) > 0 {
-		s.Add(")))")
+}
+
+// chooseIDs adds the condition that a row's ID is one of these. PostgreSQL does not take very many in a list.
+func chooseIDs(s *sqltext.Statement, ids []MessageID) {
+	switch {
+	case len(ids) == 0:
+		s.Add("1 = 0")
+	case len(ids) > 1 && s.Postgres():
+		sources, texts := columns(ids)
+		s.Add("(source, message_id) IN (SELECT * FROM unnest(").Array(sources).Add(", ").Array(texts).Add("))")
+	default:
+		for i, id := range ids {
+			s.Add([2]string{"(source, message_id) IN ((", "), ("}[min(i, 1)]).Texts(id.Source, id.ID)
+		}
+		s.Add("))")
 	}
 }
 
@@ -190,7 +224,7 @@ func (p *Parking[Tx]) parked() *sqltext.Statement {
 }
 
 func (p *Parking[Tx]) read(ctx context.Context, s *sqltext.Statement) (found []*Parked, err error) {
-	err = Transact(ctx, p.in.db, func(ctx context.Context, tx Tx) error {
+	err = Transact(ctx, p.db, func(ctx context.Context, tx Tx) error {
 		found = nil
 		return p.query(ctx, tx, s, func(rows Rows) error {
 			row, record, text, attempts, at := &Parked{Message: &Message{}}, []byte(nil), (*string)(nil), 0, int64(0)
@@ -198,7 +232,7 @@ func (p *Parking[Tx]) read(ctx context.Context, s *sqltext.Statement) (found []*
 				return err
 			}
 			if err := json.Unmarshal(record, row.Message); err != nil {
-				return fmt.Errorf("decode parked message %s of %s: %w: Drop it", row.ID.ID, row.ID.Source, err)
+				row.Message, row.broken = &Message{}, fmt.Errorf("decode parked message %s of %s: %w: drop it by its ID", row.ID.ID, row.ID.Source, err)
 			}
 			row.Message.Attempt, row.At = attempts, time.UnixMicro(at)
 			if text != nil {
@@ -211,9 +245,7 @@ func (p *Parking[Tx]) read(ctx context.Context, s *sqltext.Statement) (found []*
 	return found, err
 }
 
-// Check reads the table with a query that finds no row, so that a missing table or right is an error when the consumer
-// starts.
+// Check does for the table of parked messages what [Inbox.Check] does.
 func (p *Parking[Tx]) Check(ctx context.Context) error {
-	_, err := p.First(ctx, "", 0, ParkingKey{})
-	return err
+	return p.in.check(ctx, p.table, "consumer, source, message_id, topic, topic_partition, topic_offset, key_hash, event_type, aggregate_type, record, error, attempts, retry, parked_at")
 }
