@@ -128,7 +128,7 @@ func (p *Parking[Tx]) insert(ctx context.Context, tx Tx, m *Message, cause error
 	if err != nil {
 		return false, err
 	}
-	first, err := p.in.insert(ctx, tx, id)
+	first, err := p.in.insert(ctx, tx, id, newMark())
 	if err != nil || !first {
 		return false, err
 	}

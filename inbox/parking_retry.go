@@ -2,12 +2,13 @@ package inbox
 
 import (
 	"context"
+	"database/sql"
 	"encoding/json"
-	"fmt"
 	"errors"
+	"fmt"
 	"iter"
-	"time"
 	"reflect"
+	"time"
 
 	"github.com/cdc-relay/cdc-relay/inbox/internal/sqltext"
 )
@@ -15,8 +16,8 @@ import (
 // Filter chooses parked messages of the consumer. Fields that are zero are not compared; several must all match. The zero
 // Filter chooses all.
 type Filter struct {
-	Topic         string
 	All           bool // says that a Filter without conditions is meant; [Parking.Drop] wants it
+	Topic         string
 	Partition     *int32
 	Type          string
 	AggregateType string
@@ -33,9 +34,9 @@ type Parked struct {
 	Error   string   // of the last attempt, at most 4096 bytes; "" if it waits behind another one of its key
 	Retry   bool     // [Parking.Retry] chose it, and it was not tried yet
 	At      time.Time
-}
 
 	broken error // it cannot be decoded: Message is empty
+}
 
 // List returns the parked messages, by source and ID, in pages of 100. It ends at the first error, except that a message that
 // cannot be decoded has its ID and an error, and the others follow: to drop it, choose its ID. Messages that come and go
@@ -91,10 +92,10 @@ func (p *Parking[Tx]) Retry(ctx context.Context, f Filter) (int64, error) {
 // Drop deletes parked messages, which are then never handled: the inbox keeps their rows. Messages of the same keys behind
 // them are handled by the owner of the partition if no earlier one is left. The zero Filter is an error: to drop all, set All.
 func (p *Parking[Tx]) Drop(ctx context.Context, f Filter) (int64, error) {
-	s := p.statement("DELETE FROM ")
 	if reflect.ValueOf(f).IsZero() {
 		return 0, errors.New("drop parked messages: the filter is empty: set a field of Filter, or All to drop all of them")
 	}
+	s := p.statement("DELETE FROM ")
 	p.where(s, f)
 	return p.change(ctx, s)
 }
@@ -133,25 +134,45 @@ func (p *Parking[Tx]) First(ctx context.Context, topic string, partition int32, 
 	if err != nil || len(rows) == 0 {
 		return nil, err
 	}
-	return rows[0], nil
 	if rows[0].broken != nil {
 		return nil, rows[0].broken
 	}
+	return rows[0], nil
 }
 
-// Redo deletes a parked message and calls fn in one transaction. If another process deleted it, fn is not called and Redo
+// Redo calls fn and deletes a parked message in one transaction. If another process deleted it, fn is not called and Redo
 // reports false. Errors are those of [Inbox.Handle]. Call [Parking.Failed] if fn will not be tried again.
 func (p *Parking[Tx]) Redo(ctx context.Context, row *Parked, fn func(context.Context, Tx) error) (done bool, err error) {
 	err = Transact(ctx, p.in.db, func(ctx context.Context, tx Tx) error {
-		s := p.statement("DELETE FROM ")
-		p.where(s, Filter{IDs: []MessageID{row.ID}})
-		n, err := p.exec(ctx, tx, s)
+		take, remove := p.take(row)
+		n, err := p.exec(ctx, tx, take)
 		if done = err == nil && n == 1; !done {
 			return err
 		}
-		return fn(ctx, tx)
+		if err := fn(ctx, tx); err != nil || remove == nil {
+			return err
+		}
+		n, err = p.exec(ctx, tx, remove)
+		if errors.Is(err, sql.ErrTxDone) || (err == nil && n == 0) {
+			return errEnded
+		}
+		return err
 	})
 	return done && err == nil, err
+}
+
+// take returns the statements before and after the work of a retry. On MySQL and MariaDB the first only marks the row, because
+// the second must find it: see mark.
+func (p *Parking[Tx]) take(row *Parked) (before, after *sqltext.Statement) {
+	remove := p.statement("DELETE FROM ")
+	p.where(remove, Filter{IDs: []MessageID{row.ID}})
+	if remove.Postgres() {
+		return remove, nil
+	}
+	marked := -int64(newMark())
+	before = p.statement("UPDATE ").Add(" SET attempts = ").Int(marked)
+	p.where(before, Filter{IDs: []MessageID{row.ID}})
+	return before, remove.Add(" AND attempts = ").Int(marked)
 }
 
 // Failed stores the error of a parked message and the number of attempts, and forgets that messages of its key were chosen
