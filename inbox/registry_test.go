@@ -166,8 +166,11 @@ func TestReadCloudEvents(t *testing.T) {
 	var r inbox.Registry[tx]
 	r.Default(noted(new([]string), "", nil))
 	for _, c := range []struct{ key, value, want string }{
-		{"ce_time", "", "ce_time occurs twice"}, {"ce_subject", "", "ce_subject occurs twice"}, {"ce_type", "", "ce_type occurs twice"},
-		{"ce_time", "2026-11-27 15:00:00", "not a time"}, {"ce_time", "2026-11-21T11:12:58+24:00", "not a time"},
+		{"ce_time", "", "ce_time occurs twice"},
+		{"ce_subject", "", "ce_subject occurs twice"},
+		{"ce_type", "", "ce_type occurs twice"},
+		{"ce_time", "2026-11-27 15:00:00", "not a time"},
+		{"ce_time", "2026-11-21T11:12:58+24:00", "not a time"},
 	} {
 		headers := slices.Clone(m.Headers)
 		if c.value != "" {

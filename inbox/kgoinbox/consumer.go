@@ -162,7 +162,7 @@ func (r *run[Tx]) connect(work context.Context) (err error) {
 			}
 		}
 	}
-	r.client, err = kgo.NewClient(append(append([]kgo.Opt{kgo.FetchMaxBytes(int32(min(r.config.Bytes/8, 50<<20)))}, r.config.Client...), //nolint:gosec // 50 MiB at most, franz-go's default
+	r.client, err = kgo.NewClient(append(append([]kgo.Opt{kgo.FetchMaxBytes(int32(min(r.config.Bytes/8, 50<<20)))}, r.config.Client...), // 50 MiB is franz-go's default
 		kgo.DisableAutoCommit(), kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.BlockRebalanceOnPoll(),
 		kgo.OnPartitionsAssigned(func(_ context.Context, _ *kgo.Client, parts map[string][]int32) {
 			r.mu.Lock()
