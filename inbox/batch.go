@@ -50,7 +50,8 @@ func (in *Inbox[Tx]) handleAll(ctx context.Context, ms []*Message, fn func(conte
 	// In one order everywhere: two batches that insert the same IDs in different orders would wait for each other.
 	slices.SortFunc(ids, func(a, b MessageID) int { return cmp.Or(cmp.Compare(a.Source, b.Source), cmp.Compare(a.ID, b.ID)) })
 	return Transact(ctx, in.db, func(ctx context.Context, tx Tx) error {
-		inserted, err := in.insertAll(ctx, tx, ids)
+		marked := newMark()
+		inserted, err := in.insertAll(ctx, tx, ids, marked)
 		if err != nil || len(inserted) == 0 {
 			return err
 		}
@@ -58,11 +59,15 @@ func (in *Inbox[Tx]) handleAll(ctx context.Context, ms []*Message, fn func(conte
 		for _, id := range inserted {
 			first[byID[id]] = true
 		}
-		return fn(ctx, tx, slices.DeleteFunc(slices.Clone(ms), func(m *Message) bool {
+		err = fn(ctx, tx, slices.DeleteFunc(slices.Clone(ms), func(m *Message) bool {
 			repeat := !first[m]
 			delete(first, m)
 			return repeat
 		}))
+		if err != nil {
+			return err
+		}
+		return in.verify(ctx, tx, inserted[0], marked)
 	})
 }
 
@@ -71,13 +76,13 @@ const insertRows = 1000
 
 // insertAll returns the IDs that are new. PostgreSQL takes all in one statement. MySQL and MariaDB take insertRows if all are
 // new; a repeat fails and undoes that statement, and each of its IDs gets a statement of its own.
-func (in *Inbox[Tx]) insertAll(ctx context.Context, tx Tx, ids []MessageID) ([]MessageID, error) {
+func (in *Inbox[Tx]) insertAll(ctx context.Context, tx Tx, ids []MessageID, marked mark) ([]MessageID, error) {
 	if in.db.Dialect() == writer.Postgres {
 		return in.insertArrays(ctx, tx, ids)
 	}
 	var inserted []MessageID
 	for some := range slices.Chunk(ids, insertRows) {
-		first, err := in.insertSome(ctx, tx, some)
+		first, err := in.insertSome(ctx, tx, some, marked)
 		if err != nil {
 			return nil, err
 		}
@@ -86,12 +91,8 @@ func (in *Inbox[Tx]) insertAll(ctx context.Context, tx Tx, ids []MessageID) ([]M
 	return inserted, nil
 }
 
-func (in *Inbox[Tx]) insertSome(ctx context.Context, tx Tx, ids []MessageID) ([]MessageID, error) {
-	s := in.statement("INSERT INTO ", " (consumer, source, message_id) VALUES ")
-	for i, id := range ids {
-		s.Add([2]string{"(", ", ("}[min(i, 1)]).Texts(in.consumer, id.Source, id.ID).Add(")")
-	}
-	query, args := s.SQL()
+func (in *Inbox[Tx]) insertSome(ctx context.Context, tx Tx, ids []MessageID, marked mark) ([]MessageID, error) {
+	query, args := in.values(ids, marked).SQL()
 	_, err := in.db.Exec(ctx, tx, query, args...)
 	if err == nil {
 		return ids, nil
@@ -101,7 +102,7 @@ func (in *Inbox[Tx]) insertSome(ctx context.Context, tx Tx, ids []MessageID) ([]
 	}
 	var inserted []MessageID
 	for _, id := range ids {
-		first, err := in.insert(ctx, tx, id)
+		first, err := in.insert(ctx, tx, id, marked)
 		if err != nil {
 			return nil, err
 		}
@@ -113,10 +114,7 @@ func (in *Inbox[Tx]) insertSome(ctx context.Context, tx Tx, ids []MessageID) ([]
 }
 
 func (in *Inbox[Tx]) insertArrays(ctx context.Context, tx Tx, ids []MessageID) (inserted []MessageID, err error) {
-	sources, texts := make([]string, len(ids)), make([]string, len(ids))
-	for i, id := range ids {
-		sources[i], texts[i] = id.Source, id.ID
-	}
+	sources, texts := columns(ids)
 	query, args := in.statement("INSERT INTO ", " (consumer, source, message_id) SELECT ").Text(in.consumer).
 		Add("::text, source, message_id FROM unnest(").Array(sources).Add(", ").Array(texts).
 		Add(") AS m (source, message_id) ON CONFLICT DO NOTHING RETURNING source, message_id").SQL()
@@ -135,4 +133,11 @@ func (in *Inbox[Tx]) insertArrays(ctx context.Context, tx Tx, ids []MessageID) (
 		return nil, databaseError("insert into "+in.table, in.table, err)
 	}
 	return inserted, nil
+}
+
+func columns(ids []MessageID) (sources, texts []string) {
+	for _, id := range ids {
+		sources, texts = append(sources, id.Source), append(texts, id.ID)
+	}
+	return sources, texts
 }

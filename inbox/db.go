@@ -8,7 +8,7 @@ import (
 )
 
 // DB runs statements in transactions of type Tx. [SQL] is the one for database/sql, pgxinbox.Pool the one for pgx. Its
-// errors are those of the driver, unwrapped or wrapped.
+// errors are those of the driver, unwrapped or wrapped. One for PostgreSQL may have a method ReadCommitted() DB[Tx], as these do.
 type DB[Tx any] interface {
 	Dialect() writer.Dialect
 	Begin(ctx context.Context) (Tx, error)
@@ -20,6 +20,15 @@ type DB[Tx any] interface {
 
 	// Query's rows must be closed before the next statement of the transaction.
 	Query(ctx context.Context, tx Tx, query string, args ...any) (Rows, error)
+}
+
+// readCommitted returns the DB for transactions without a handler. Under SERIALIZABLE those of PostgreSQL that count parked
+// messages conflict with all that park some.
+func readCommitted[Tx any](db DB[Tx]) DB[Tx] {
+	if r, ok := db.(interface{ ReadCommitted() DB[Tx] }); ok && db.Dialect() == writer.Postgres {
+		return r.ReadCommitted()
+	}
+	return db
 }
 
 // Rows are the rows of a query, as those of database/sql.
@@ -47,6 +56,11 @@ func (s *SQLDB) Dialect() writer.Dialect { return s.dialect }
 
 // Begin starts a transaction with s.TxOptions.
 func (s *SQLDB) Begin(ctx context.Context) (*sql.Tx, error) { return s.db.BeginTx(ctx, s.TxOptions) }
+
+// ReadCommitted returns the DB with transactions of this isolation level, which parking uses on PostgreSQL.
+func (s *SQLDB) ReadCommitted() DB[*sql.Tx] {
+	return &SQLDB{db: s.db, dialect: s.dialect, TxOptions: &sql.TxOptions{Isolation: sql.LevelReadCommitted}}
+}
 
 // Commit commits. database/sql commits without a context, unless that of Begin has ended.
 func (*SQLDB) Commit(_ context.Context, tx *sql.Tx) error { return tx.Commit() }

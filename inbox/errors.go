@@ -26,14 +26,14 @@ func (*InvalidError) Unwrap() error { return ErrInvalidMessage }
 // answer to COMMIT was lost: the next attempt finds out.
 var ErrDatabase = errors.New("the inbox's database failed")
 
-// PanicError is a panic of a handler. Its transaction was rolled back.
+// PanicError is a panic of a handler, whose transaction was rolled back, or of another function that the application gave.
 type PanicError struct {
 	Value any
 	Stack []byte
 }
 
 // Error returns the panic's value and the stack of its goroutine.
-func (e *PanicError) Error() string { return fmt.Sprintf("handler panicked: %v\n%s", e.Value, e.Stack) }
+func (e *PanicError) Error() string { return fmt.Sprintf("panic: %v\n%s", e.Value, e.Stack) }
 
 // Unwrap returns the panic's value if it is an error.
 func (e *PanicError) Unwrap() error {
@@ -122,6 +122,8 @@ func outage(err error) bool {
 	switch state {
 	case "25006", "57P01", "57P02", "57P03":
 		return true
+	case "53400": // a limit that the administrator has set, of temporary files for example: a statement's own fault
+		return false
 	default:
 		return len(state) == 5 && (state[:2] == "08" || state[:2] == "53" || state[:2] == "58")
 	}

@@ -90,7 +90,7 @@ func (in *Inbox[Tx]) Once(ctx context.Context, tx Tx, m *Message) (first bool, e
 	if err := checkTx(tx); err != nil {
 		return false, err
 	}
-	return in.insert(ctx, tx, id)
+	return in.insert(ctx, tx, id, newMark())
 }
 
 // checkTx refuses a transaction that is nil.
@@ -104,8 +104,8 @@ func checkTx[Tx any](tx Tx) error {
 
 // insert adds one row. On MySQL and MariaDB it is a plain INSERT whose error 1062 means a repeat: INSERT IGNORE would cut off
 // long IDs and hide other errors, and affected rows depend on the connection's flag clientFoundRows.
-func (in *Inbox[Tx]) insert(ctx context.Context, tx Tx, id MessageID) (first bool, err error) {
-	s := in.statement("INSERT INTO ", " (consumer, source, message_id) VALUES (").Texts(in.consumer, id.Source, id.ID).Add(")")
+func (in *Inbox[Tx]) insert(ctx context.Context, tx Tx, id MessageID, marked mark) (first bool, err error) {
+	s := in.values([]MessageID{id}, marked)
 	if s.Postgres() {
 		s.Add(" ON CONFLICT DO NOTHING")
 	}
@@ -118,6 +118,15 @@ func (in *Inbox[Tx]) insert(ctx context.Context, tx Tx, id MessageID) (first boo
 		return false, databaseError("insert into "+in.table, in.table, err)
 	}
 	return n == 1, nil
+}
+
+// values begins a statement that inserts rows.
+func (in *Inbox[Tx]) values(ids []MessageID, marked mark) *sqltext.Statement {
+	s := in.statement("INSERT INTO ", " (consumer, source, message_id, handled_at) VALUES ")
+	for i, id := range ids {
+		s.Add([2]string{"(", ", ("}[min(i, 1)]).Texts(in.consumer, id.Source, id.ID).Add(", ").Add(marked.handledAt(s)).Add(")")
+	}
+	return s
 }
 
 // duplicate is ER_DUP_ENTRY, the error of MySQL and MariaDB for a row that exists.
@@ -133,17 +142,24 @@ func (in *Inbox[Tx]) statement(before, after string) *sqltext.Statement {
 //
 // If the database could not serialize the transaction, it is run again, and with it fn: what fn does outside of tx is done
 // again. fn must return the errors of its statements: with a deadlock MySQL and MariaDB have rolled back everything, the record
-// too, and commit each later statement of fn at once. Errors that are not fn's wrap [ErrDatabase] or [ErrInvalidMessage].
+// too, and begin another transaction with fn's next statement. Handle notices, rolls that back, and returns an error that wraps
+// [writer.ErrNoTransaction]; it costs a round trip on these databases. Other errors that are not fn's wrap [ErrDatabase] or
+// [ErrInvalidMessage].
 func (in *Inbox[Tx]) Handle(ctx context.Context, m *Message, fn func(context.Context, Tx) error) (repeat bool, err error) {
-	if _, err := m.identify(in.source); err != nil {
+	id, err := m.identify(in.source)
+	if err != nil {
 		return false, err
 	}
 	err = Transact(ctx, in.db, func(ctx context.Context, tx Tx) error {
-		first, err := in.Once(ctx, tx, m)
+		marked := newMark()
+		first, err := in.insert(ctx, tx, id, marked)
 		if repeat = err == nil && !first; err != nil || repeat {
 			return err
 		}
-		return fn(ctx, tx)
+		if err := fn(ctx, tx); err != nil {
+			return err
+		}
+		return in.verify(ctx, tx, id, marked)
 	})
 	return repeat && err == nil, err
 }
@@ -187,19 +203,17 @@ func (in *Inbox[Tx]) Purge(ctx context.Context, before time.Time, batch int) (n 
 	})
 }
 
-// Check reads the table with a query that returns no row, so that a missing table or right is an error when the consumer
-// starts.
+// Check inserts no row into the table, so that a missing table or right, and a server that takes no writes, is an error when
+// the consumer starts.
 func (in *Inbox[Tx]) Check(ctx context.Context) error {
+	return in.check(ctx, in.table, "consumer, source, message_id, handled_at")
+}
+
+func (in *Inbox[Tx]) check(ctx context.Context, table, columns string) error {
 	return Transact(ctx, in.db, func(ctx context.Context, tx Tx) error {
-		query, _ := in.statement("SELECT consumer, source, message_id, handled_at FROM ", " WHERE 1 = 0").SQL()
-		rows, err := in.db.Query(ctx, tx, query)
-		if err == nil {
-			for rows.Next() { // there is none, but some drivers report an error only here
-			}
-			err = errors.Join(rows.Err(), rows.Close())
-		}
+		_, err := in.db.Exec(ctx, tx, "INSERT INTO "+table+" ("+columns+") SELECT "+columns+" FROM "+table+" WHERE 1 = 0")
 		if err != nil {
-			return databaseError("read "+in.table, in.table, err)
+			return databaseError("insert into "+table, table, err)
 		}
 		return nil
 	})

@@ -30,7 +30,7 @@ type LanesConfig struct {
 	// repeated after a crash. 0 is 1,000.
 	Count int
 
-	// Bytes bounds the keys, values and headers of unfinished messages. A larger message is taken if there is no other.
+	// Bytes bounds the keys, values and headers of the partition's unfinished messages. A larger message is taken if there is no other.
 	// 0 is 64 MiB.
 	Bytes int
 
@@ -197,7 +197,7 @@ func (l *Lanes) finished(j *job) {
 		return
 	}
 	l.mu.Lock()
-	j.done = true
+	j.done, j.task = true, nil // a finished message behind an unfinished one takes no memory
 	l.bytes -= j.size
 	for len(l.open) > 0 && l.open[0].done {
 		l.open = l.open[1:]

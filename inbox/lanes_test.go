@@ -4,12 +4,14 @@ import (
 	"context"
 	"math/rand/v2"
 	"os"
+	"runtime"
 	"slices"
 	"strconv"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
+	"weak"
 
 	"github.com/cdc-relay/cdc-relay/inbox"
 )
@@ -180,6 +182,45 @@ func TestLanesBounds(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// A finished message behind an unfinished one takes no memory.
+func TestLanesReleaseFinishedMessages(t *testing.T) {
+	release := make(chan struct{})
+	l := inbox.NewLanes(t.Context(), inbox.LanesConfig{Workers: inbox.NewWorkers(4), Handle: func(_ context.Context, m *inbox.Message) time.Duration {
+		if m.Offset == 0 {
+			<-release
+		}
+		return 0
+	}})
+	var offered []weak.Pointer[inbox.Message]
+	for offset := range int64(50) {
+		m := &inbox.Message{Offset: offset, Key: strconv.AppendInt(nil, offset%7, 10), Value: make([]byte, 1000)}
+		if offset%7 == 0 && offset > 0 {
+			m.Key = nil
+		}
+		l.Offer(m)
+		offered = append(offered, weak.Make(m))
+	}
+	held := func() (n int) {
+		for _, m := range offered {
+			if m.Value() != nil {
+				n++
+			}
+		}
+		return n
+	}
+	deadline := time.Now().Add(time.Minute)
+	for tick := time.NewTicker(5 * time.Millisecond); held() > 1 && time.Now().Before(deadline); <-tick.C {
+		runtime.GC()
+	}
+	if n := held(); n > 1 || l.Len() != 50 {
+		t.Errorf("%d messages are held, 1 is unfinished", n)
+	}
+	close(release)
+	if err := l.Stop(t.Context()); err != nil {
+		t.Error(err)
+	}
 }
 
 // A key that waits for its next attempt holds no worker, and a task waits in its key's lane.

@@ -1,7 +1,9 @@
 package inbox
 
 import (
+	"errors"
 	"fmt"
+	"runtime/debug"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -16,6 +18,10 @@ type Message struct {
 	// From the record's CloudEvents attributes; empty if it has none.
 	Type, AggregateType, Subject, TenantID string
 	Time                                   time.Time
+
+	// Invalid says what is wrong with one of these attributes, which is empty then. [Registry.Handle] fails with it, and another
+	// attempt cannot help.
+	Invalid string `json:",omitempty"`
 
 	Topic     string
 	Partition int32
@@ -67,12 +73,25 @@ func (m *Message) place() string {
 func (m *Message) identify(source func(*Message) string) (MessageID, error) {
 	id := MessageID{Source: m.Source, ID: m.ID}
 	if source != nil {
-		id.Source = source(m)
+		var err error
+		if id.Source, err = sourceOf(m, source); err != nil {
+			return id, err
+		}
 	}
 	if err := id.check(); err != nil {
 		return id, fmt.Errorf("%s: %w", m.place(), err)
 	}
 	return id, nil
+}
+
+// sourceOf turns a panic into an error: [Inbox.Handle] is not the only caller, and a consumer's others do not recover.
+func sourceOf(m *Message, source func(*Message) string) (s string, err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = fmt.Errorf("%s: %w: the function given to WithSource: %w", m.place(), ErrInvalidMessage, &PanicError{Value: v, Stack: debug.Stack()})
+		}
+	}()
+	return source(m), nil
 }
 
 func (id MessageID) check() error {
@@ -102,27 +121,28 @@ func checkText(what, s string, limit int, missing string) error {
 }
 
 // ReadCloudEvents sets the message's attributes from the headers of the CloudEvents Kafka binding in binary content mode,
-// which cdc-relay sends. A header of an attribute that occurs twice is an [ErrInvalidMessage]. Missing ones stay empty;
-// source and ID are checked when the message is recorded.
+// which cdc-relay sends. A header that is missing or occurs twice leaves its attribute empty. A second source or ID is an
+// [ErrInvalidMessage]: the message cannot be recorded, unless both come from elsewhere. What is wrong with another attribute is
+// in m.Invalid. Source and ID are checked when the message is recorded.
 func (m *Message) ReadCloudEvents() error {
 	var at string
+	var errs [2]error
+	m.Source, errs[0] = m.single("ce_source")
+	m.ID, errs[1] = m.single("ce_id")
 	for _, a := range []struct {
 		key string
 		to  *string
 	}{
-		{"ce_source", &m.Source},
-		{"ce_id", &m.ID},
 		{"ce_type", &m.Type},
 		{"ce_aggregatetype", &m.AggregateType},
 		{"ce_subject", &m.Subject},
 		{"ce_tenant", &m.TenantID},
 		{"ce_time", &at},
 	} {
-		v, err := m.single(a.key)
-		if err != nil {
-			return err
+		var err error
+		if *a.to, err = m.single(a.key); err != nil {
+			m.Invalid = err.Error()
 		}
-		*a.to = v
 	}
 	if at != "" {
 		t, err := time.Parse(time.RFC3339Nano, at)
@@ -130,9 +150,13 @@ func (m *Message) ReadCloudEvents() error {
 			_, err = t.MarshalText() // stricter than Parse, and a parked message is stored with it
 		}
 		if err != nil {
-			return fmt.Errorf("%s: %w", m.place(), &InvalidError{What: "header ce_time", Reason: "is not a time of RFC 3339", Fix: "correct its producer"})
+			m.Invalid = (&InvalidError{What: "header ce_time", Reason: "is not a time of RFC 3339", Fix: "correct its producer"}).Error()
+		} else {
+			m.Time = t
 		}
-		m.Time = t
+	}
+	if err := errors.Join(errs[:]...); err != nil {
+		return fmt.Errorf("%s: %w", m.place(), err)
 	}
 	return nil
 }
@@ -145,7 +169,7 @@ func (m *Message) single(key string) (value string, err error) {
 			continue
 		}
 		if found {
-			return "", fmt.Errorf("%s: %w", m.place(), &InvalidError{What: "header " + key, Reason: "occurs twice", Fix: "correct its producer, or read the ID from another header"})
+			return "", &InvalidError{What: "header " + key, Reason: "occurs twice", Fix: "correct its producer, or read it from another header"}
 		}
 		value, found = string(h.Value), true
 	}

@@ -42,6 +42,7 @@ var ErrParkingFull = errors.New("too many messages are parked")
 // All that holds for messages of one key in one partition. While partitions are added to a topic, a key has two.
 type Parking[Tx any] struct {
 	in    *Inbox[Tx]
+	db    DB[Tx]
 	table string // quoted
 	limit int64
 }
@@ -74,7 +75,7 @@ func NewParking[Tx any](in *Inbox[Tx], opts ...ParkingOption) (*Parking[Tx], err
 	if c.limit < 1 {
 		return nil, fmt.Errorf("make parking: the limit is %d: give WithParkingLimit 1 or more", c.limit)
 	}
-	return &Parking[Tx]{in: in, table: table, limit: c.limit}, nil
+	return &Parking[Tx]{in: in, db: readCommitted(in.db), table: table, limit: c.limit}, nil
 }
 
 // ParkingKey is the hash of a message's key. A message without a key has a hash of its own, of topic, partition and offset.
@@ -94,7 +95,7 @@ func hashKey(key []byte) ParkingKey { return sha256.Sum256(append([]byte("key ")
 // Park parks a message whose handling failed with cause after m.Attempt attempts. It reports false if the inbox has the
 // message: then another process handled or parked it. Errors: [ErrParkingFull], [ErrDatabase], [ErrInvalidMessage].
 func (p *Parking[Tx]) Park(ctx context.Context, m *Message, cause error) (parked bool, err error) {
-	err = Transact(ctx, p.in.db, func(ctx context.Context, tx Tx) error {
+	err = Transact(ctx, p.db, func(ctx context.Context, tx Tx) error {
 		parked, err = p.insert(ctx, tx, m, cause)
 		return err
 	})
@@ -105,7 +106,7 @@ func (p *Parking[Tx]) Park(ctx context.Context, m *Message, cause error) (parked
 // key is free, and the message is to be handled. A message that the inbox has already is not parked again. Errors are those
 // of [Parking.Park].
 func (p *Parking[Tx]) Follow(ctx context.Context, m *Message) (blocked bool, err error) {
-	err = Transact(ctx, p.in.db, func(ctx context.Context, tx Tx) error {
+	err = Transact(ctx, p.db, func(ctx context.Context, tx Tx) error {
 		s := p.key(p.statement("SELECT topic_offset FROM "), m.Topic, m.Partition, KeyOf(m)).Add(" ORDER BY topic_offset LIMIT 1 FOR UPDATE")
 		blocked = false
 		err := p.query(ctx, tx, s, func(Rows) error {
@@ -127,7 +128,7 @@ func (p *Parking[Tx]) insert(ctx context.Context, tx Tx, m *Message, cause error
 	if err != nil {
 		return false, err
 	}
-	first, err := p.in.insert(ctx, tx, id)
+	first, err := p.in.insert(ctx, tx, id, newMark())
 	if err != nil || !first {
 		return false, err
 	}
@@ -192,7 +193,7 @@ func (p *Parking[Tx]) IsParked(ctx context.Context, m *Message) (parked bool, er
 // Blocked returns the keys with parked messages of a partition.
 func (p *Parking[Tx]) Blocked(ctx context.Context, topic string, partition int32) (map[ParkingKey]bool, error) {
 	keys := map[ParkingKey]bool{}
-	err := Transact(ctx, p.in.db, func(ctx context.Context, tx Tx) error {
+	err := Transact(ctx, p.db, func(ctx context.Context, tx Tx) error {
 		s := p.statement("SELECT DISTINCT key_hash FROM ").Add(" WHERE consumer = ").Text(p.in.consumer).
 			Add(" AND topic = ").Text(topic).Add(" AND topic_partition = ").Int(int64(partition))
 		return p.query(ctx, tx, s, func(rows Rows) error {

@@ -85,7 +85,8 @@ func (r *Registry[Tx]) Default(h Handler[Tx]) { r.fallback = h }
 // Use adds interceptors, which wrap every handler.
 func (r *Registry[Tx]) Use(i ...Interceptor[Tx]) { r.chain = append(r.chain, i...) }
 
-// Handle gives the message to its handler, in the interceptors. A panic is returned as *[PanicError].
+// Handle gives the message to its handler, in the interceptors. A panic is returned as *[PanicError]. A message with an invalid
+// attribute has none, and the error is permanent, see [Message].
 func (r *Registry[Tx]) Handle(ctx context.Context, tx Tx, m *Message) error {
 	return call(ctx, tx, func(ctx context.Context, tx Tx) error {
 		h := r.find(m)
@@ -97,6 +98,11 @@ func (r *Registry[Tx]) Handle(ctx context.Context, tx Tx, m *Message) error {
 }
 
 func (r *Registry[Tx]) find(m *Message) Handler[Tx] {
+	if m.Invalid != "" {
+		return func(context.Context, Tx, *Message) error {
+			return Permanent(fmt.Errorf("%s: %s", m.place(), m.Invalid))
+		}
+	}
 	for _, k := range []kind{{m.AggregateType, m.Type}, {"", m.Type}, {m.AggregateType, ""}} {
 		if h := r.handlers[k]; h != nil {
 			return h

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/cdc-relay/cdc-relay/inbox"
+	"github.com/cdc-relay/cdc-relay/writer"
 )
 
 // tx stands for a transaction: the registry only passes it on.
@@ -156,17 +157,40 @@ func TestReadCloudEvents(t *testing.T) {
 	if want := []string{"1", "/orders", "Placed", "Order", "o-1", "acme", "58.594041"}; !slices.Equal(got, want) {
 		t.Errorf("got %q", got)
 	}
-	for want, h := range map[string]inbox.Header{"ce_id occurs twice": {"ce_id", []byte("2")}, "ce_time occurs twice": {"ce_time", nil}} {
-		twice := &inbox.Message{Headers: append(slices.Clone(m.Headers), h)}
-		if err := twice.ReadCloudEvents(); !errors.Is(err, inbox.ErrInvalidMessage) || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v", want, err)
+	for key, want := range map[string]string{"ce_id": "/orders", "ce_source": "1"} {
+		twice := &inbox.Message{Headers: append(slices.Clone(m.Headers), inbox.Header{Key: key})}
+		if err := twice.ReadCloudEvents(); !errors.Is(err, inbox.ErrInvalidMessage) || !strings.Contains(err.Error(), key+" occurs twice") || twice.Source+twice.ID != want || twice.Type != m.Type {
+			t.Errorf("%s: %+v, %v", key, twice, err)
 		}
 	}
-	for _, at := range []string{"yesterday", "2026-11-21T11:12:58+24:00"} {
-		bad := &inbox.Message{Headers: []inbox.Header{{"ce_time", []byte(at)}}}
-		if err := bad.ReadCloudEvents(); !errors.Is(err, inbox.ErrInvalidMessage) {
-			t.Errorf("time %s: %v", at, err)
+	var r inbox.Registry[tx]
+	r.Default(noted(new([]string), "", nil))
+	for _, c := range []struct{ key, value, want string }{
+		{"ce_time", "", "ce_time occurs twice"},
+		{"ce_subject", "", "ce_subject occurs twice"},
+		{"ce_type", "", "ce_type occurs twice"},
+		{"ce_time", "2026-11-27 15:00:00", "not a time"},
+		{"ce_time", "2026-11-21T11:12:58+24:00", "not a time"},
+	} {
+		headers := slices.Clone(m.Headers)
+		if c.value != "" {
+			headers = slices.DeleteFunc(headers, func(h inbox.Header) bool { return h.Key == c.key })
 		}
+		bad := &inbox.Message{Headers: append(headers, inbox.Header{Key: c.key, Value: []byte(c.value)})}
+		must(t, bad.ReadCloudEvents())
+		if err := r.Handle(t.Context(), tx{}, bad); !inbox.IsPermanent(err) || errors.Is(err, inbox.ErrInvalidMessage) || !strings.Contains(err.Error(), c.want) || bad.ID != "1" {
+			t.Errorf("%+v: %v", c, err)
+		}
+	}
+}
+
+func TestSourceThatPanics(t *testing.T) {
+	in, err := inbox.New(inbox.SQL(nil, writer.Postgres), "c", inbox.WithSource(func(m *inbox.Message) string { return string(m.Headers[0].Value) }))
+	must(t, err)
+	_, err = in.Handle(t.Context(), &inbox.Message{ID: "1"}, nil)
+	var p *inbox.PanicError
+	if !errors.As(err, &p) || !errors.Is(err, inbox.ErrInvalidMessage) || !strings.Contains(err.Error(), "registry_test.go") {
+		t.Error(err)
 	}
 }
 

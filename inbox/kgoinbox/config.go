@@ -1,8 +1,10 @@
 package kgoinbox
 
 import (
+	"bytes"
 	"log/slog"
 	"math/rand/v2"
+	"strings"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -22,12 +24,19 @@ type Config struct {
 	// Workers is how many messages are handled at once, by default 8. Each takes a connection of the database's pool.
 	Workers int
 
-	// Count and Bytes bound the messages of a partition that are in lanes, see [inbox.LanesConfig]. When 1,000 more, or 4 MiB, wait for
+	// Count bounds the messages of a partition that may be repeated after a crash, see [inbox.LanesConfig]. When 1,000 more wait for
 	// room, the partition is paused.
-	Count, Bytes int
+	Count int
+
+	// Bytes bounds the messages of all partitions that were polled and are not finished, by default 64 MiB. A partition that takes more
+	// than half of its share is paused, and nothing is polled while the bound is reached, so it is passed by no more than one poll
+	// returns. The Kafka client keeps one fetch of each broker besides, of an eighth of Bytes unless Client has kgo.FetchMaxBytes.
+	// What is compressed counts there as compressed.
+	Bytes int
 
 	// Attempts is how often a message is handled before it is parked, by default 5. Between two attempts is a random pause of
-	// up to Backoff (100 ms) that doubles up to MaxBackoff (30 s). A failure of the database does not count as an attempt.
+	// up to Backoff (100 ms) that doubles up to MaxBackoff (30 s). A failure of the database does not count as an attempt: then all
+	// messages wait, and one at a time is tried, after pauses of the same kind.
 	Attempts            int
 	Backoff, MaxBackoff time.Duration
 
@@ -78,7 +87,7 @@ func (c Config) withDefaults() Config {
 	for _, n := range []struct {
 		to  *int
 		def int
-	}{{&c.Workers, 8}, {&c.Attempts, 5}} {
+	}{{&c.Workers, 8}, {&c.Attempts, 5}, {&c.Bytes, 64 << 20}} {
 		if *n.to <= 0 {
 			*n.to = n.def
 		}
@@ -105,27 +114,27 @@ func (c Config) withDefaults() Config {
 
 // pause returns the time to the next attempt after n failed: half of it is random.
 func (c *Config) pause(n int) time.Duration {
-	d := c.MaxBackoff
-	if n < 30 {
-		d = min(d, c.Backoff<<max(n-1, 0))
+	d := c.Backoff
+	for ; n > 1 && d < c.MaxBackoff; n-- {
+		d *= 2
 	}
+	d = min(d, c.MaxBackoff)
 	return d/2 + rand.N(d/2+1) + 1 //nolint:gosec // jitter
 }
 
-// message returns the record as a message. An error is an [inbox.ErrInvalidMessage].
-func (c *Config) message(r *kgo.Record) (*inbox.Message, error) {
-	m := &inbox.Message{Topic: r.Topic, Partition: r.Partition, Offset: r.Offset, Key: r.Key, Value: r.Value}
+// message returns the record as a message. Its bytes are copies: those of a record are part of a whole batch, which an unfinished
+// message would keep.
+func (c *Config) message(r *kgo.Record) *inbox.Message {
+	m := &inbox.Message{Topic: r.Topic, Partition: r.Partition, Offset: r.Offset, Key: bytes.Clone(r.Key), Value: bytes.Clone(r.Value)}
 	for _, h := range r.Headers {
-		m.Headers = append(m.Headers, inbox.Header{Key: h.Key, Value: h.Value})
+		m.Headers = append(m.Headers, inbox.Header{Key: strings.Clone(h.Key), Value: bytes.Clone(h.Value)})
 	}
-	if err := m.ReadCloudEvents(); err != nil {
-		return m, err
-	}
+	_ = m.ReadCloudEvents() // a second ID or source leaves it empty: the message is refused, unless the settings give one
 	for _, key := range c.IDFrom {
 		if id, ok := m.Header(key); ok {
 			m.ID = string(id)
 			break
 		}
 	}
-	return m, nil
+	return m
 }

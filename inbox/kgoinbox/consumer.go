@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -50,49 +51,97 @@ type topicPartition struct {
 type run[Tx any] struct {
 	*Consumer[Tx]
 
-	client  *kgo.Client
-	workers inbox.Workers
-	cancel  context.CancelCauseFunc // ends Run
+	client   *kgo.Client
+	workers  inbox.Workers
+	gate     *gate
+	troubles *troubles
+	cancel   context.CancelCauseFunc // ends Run, with a *stopped
 
 	// commits is held while offsets are read and committed, and while a partition is given up: otherwise the commit of a
 	// partition that another consumer has meanwhile could set its offset back.
 	commits   sync.Mutex
 	committed map[topicPartition]int64
 
+	memory memory
+
 	mu         sync.Mutex
 	partitions map[topicPartition]*partition[Tx]
 }
 
+// memory counts the bytes of messages that were polled and are not finished.
+type memory struct {
+	used, share atomic.Int64
+	freed       chan struct{}
+}
+
+func (m *memory) add(bytes int) {
+	m.used.Add(int64(bytes))
+	select {
+	case m.freed <- struct{}{}:
+	default:
+	}
+}
+
+// share is what a partition may hold before it is paused. Half of it is left for what is fetched before that, so that partitions that
+// do not get on leave room for the others.
+func (r *run[Tx]) share() int { return int(r.memory.share.Load()) }
+
+// shareOut is called with r.mu.
+func (r *run[Tx]) shareOut() {
+	r.memory.share.Store(int64(r.config.Bytes / 2 / max(1, len(r.partitions))))
+}
+
+// awaitMemory waits until there is room for what a poll returns.
+func (r *run[Tx]) awaitMemory(ctx context.Context) {
+	for r.memory.used.Load() >= int64(r.config.Bytes) {
+		select {
+		case <-r.memory.freed:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
 // Run consumes until ctx ends and returns nil after handlers have ended (Config.Drain) and offsets are committed, or returns
-// the error that stops it: a missing table, a record that is not valid, a message that cannot be handled if Config.Stop is
-// set, or Kafka's refusal of the group, a topic or the credentials.
+// the error that stops it: a missing table, a database that takes no writes when Run begins, a message without ID or source,
+// one that cannot be handled if Config.Stop is set, Kafka's refusal of the group, a topic or the credentials, or a topic that
+// was deleted.
+//
+// While the database fails later on, or no broker answers, Run goes on and logs it: when it begins, each minute, and when it ends.
 func (c *Consumer[Tx]) Run(ctx context.Context) error {
 	if err := errors.Join(c.in.Check(ctx), c.parking.Check(ctx)); err != nil && ctx.Err() == nil {
 		return err
 	}
-	stopped, cancel := context.WithCancelCause(ctx)
+	running, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	r := &run[Tx]{
-		Consumer: c, workers: inbox.NewWorkers(c.config.Workers), cancel: cancel,
-		committed: map[topicPartition]int64{}, partitions: map[topicPartition]*partition[Tx]{},
-	}
+	r := c.newRun(cancel)
 	work, end := context.WithCancel(context.WithoutCancel(ctx)) // handlers outlive ctx by Config.Drain
 	defer end()
 	if err := r.connect(work); err != nil {
 		return err
 	}
-	var committer sync.WaitGroup
-	committer.Go(func() { r.commitRegularly(stopped) })
-	r.reportMissing(stopped)
-	r.poll(stopped)
-	committer.Wait()
+	var beside sync.WaitGroup
+	beside.Go(func() { r.commitRegularly(running) })
+	beside.Go(func() { r.watchBrokers(running) })
+	r.poll(running)
+	beside.Wait()
 	r.giveUp(work, nil, true)
 	r.client.CloseAllowingRebalance()
-	if cause := context.Cause(stopped); cause != context.Cause(ctx) { //nolint:errorlint // whose it is
-		return cause
+	if s, ok := errors.AsType[*stopped](context.Cause(running)); ok {
+		return s.error
 	}
 	return nil
 }
+
+func (c *Consumer[Tx]) newRun(cancel context.CancelCauseFunc) *run[Tx] {
+	return &run[Tx]{
+		Consumer: c, workers: inbox.NewWorkers(c.config.Workers), gate: newGate(c.config.pause), troubles: newTroubles(c.config.Logger), cancel: cancel,
+		memory: memory{freed: make(chan struct{}, 1)}, committed: map[topicPartition]int64{}, partitions: map[topicPartition]*partition[Tx]{},
+	}
+}
+
+// stopped is the cause of a Run that ended itself.
+type stopped struct{ error }
 
 // connect makes the client. It blocks changes of the group while polled records are handed out, which takes no time: records
 // of a partition that was given up in between could not be told from those after it came back.
@@ -113,12 +162,13 @@ func (r *run[Tx]) connect(work context.Context) (err error) {
 			}
 		}
 	}
-	r.client, err = kgo.NewClient(append(append([]kgo.Opt{}, r.config.Client...),
+	r.client, err = kgo.NewClient(append(append([]kgo.Opt{kgo.FetchMaxBytes(int32(min(r.config.Bytes/8, 50<<20)))}, r.config.Client...), // 50 MiB is franz-go's default
 		kgo.DisableAutoCommit(), kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.BlockRebalanceOnPoll(),
 		kgo.OnPartitionsAssigned(func(_ context.Context, _ *kgo.Client, parts map[string][]int32) {
 			r.mu.Lock()
 			defer r.mu.Unlock()
 			list(parts, func(p topicPartition) { r.partitions[p] = newPartition(work, r, p) })
+			r.shareOut()
 		}),
 		kgo.OnPartitionsRevoked(lose(true)), kgo.OnPartitionsLost(lose(false)))...)
 	if err != nil {
@@ -130,29 +180,80 @@ func (r *run[Tx]) connect(work context.Context) (err error) {
 // poll hands out records until ctx ends.
 func (r *run[Tx]) poll(ctx context.Context) {
 	for ctx.Err() == nil {
+		r.awaitMemory(ctx)
 		fetches := r.client.PollFetches(ctx)
-		fetches.EachError(r.fetchError)
-		fetches.EachRecord(func(record *kgo.Record) {
-			m, err := r.config.message(record)
-			if err != nil {
-				r.fail(err)
+		failed := false
+		fetches.EachError(func(topic string, partition int32, err error) {
+			if failed = ctx.Err() == nil; failed {
+				r.fetchError(topic, partition, err)
 			}
+		})
+		fetches.EachRecord(func(record *kgo.Record) {
 			r.mu.Lock()
 			p := r.partitions[topicPartition{record.Topic, record.Partition}]
 			r.mu.Unlock()
 			if p != nil && ctx.Err() == nil {
-				p.hold(m)
+				p.hold(r.config.message(record))
 			}
 		})
 		r.client.AllowRebalance()
+		if failed { // franz-go would try again at once
+			wait(ctx, fetchPause)
+		}
 	}
 }
 
 // fail ends Run with an error.
-func (r *run[Tx]) fail(err error) { r.cancel(err) }
+func (r *run[Tx]) fail(err error) { r.cancel(&stopped{err}) }
 
-// reportMissing logs the topics that do not exist: franz-go waits for them and says nothing.
-func (r *run[Tx]) reportMissing(ctx context.Context) {
+const (
+	fetchPause   = 100 * time.Millisecond
+	fetchesAgain = 10 * time.Second // without an error; franz-go does not say that it fetches again
+	pingPause    = 10 * time.Second
+	pingTime     = 4 * time.Second
+
+	// topicMissing ends Run. Kafka does not know a topic either for a moment after it was made.
+	topicMissing = 30 * time.Second
+)
+
+// watchBrokers logs that no broker answers, which franz-go does not say, and the topics that do not exist.
+func (r *run[Tx]) watchBrokers(ctx context.Context) {
+	for asked := false; ; {
+		err := r.ping(ctx)
+		if err == nil && !asked {
+			asked = r.reportMissing(ctx)
+		}
+		switch {
+		case ctx.Err() != nil:
+			return
+		case err != nil:
+			r.troubles.fails(trouble{what: noBroker}, err, "brokers", r.client.OptValue(kgo.SeedBrokers))
+		default:
+			r.troubles.ends(trouble{what: noBroker})
+		}
+		if !wait(ctx, pingPause) {
+			return
+		}
+	}
+}
+
+// ping does not wait longer than pingTime, as franz-go's Ping would while another request opens the connection.
+func (r *run[Tx]) ping(ctx context.Context) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, pingTime, fmt.Errorf("no answer within %v", pingTime))
+	defer cancel()
+	answer := make(chan error, 1)
+	go func() { answer <- r.client.Ping(ctx) }()
+	select {
+	case err := <-answer:
+		return err
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// reportMissing logs the topics that do not exist: franz-go waits for them and says nothing. It reports false if Kafka did not
+// answer.
+func (r *run[Tx]) reportMissing(ctx context.Context) bool {
 	ask := kmsg.NewPtrMetadataRequest()
 	for _, name := range r.client.GetConsumeTopics() {
 		topic := kmsg.NewMetadataRequestTopic()
@@ -160,25 +261,31 @@ func (r *run[Tx]) reportMissing(ctx context.Context) {
 		ask.Topics = append(ask.Topics, topic)
 	}
 	if len(ask.Topics) == 0 {
-		return // chosen by an expression
+		return true // chosen by an expression
 	}
 	answer, err := ask.RequestWith(ctx, r.client)
 	if err != nil {
-		return // fetches report it
+		return false
 	}
 	for _, t := range answer.Topics {
 		if t.ErrorCode == kerr.UnknownTopicOrPartition.Code {
 			r.config.Logger.Warn("topic does not exist: it is consumed once it does", "topic", *t.Topic)
 		}
 	}
+	return true
 }
 
-// fetchError logs what franz-go reports with fetches. It goes on by itself, and does not report what may pass, unless Kafka refuses.
+// fetchError logs what franz-go reports with fetches. It goes on by itself, and does not report what may pass, unless Kafka refuses. It
+// does not fetch from a topic that was deleted and made anew, because its offsets mean other records.
 func (r *run[Tx]) fetchError(topic string, partition int32, err error) {
-	if errors.Is(err, context.Canceled) {
-		return
+	of := trouble{what: fetchFails, topic: topic}
+	if k, ok := errors.AsType[*kerr.Error](err); ok {
+		of.code = k.Message
 	}
-	r.config.Logger.Error("fetch", "topic", topic, "partition", partition, "error", err)
+	lasted := r.troubles.fails(of, err, "topic", topic, "partition", partition)
+	if lasted >= topicMissing && (errors.Is(err, kerr.UnknownTopicID) || errors.Is(err, kerr.UnknownTopicOrPartition)) {
+		r.fail(fmt.Errorf("fetch %s[%d]: %w for %v: the topic was deleted, or deleted and made anew: run the consumer again when it is there", topic, partition, err, lasted.Round(time.Second)))
+	}
 	for _, refusal := range []error{
 		kerr.TopicAuthorizationFailed, kerr.GroupAuthorizationFailed, kerr.ClusterAuthorizationFailed, kerr.SaslAuthenticationFailed, kerr.InvalidGroupID,
 	} {
@@ -197,6 +304,7 @@ func (r *run[Tx]) commitRegularly(ctx context.Context) {
 			r.commits.Lock()
 			r.commit(ctx, r.owned(nil))
 			r.commits.Unlock()
+			r.troubles.sweep(fetchFails, fetchesAgain)
 		case <-ctx.Done():
 			return
 		}
@@ -282,4 +390,5 @@ func (r *run[Tx]) giveUp(ctx context.Context, lost map[topicPartition]bool, comm
 		delete(r.partitions, at)
 		delete(r.committed, at)
 	}
+	r.shareOut()
 }

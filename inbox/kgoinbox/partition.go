@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime/debug"
+	"strconv"
 	"sync"
 	"time"
 
@@ -18,33 +20,39 @@ type partition[Tx any] struct {
 	lanes *inbox.Lanes
 	wake  chan struct{} // records arrived, or messages are finished
 	end   context.CancelFunc
+	over  <-chan struct{} // closed by end
 	ended sync.WaitGroup
 
 	mu       sync.Mutex
 	held     []*inbox.Message // polled, not offered yet
-	bytes    int              // of held
+	bytes    int              // of messages that are polled and not finished
+	left     bool             // bytes count no more
 	next     int64            // behind the last polled record
 	paused   bool
+	parked   bool                          // some may be parked
 	blocked  map[inbox.ParkingKey]bool     // keys with parked messages
 	retrying map[inbox.ParkingKey]*attempt // keys whose retry is in its lane
+	more     bool                          // the last look found as many as it may
+	look     chan struct{}                 // look again
 }
 
 // attempt counts how often a parked message was tried since its retry began.
 type attempt struct{ n int }
 
-// A partition is paused when this much is held, and resumed when half is left: franz-go drops what it has fetched of a paused partition,
-// and fetches it again. Much more is not held than these and what one fetch returns.
-const (
-	maxHeld      = 1000
-	maxHeldBytes = 4 << 20
-)
+// A partition is paused when it holds so many messages, or its share of Config.Bytes, and resumed when half is left: franz-go drops what
+// it has fetched of a paused partition, and fetches it again. Much more is not held than this and what one fetch returns.
+const maxHeld = 1000
+
+// readyRows is how many keys [inbox.Parking.Ready] returns at most.
+const readyRows = 100
 
 func newPartition[Tx any](ctx context.Context, r *run[Tx], at topicPartition) *partition[Tx] {
-	p := &partition[Tx]{run: r, at: at, wake: make(chan struct{}, 1), blocked: map[inbox.ParkingKey]bool{}, retrying: map[inbox.ParkingKey]*attempt{}}
+	p := &partition[Tx]{run: r, at: at, wake: make(chan struct{}, 1), look: make(chan struct{}, 1), blocked: map[inbox.ParkingKey]bool{}, retrying: map[inbox.ParkingKey]*attempt{}}
 	p.lanes = inbox.NewLanes(ctx, inbox.LanesConfig{
 		Handle: p.message, Workers: r.workers, Count: r.config.Count, Bytes: r.config.Bytes, Finished: p.signal,
 	})
 	ctx, p.end = context.WithCancel(ctx) //nolint:gosec // stop calls it
+	p.over = ctx.Done()
 	p.ended.Go(func() { p.feed(ctx) })
 	return p
 }
@@ -68,12 +76,27 @@ func (p *partition[Tx]) hold(m *inbox.Message) {
 		return
 	}
 	p.next = m.Offset + 1
-	p.held, p.bytes = append(p.held, m), p.bytes+size(m)
-	p.pause(len(p.held) >= maxHeld || p.bytes >= maxHeldBytes || p.paused)
+	p.held = append(p.held, m)
+	p.count(size(m))
+	p.pause(len(p.held) >= maxHeld || p.bytes >= p.share() || p.paused)
 	p.signal()
 }
 
-func size(m *inbox.Message) int { return len(m.Key) + len(m.Value) }
+// count is called with p.mu.
+func (p *partition[Tx]) count(bytes int) {
+	if !p.left {
+		p.bytes += bytes
+		p.memory.add(bytes)
+	}
+}
+
+func size(m *inbox.Message) int {
+	n := 256 + len(m.Key) + len(m.Value) // with the Message itself
+	for _, h := range m.Headers {
+		n += 64 + len(h.Key) + len(h.Value)
+	}
+	return n
+}
 
 // pause is called with p.mu.
 func (p *partition[Tx]) pause(paused bool) {
@@ -93,19 +116,27 @@ func (p *partition[Tx]) pause(paused bool) {
 func (p *partition[Tx]) feed(ctx context.Context) {
 	retry := time.NewTicker(p.config.RetryInterval)
 	defer retry.Stop()
-	for loaded := false; ; {
+	loaded := false
+	look := func() {
+		p.use(func() {
+			if loaded || p.load(ctx) {
+				p.retry(ctx)
+			}
+		})
+	}
+	for {
 		select {
 		case <-p.wake:
-			for failed := 1; !loaded; failed++ {
-				if loaded = p.load(ctx); !loaded && !wait(ctx, p.config.pause(failed)) {
+			for !loaded {
+				if !p.use(func() { loaded = p.load(ctx) }) {
 					return
 				}
 			}
 			p.offer()
 		case <-retry.C:
-			if loaded || p.load(ctx) {
-				p.retry(ctx)
-			}
+			look()
+		case <-p.look:
+			look()
 		case <-ctx.Done():
 			return
 		}
@@ -124,35 +155,57 @@ func wait(ctx context.Context, d time.Duration) bool {
 	}
 }
 
+// use does work that needs the database, while that fails only when it is this caller's turn to try. It reports false if the
+// partition was given up first.
+func (p *partition[Tx]) use(work func()) bool {
+	leave, ok := p.gate.enter(p.over)
+	if ok {
+		defer leave()
+		work()
+	}
+	return ok
+}
+
 func (p *partition[Tx]) load(ctx context.Context) bool {
 	blocked, err := p.parking.Blocked(ctx, p.at.topic, p.at.partition)
-	if err != nil && ctx.Err() == nil {
-		p.config.Logger.Warn("load parked keys", "topic", p.at.topic, "partition", p.at.partition, "error", err)
-	}
+	p.looked(ctx, err)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if err == nil {
-		p.blocked = blocked
+		p.blocked, p.parked = blocked, len(blocked) > 0
 	}
 	return err == nil
+}
+
+// looked notes the result of a read of the parked messages.
+func (p *partition[Tx]) looked(ctx context.Context, err error) {
+	of := trouble{lookFails, p.at.topic, strconv.Itoa(int(p.at.partition))}
+	switch {
+	case ctx.Err() != nil:
+	case errors.Is(err, inbox.ErrDatabase):
+		p.failed(err, false)
+	case err != nil: // a row that cannot be decoded
+		p.troubles.fails(of, err, "topic", p.at.topic, "partition", p.at.partition)
+	default:
+		p.troubles.ends(of)
+		p.works(false)
+	}
 }
 
 func (p *partition[Tx]) offer() {
 	p.mu.Lock()
 	for len(p.held) > 0 && p.lanes.Offer(p.held[0]) {
-		p.bytes -= size(p.held[0])
+		p.held[0] = nil
 		p.held = p.held[1:]
 	}
-	p.pause(p.paused && (len(p.held) > maxHeld/2 || p.bytes > maxHeldBytes/2))
+	p.pause(p.paused && (len(p.held) > maxHeld/2 || p.bytes > p.share()/2))
 	n := len(p.held) + p.lanes.Len()
 	p.mu.Unlock()
 	p.inFlight(n)
 }
 
 func (p *partition[Tx]) inFlight(n int) {
-	if o := p.config.Observer; o != nil {
-		o.InFlight(p.at.topic, p.at.partition, n)
-	}
+	p.observed(func(o Observer) { o.InFlight(p.at.topic, p.at.partition, n) })
 }
 
 // stop ends what the partition does, as [inbox.Lanes.Stop].
@@ -163,12 +216,29 @@ func (p *partition[Tx]) stop(ctx context.Context) error {
 	p.pause(false) // a pause would outlive the partition
 	p.mu.Unlock()
 	err := p.lanes.Stop(ctx)
+	p.mu.Lock()
+	p.count(-p.bytes)
+	p.left = true // what runs on finishes later
+	p.mu.Unlock()
 	p.inFlight(0) // of this consumer
 	return err
 }
 
 // message is the task of a message.
 func (p *partition[Tx]) message(ctx context.Context, m *inbox.Message) (again time.Duration) {
+	if !p.use(func() { again = p.once(ctx, m) }) {
+		return p.config.MaxBackoff // it is not finished
+	}
+	if again <= 0 {
+		p.mu.Lock()
+		p.count(-size(m))
+		p.mu.Unlock()
+	}
+	return again
+}
+
+// once is one attempt of a message.
+func (p *partition[Tx]) once(ctx context.Context, m *inbox.Message) (again time.Duration) {
 	key, begun := inbox.KeyOf(m), time.Now()
 	if p.isBlocked(key) {
 		blocked, err := p.parking.Follow(ctx, m)
@@ -179,15 +249,17 @@ func (p *partition[Tx]) message(ctx context.Context, m *inbox.Message) (again ti
 			return p.later(ctx, m, err, begun)
 		}
 		if blocked {
+			p.works(true)
 			p.observe(m, Parked, begun, nil)
 			return 0
 		}
-		p.block(key, false)
+		p.free(key)
 	}
 	m.Attempt++
-	repeat, err := p.in.Handle(ctx, m, func(ctx context.Context, tx Tx) error { return p.handle(ctx, tx, m) })
+	repeat, err := p.in.Handle(ctx, m, p.handler(m))
 	switch {
 	case err == nil && repeat:
+		p.works(true)
 		return p.repeated(ctx, m, begun)
 	case err == nil:
 		p.observe(m, Handled, begun, nil)
@@ -198,6 +270,14 @@ func (p *partition[Tx]) message(ctx context.Context, m *inbox.Message) (again ti
 		return p.refuse(m, err)
 	}
 	return p.park(ctx, m, err, begun)
+}
+
+// handler calls the message's handler. The database has taken a write then, and others need not wait for the handler's end.
+func (p *partition[Tx]) handler(m *inbox.Message) func(context.Context, Tx) error {
+	return func(ctx context.Context, tx Tx) error {
+		p.works(true)
+		return p.handle(ctx, tx, m)
+	}
 }
 
 // refuse ends Run. The message stays unfinished.
@@ -213,7 +293,7 @@ func (p *partition[Tx]) repeated(ctx context.Context, m *inbox.Message, begun ti
 		return p.later(ctx, m, err, begun)
 	}
 	if parked {
-		p.block(inbox.KeyOf(m), true)
+		p.block(m)
 	}
 	p.observe(m, Repeat, begun, nil)
 	return 0
@@ -227,7 +307,8 @@ func (p *partition[Tx]) park(ctx context.Context, m *inbox.Message, cause error,
 	case !parked:
 		return p.repeated(ctx, m, begun)
 	}
-	p.block(inbox.KeyOf(m), true)
+	p.works(true)
+	p.block(m)
 	p.config.Logger.Error("message parked", "topic", m.Topic, "partition", m.Partition, "offset", m.Offset, "attempts", m.Attempt, "error", cause)
 	p.observe(m, Parked, begun, cause)
 	return 0
@@ -248,8 +329,12 @@ func (p *partition[Tx]) later(ctx context.Context, m *inbox.Message, err error, 
 	if ctx.Err() != nil {
 		return p.config.MaxBackoff // the partition is stopped: the message is not finished
 	}
-	p.config.Logger.Warn("handle message", "topic", m.Topic, "partition", m.Partition, "offset", m.Offset, "attempt", m.Attempt, "error", err)
 	p.observe(m, Failed, begun, err)
+	if errors.Is(err, inbox.ErrDatabase) {
+		p.failed(err, true)
+		return 1 // it waits with all others
+	}
+	p.config.Logger.Warn("handle message", "topic", m.Topic, "partition", m.Partition, "offset", m.Offset, "attempt", m.Attempt, "error", err)
 	if errors.Is(err, inbox.ErrInvalidMessage) {
 		return p.refuse(m, err)
 	}
@@ -262,15 +347,17 @@ func (p *partition[Tx]) later(ctx context.Context, m *inbox.Message, err error, 
 // retry puts a task into the lane of each key that has parked messages to handle now.
 func (p *partition[Tx]) retry(ctx context.Context) {
 	p.mu.Lock()
-	none := len(p.blocked) == 0
+	parked := p.parked
+	p.parked = false // what is parked meanwhile sets it
 	p.mu.Unlock()
-	if none {
+	if !parked {
 		return
 	}
 	rows, err := p.parking.Ready(ctx, p.at.topic, p.at.partition)
-	if err != nil {
-		p.config.Logger.Warn("look for parked messages", "topic", p.at.topic, "partition", p.at.partition, "error", err)
-		return
+	p.looked(ctx, err)
+	n := int64(len(rows))
+	if n == 0 && err == nil {
+		n, err = p.parking.Count(ctx, inbox.Filter{Topic: p.at.topic, Partition: &p.at.partition})
 	}
 	for _, row := range rows {
 		key := inbox.KeyOf(row.Message)
@@ -278,10 +365,32 @@ func (p *partition[Tx]) retry(ctx context.Context) {
 			continue
 		}
 		retry := new(attempt)
+		p.block(row.Message)
 		p.mu.Lock()
-		p.retrying[key], p.blocked[key] = retry, true
+		p.retrying[key] = retry
 		p.mu.Unlock()
-		p.lanes.Do(row.Message.Key, func(ctx context.Context) time.Duration { return p.redo(ctx, key, retry) })
+		p.lanes.Do(row.Message.Key, func(ctx context.Context) (again time.Duration) {
+			if !p.use(func() { again = p.redo(ctx, key, retry) }) {
+				return p.config.MaxBackoff
+			}
+			return again
+		})
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.parked = p.parked || n > 0 || err != nil
+	p.more = n == readyRows
+	p.lookAgain()
+}
+
+// lookAgain is called with p.mu. The next look is due when half of the keys of a full one are done: it finds the other half again.
+func (p *partition[Tx]) lookAgain() {
+	if p.more && len(p.retrying) <= readyRows/2 {
+		p.more = false
+		select {
+		case p.look <- struct{}{}:
+		default:
+		}
 	}
 }
 
@@ -293,18 +402,21 @@ func (p *partition[Tx]) redo(ctx context.Context, key inbox.ParkingKey, retry *a
 	}
 	begun := time.Now()
 	row, err := p.parking.First(ctx, p.at.topic, p.at.partition, key)
-	if err != nil {
-		p.config.Logger.Warn("read parked message", "topic", p.at.topic, "partition", p.at.partition, "error", err)
-		return p.config.pause(1)
-	}
-	if row == nil {
-		p.block(key, false)
+	p.looked(ctx, err)
+	switch {
+	case errors.Is(err, inbox.ErrDatabase):
+		return 1
+	case err != nil: // what is behind a row that cannot be decoded waits until it is dropped
+		p.retried(key)
+		return 0
+	case row == nil:
+		p.free(key)
 		p.retried(key)
 		return 0
 	}
 	m := row.Message
 	m.Attempt += 1 + retry.n
-	done, err := p.parking.Redo(ctx, row, func(ctx context.Context, tx Tx) error { return p.handle(ctx, tx, m) })
+	done, err := p.parking.Redo(ctx, row, p.handler(m))
 	if err == nil {
 		if retry.n = 0; done {
 			p.observe(m, Handled, begun, nil)
@@ -335,6 +447,7 @@ func (p *partition[Tx]) retried(key inbox.ParkingKey) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.retrying, key)
+	p.lookAgain()
 }
 
 func (p *partition[Tx]) isBlocked(key inbox.ParkingKey) bool {
@@ -343,18 +456,34 @@ func (p *partition[Tx]) isBlocked(key inbox.ParkingKey) bool {
 	return p.blocked[key]
 }
 
-func (p *partition[Tx]) block(key inbox.ParkingKey, blocked bool) {
+// block notes that the message is parked. Behind one without a key no other one waits.
+func (p *partition[Tx]) block(m *inbox.Message) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if blocked {
-		p.blocked[key] = true
-	} else {
-		delete(p.blocked, key)
+	if p.parked = true; m.Key != nil {
+		p.blocked[inbox.KeyOf(m)] = true
 	}
 }
 
+func (p *partition[Tx]) free(key inbox.ParkingKey) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.blocked, key)
+}
+
 func (p *partition[Tx]) observe(m *inbox.Message, o Outcome, begun time.Time, err error) {
-	if p.config.Observer != nil {
-		p.config.Observer.Handled(m, o, time.Since(begun), err)
+	p.observed(func(to Observer) { to.Handled(m, o, time.Since(begun), err) })
+}
+
+// observed calls the observer. Its panic is not the message's fault.
+func (r *run[Tx]) observed(call func(Observer)) {
+	if r.config.Observer == nil {
+		return
 	}
+	defer func() {
+		if v := recover(); v != nil {
+			r.troubles.fails(trouble{what: observerFails}, &inbox.PanicError{Value: v, Stack: debug.Stack()})
+		}
+	}()
+	call(r.config.Observer)
 }

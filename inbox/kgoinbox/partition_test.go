@@ -2,26 +2,50 @@ package kgoinbox
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/cdc-relay/cdc-relay/inbox"
 )
 
 // franz-go has no way to make it go back at will.
 func TestOffsetsThatFallEndRun(t *testing.T) {
-	ctx, cancel := context.WithCancelCause(t.Context())
-	p := &partition[int]{run: &run[int]{cancel: cancel}, wake: make(chan struct{}, 1)}
-	for _, offset := range []int64{5, 6, 9} {
-		p.hold(&inbox.Message{Topic: "orders", Offset: offset})
-	}
-	if ctx.Err() != nil || len(p.held) != 3 {
-		t.Fatalf("%d held: %v", len(p.held), context.Cause(ctx))
-	}
-	p.hold(&inbox.Message{Topic: "orders", Offset: 8})
-	if err := context.Cause(ctx); err == nil || !strings.Contains(err.Error(), "record orders[0]@8 came after offset 9") || len(p.held) != 3 {
-		t.Errorf("%d held: %v", len(p.held), err)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		c, _ := newFake(t, &fakeDB{}, Config{}, func(ctx context.Context, _ *fakeTx, _ *inbox.Message) error {
+			<-ctx.Done()
+			return ctx.Err()
+		})
+		p, ended := newFakePartition(t, c)
+		for _, offset := range []int64{5, 6, 9} {
+			p.hold(message(offset))
+		}
+		synctest.Wait()
+		if ended.Err() != nil || p.lanes.Len() != 3 {
+			t.Fatalf("%d messages: %v", p.lanes.Len(), context.Cause(ended))
+		}
+		p.hold(message(8))
+		synctest.Wait()
+		if err := context.Cause(ended); err == nil || !strings.Contains(err.Error(), "record orders[0]@8 came after offset 9") || p.lanes.Len() != 3 {
+			t.Errorf("%d messages: %v", p.lanes.Len(), err)
+		}
+		stopNow(t, p)
+	})
+}
+
+// stopNow stops a partition whose handlers have not ended.
+func stopNow(t *testing.T, p *partition[*fakeTx]) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_ = p.stop(ctx)
 }
 
 func TestConsumerWithoutHandlers(t *testing.T) {
@@ -29,3 +53,200 @@ func TestConsumerWithoutHandlers(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+type sqlState string
+
+func (s sqlState) Error() string { return "SQLSTATE " + string(s) }
+
+func (s sqlState) SQLState() string { return string(s) }
+
+// While the database fails, one worker tries, after pauses that double, and a few lines say so. Then all go on, also if a handler
+// hangs. Reads that succeed do not end an outage of writes.
+func TestOneTriesWhileTheDatabaseFails(t *testing.T) {
+	for name, c := range map[string]struct{ down, readOnly error }{
+		"away":      {down: errors.New("connection refused")},
+		"read-only": {readOnly: sqlState("25006")},
+	} {
+		for _, parked := range []bool{false, true} { // parked messages are looked for
+			t.Run(fmt.Sprint(name, ", parked ", parked), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					db := &fakeDB{}
+					if parked {
+						db.park(t, message(-1))
+					}
+					var handled atomic.Int64
+					hang := make(chan struct{})
+					consumer, log := newFake(t, db, Config{}, func(context.Context, *fakeTx, *inbox.Message) error {
+						if handled.Add(1) == 1 {
+							<-hang
+						}
+						return nil
+					})
+					p, ended := newFakePartition(t, consumer)
+					db.set(c.down, c.readOnly)
+					const messages = 500
+					for offset := range int64(messages) {
+						p.hold(message(offset))
+					}
+					<-time.After(10*time.Minute + time.Second)
+					said, tries := strings.Count(log.String(), "\n"), db.tries.Load()
+					if tries < 20 || tries > 70 || said < 7 || said > 11 || handled.Load() != 0 { // the last pauses are of 15 to 30 s
+						t.Errorf("%d tries, %d handled\n%s", tries, handled.Load(), log)
+					}
+					db.set(nil, nil)
+					<-time.After(time.Minute)
+					if n := handled.Load(); n < messages || strings.Count(log.String(), "\n") != said+1 || !strings.Contains(log.String(), "recovered: database fails") || ended.Err() != nil {
+						t.Errorf("%d handled\n%s", n, log)
+					}
+					close(hang)
+					must(t, p.stop(t.Context()))
+				})
+			})
+		}
+	}
+}
+
+// A partition that is given up does not wait for the database.
+func TestPartitionIsGivenUpWhileTheDatabaseFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db := &fakeDB{down: errors.New("connection refused")}
+		c, _ := newFake(t, db, Config{Backoff: time.Hour, MaxBackoff: time.Hour}, nil)
+		p, _ := newFakePartition(t, c)
+		for offset := range int64(50) {
+			p.hold(message(offset))
+		}
+		<-time.After(time.Second)
+		begun := time.Now()
+		must(t, p.stop(t.Context()))
+		if time.Since(begun) != 0 || p.lanes.Next() > 0 {
+			t.Errorf("%v later, next offset %d", time.Since(begun), p.lanes.Next())
+		}
+	})
+}
+
+// A topic that is not there for 30 s ends Run. What franz-go reports again and again is logged when it begins, each minute, and when
+// it has ended.
+func TestFetchErrors(t *testing.T) {
+	reset := fmt.Errorf("read tcp 127.0.0.1:40000: %w", errors.New("connection reset"))
+	for name, c := range map[string]struct {
+		err   error
+		lasts time.Duration
+		ends  string
+		lines int
+	}{
+		"made anew":        {kerr.UnknownTopicID, time.Minute, "the topic was deleted", 1},
+		"deleted":          {fmt.Errorf("wrapped: %w", kerr.UnknownTopicOrPartition), time.Minute, "the topic was deleted", 1},
+		"just made":        {kerr.UnknownTopicID, 20 * time.Second, "", 2},
+		"broker restarts":  {reset, 5*time.Minute + time.Second, "", 7},
+		"refused by Kafka": {kerr.TopicAuthorizationFailed, 0, "READ on the topic", 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				consumer, log := newFake(t, &fakeDB{}, Config{}, nil)
+				p, ended := newFakePartition(t, consumer)
+				for begun := time.Now(); ended.Err() == nil && time.Since(begun) <= c.lasts; <-time.After(fetchPause) {
+					for partition := range int32(3) {
+						p.fetchError("orders", partition, c.err)
+					}
+					p.troubles.sweep(fetchFails, fetchesAgain)
+				}
+				<-time.After(fetchesAgain)
+				if ended.Err() == nil {
+					p.troubles.sweep(fetchFails, fetchesAgain)
+				}
+				if cause := context.Cause(ended); (cause != nil) != (c.ends != "") || (cause != nil && !strings.Contains(cause.Error(), c.ends)) || strings.Count(log.String(), "\n") != c.lines {
+					t.Errorf("%v\n%s", context.Cause(ended), log)
+				}
+				must(t, p.stop(t.Context()))
+			})
+		})
+	}
+}
+
+// More parked keys than one look finds are handled without waiting for the next look.
+func TestRetryOfManyKeys(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db := &fakeDB{}
+		const keys = 1050
+		for offset := range int64(keys) {
+			db.park(t, message(offset))
+		}
+		var handled atomic.Int64
+		c, _ := newFake(t, db, Config{RetryInterval: time.Hour}, func(context.Context, *fakeTx, *inbox.Message) error {
+			handled.Add(1)
+			return nil
+		})
+		p, _ := newFakePartition(t, c)
+		<-time.After(time.Hour + time.Minute)
+		if n := handled.Load(); n != keys {
+			t.Errorf("%d of %d are handled", n, keys)
+		}
+		must(t, p.stop(t.Context()))
+	})
+}
+
+// panics is an observer with a fault.
+type panics struct{}
+
+func (panics) Handled(*inbox.Message, Outcome, time.Duration, error) { panic("no such metric") }
+
+func (panics) InFlight(string, int32, int) { panic("no such metric") }
+
+func TestObserverThatPanics(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var handled atomic.Int64
+		c, log := newFake(t, &fakeDB{}, Config{Observer: panics{}}, func(context.Context, *fakeTx, *inbox.Message) error {
+			handled.Add(1)
+			return nil
+		})
+		p, _ := newFakePartition(t, c)
+		for offset := range int64(10) {
+			p.hold(message(offset))
+		}
+		synctest.Wait()
+		must(t, p.stop(t.Context()))
+		if handled.Load() != 10 || strings.Count(log.String(), "\n") != 1 || !strings.Contains(log.String(), "no such metric") {
+			t.Errorf("%d handled\n%s", handled.Load(), log)
+		}
+	})
+}
+
+// Only a message without source or ID ends Run. One with another attribute that is not valid is parked.
+func TestOddHeaders(t *testing.T) {
+	for name, c := range map[string]struct {
+		headers []string
+		want    Outcome // "" ends Run
+	}{
+		"valid":                 {[]string{"ce_id", "1", "ce_source", "/s", "ce_time", "2026-11-27T15:00:00Z"}, Handled},
+		"time":                  {[]string{"ce_id", "1", "ce_source", "/s", "ce_time", "2026-11-27 15:00:00"}, Parked},
+		"two subjects":          {[]string{"ce_id", "1", "ce_source", "/s", "ce_subject", "a", "ce_subject", "b"}, Parked},
+		"two IDs":               {[]string{"ce_id", "1", "ce_source", "/s", "ce_id", "2"}, ""},
+		"two IDs and one's own": {[]string{"ce_id", "1", "ce_source", "/s", "ce_id", "2", "own", "3"}, Handled},
+		"no source":             {[]string{"ce_id", "1"}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				o := outcomes{}
+				consumer, log := newFake(t, &fakeDB{}, Config{IDFrom: []string{"own"}, Observer: o}, func(context.Context, *fakeTx, *inbox.Message) error { return nil })
+				p, ended := newFakePartition(t, consumer)
+				r := &kgo.Record{Topic: "orders", Key: []byte("k")}
+				for i := 0; i < len(c.headers); i += 2 {
+					r.Headers = append(r.Headers, kgo.RecordHeader{Key: c.headers[i], Value: []byte(c.headers[i+1])})
+				}
+				p.hold(p.config.message(r))
+				synctest.Wait()
+				if (c.want == "") != (ended.Err() != nil) || (c.want != "" && o[c.want] != 1) {
+					t.Errorf("%v, %v\n%s", o, context.Cause(ended), log)
+				}
+				must(t, p.stop(t.Context()))
+			})
+		})
+	}
+}
+
+// outcomes counts those of one message.
+type outcomes map[Outcome]int
+
+func (c outcomes) Handled(_ *inbox.Message, o Outcome, _ time.Duration, _ error) { c[o]++ }
+
+func (outcomes) InFlight(string, int32, int) {}

@@ -37,6 +37,11 @@ func (*DB) Dialect() writer.Dialect { return writer.Postgres }
 // Begin starts a transaction with d.TxOptions.
 func (d *DB) Begin(ctx context.Context) (pgx.Tx, error) { return d.db.BeginTx(ctx, d.TxOptions) }
 
+// ReadCommitted returns the DB with transactions of this isolation level, which parking uses.
+func (d *DB) ReadCommitted() inbox.DB[pgx.Tx] {
+	return &DB{db: d.db, TxOptions: pgx.TxOptions{IsoLevel: pgx.ReadCommitted}}
+}
+
 // Commit commits. If ctx ends during it, the connection is closed and the result unknown.
 func (*DB) Commit(ctx context.Context, tx pgx.Tx) error { return closed(tx.Commit(ctx)) }
 

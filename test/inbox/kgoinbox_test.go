@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -42,7 +43,7 @@ func TestWhatEndsRun(t *testing.T) {
 		"Stop":          {headers: header("ce_source", "/s", "ce_id", "1"), handler: refuse, change: func(c *kgoinbox.Config) { c.Stop = true }, want: "[0]@1: refused: repair the handler"},
 		"no ID":         {headers: header("ce_source", "/s"), want: "[0]@1: ID is empty", invalid: true},
 		"no source":     {headers: header("ce_id", "1"), want: "[0]@1: source is empty", invalid: true},
-		"two IDs":       {headers: header("ce_source", "/s", "ce_id", "1", "ce_id", "2"), want: "[0]@1: header ce_id", invalid: true},
+		"two IDs":       {headers: header("ce_source", "/s", "ce_id", "1", "ce_id", "2"), want: "[0]@1: ID is empty: set it; records of cdc-relay have the headers", invalid: true},
 		"NUL":           {headers: header("ce_source", "/s", "ce_id", "1\x00"), want: "NUL", invalid: true},
 		"long ID":       {headers: header("ce_source", "/s", "ce_id", strings.Repeat("x", 256)), want: "255", invalid: true},
 		"no table":      {table: "nowhere", want: "schema print --inbox"},
@@ -254,7 +255,7 @@ func TestDatabaseOutage(t *testing.T) {
 			c.await("work goes on", func() bool { return c.count(t, "effects") > cut*80 })
 			before := outages()
 			proxy.Cut()
-			c.await("each worker has failed more often than it may", func() bool { return outages() > before+8*(cuts+2) })
+			c.await("the database was tried more often than messages are", func() bool { return outages() > before+8*(cuts+2) })
 			must(t, proxy.Restore())
 		}
 		c.await("all are handled", func() bool { return c.committed(0) == keys*each })
@@ -304,5 +305,80 @@ func TestMissingTopic(t *testing.T) {
 	must(t, kafka.CreateTopic(t.Context(), c.topic, 1, nil))
 	c.send(0, "a 1")
 	c.await("it is consumed", func() bool { return c.count(t, "effects") == 1 })
+	must(t, stop())
+}
+
+// A topic that is deleted and made anew has other records at the same offsets: Run ends, and says it in a few lines. The next Run consumes
+// the new topic.
+func TestTopicMadeAnew(t *testing.T) {
+	t.Parallel()
+	c := newConsumption(t, newDatabase(t, servers[0]), 1)
+	c.send(0, "a 1")
+	stop, ended := c.start(effect, nil)
+	c.await("the record is handled", func() bool { return c.committed(0) == 1 })
+	admin := kadm.NewClient(c.admin)
+	_, err := admin.DeleteTopics(t.Context(), c.topic)
+	must(t, err)
+	c.await("the topic is made anew", func() bool { return kafka.CreateTopic(t.Context(), c.topic, 1, nil) == nil })
+	c.await("Run ends", func() bool {
+		select {
+		case <-ended:
+			return true
+		default:
+			return false
+		}
+	})
+	if err := stop(); err == nil || !strings.Contains(err.Error(), "the topic was deleted") || strings.Count(c.log.String(), "msg=fetch") != 1 {
+		t.Errorf("%v\n%s", err, c.log.String())
+	}
+	stop, _ = c.start(effect, nil)
+	producer, err := kgo.NewClient(kgo.SeedBrokers(kafka.Bootstrap()...))
+	must(t, err)
+	defer producer.Close()
+	must(t, producer.ProduceSync(t.Context(), &kgo.Record{Topic: c.topic, Headers: []kgo.RecordHeader{{Key: "ce_source", Value: []byte("/s")}, {Key: "ce_id", Value: []byte("2")}}}).FirstErr())
+	c.await("a record of the new topic is handled", func() bool { return c.count(t, "effects") == 2 })
+	must(t, stop())
+}
+
+// Config.Bytes bounds what a consumer holds of all partitions, also while no handler ends.
+func TestMemoryOfManyPartitions(t *testing.T) {
+	const partitions, each, size, bound = 20, 15, 200 << 10, 4 << 20 // 60 MB
+	c := newConsumption(t, newDatabase(t, servers[0]), partitions)
+	for p := range int32(partitions) {
+		var records []*kgo.Record
+		for i := range each {
+			id := fmt.Sprintf("%d-%d", p, i)
+			records = append(records, &kgo.Record{Topic: c.topic, Partition: p, Key: []byte(id), Value: make([]byte, size), Headers: []kgo.RecordHeader{
+				{Key: "ce_source", Value: []byte("/s")}, {Key: "ce_id", Value: []byte(id)},
+			}})
+		}
+		must(t, c.admin.ProduceSync(t.Context(), records...).FirstErr())
+	}
+	heap := func() int64 {
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		return int64(m.HeapAlloc)
+	}
+	before := heap()
+	var running, handled atomic.Int64
+	gate := make(chan struct{})
+	stop, _ := c.start(func(context.Context, *sql.Tx, *inbox.Message) error {
+		running.Add(1)
+		<-gate
+		handled.Add(1)
+		return nil
+	}, func(k *kgoinbox.Config) { k.Bytes = bound })
+	c.await("all workers work", func() bool { return running.Load() == 8 })
+	most := int64(0)
+	for deadline, tick := time.Now().Add(3*time.Second), time.NewTicker(50*time.Millisecond); time.Now().Before(deadline); <-tick.C {
+		most = max(most, heap()-before)
+	}
+	t.Logf("%d MiB of 60 are held, the bound is 4 MiB", most>>20)
+	if most > bound+8<<20 { // with what one poll returns, and the client's next fetch: whole batches of up to 1 MiB
+		t.Errorf("%d MiB are held", most>>20)
+	}
+	close(gate)
+	c.await("all are handled", func() bool { return handled.Load() == partitions*each })
 	must(t, stop())
 }

@@ -5,6 +5,10 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -45,7 +49,7 @@ func record(key string, offset int64) *inbox.Message {
 func (p parked[Tx]) count(f inbox.Filter, want int64) {
 	p.t.Helper()
 	if n, err := p.Count(p.t.Context(), f); err != nil || n != want {
-		p.t.Errorf("%d are parked, want %d (%v) by %+v", n, want, err, f)
+		p.t.Errorf("%d are parked, want %d (%v) by %.200v", n, want, err, f)
 	}
 }
 
@@ -200,7 +204,13 @@ func drop[Tx any](p parked[Tx]) {
 		p.t.Errorf("dropped %d (%v)", n, err)
 	}
 	p.ready("d2")
-	if n, err := p.Drop(ctx, inbox.Filter{}); err != nil || n != 1 {
+	if _, err := p.Drop(ctx, inbox.Filter{}); err == nil || !strings.Contains(err.Error(), "set a field of Filter, or All") {
+		p.t.Errorf("drop without a filter: %v", err)
+	}
+	if n, err := p.Drop(ctx, inbox.Filter{IDs: []inbox.MessageID{}}); err != nil || n != 0 {
+		p.t.Errorf("dropped %d of no IDs (%v)", n, err)
+	}
+	if n, err := p.Drop(ctx, inbox.Filter{All: true}); err != nil || n != 1 {
 		p.t.Errorf("dropped %d (%v)", n, err)
 	}
 }
@@ -214,7 +224,10 @@ func filters[Tx any](p parked[Tx]) {
 	if _, err := p.Park(p.t.Context(), record("g", 10), errors.New("no")); !errors.Is(err, inbox.ErrParkingFull) || errors.Is(err, inbox.ErrDatabase) {
 		p.t.Errorf("above the limit: %v", err)
 	}
-	partition, elsewhere := int32(3), int32(4)
+	partition, elsewhere, many := int32(3), int32(4), []inbox.MessageID{{Source: record("f", 9).Source, ID: "f9"}}
+	for i := range 40_000 {
+		many = append(many, inbox.MessageID{Source: "/orders", ID: `"\{` + strconv.Itoa(i)})
+	}
 	for _, c := range []*struct {
 		f    inbox.Filter
 		want int64
@@ -228,6 +241,8 @@ func filters[Tx any](p parked[Tx]) {
 		{inbox.Filter{Before: time.Now().Add(-time.Hour)}, 0},
 		{inbox.Filter{Error: "%"}, 0},
 		{inbox.Filter{IDs: []inbox.MessageID{{Source: record("f", 9).Source, ID: "f9"}, {Source: "other", ID: "1"}}}, 1},
+		{inbox.Filter{IDs: []inbox.MessageID{}}, 0},
+		{inbox.Filter{IDs: many}, 1},
 	} {
 		p.count(c.f, c.want)
 	}
@@ -259,4 +274,70 @@ func TestParkingListsPages(t *testing.T) {
 		}
 		pages(p, 101)
 	})
+}
+
+// A message that cannot be decoded keeps no other one from being listed and retried, and can be dropped.
+func TestParkedMessageThatCannotBeDecoded(t *testing.T) {
+	onEach(t, func(t *testing.T, db *database) {
+		t.Helper()
+		p := newParked(t, inbox.SQL(db.conn, db.dialect), "c")
+		for _, key := range []string{"a", "b"} {
+			p.park(record(key, 1), true)
+		}
+		db.exec(t, "UPDATE inbox_parked SET record = '{' WHERE message_id = 'a1'")
+		_, err := p.Retry(t.Context(), inbox.Filter{})
+		must(t, err)
+		rows, err := p.Ready(t.Context(), "orders", 3)
+		if len(rows) != 1 || rows[0].ID.ID != "b1" || err == nil || errors.Is(err, inbox.ErrDatabase) {
+			t.Errorf("%d are ready (%v)", len(rows), err)
+		}
+		var listed string
+		for row, err := range p.List(t.Context(), inbox.Filter{}) {
+			listed += fmt.Sprint(row.ID.ID, " ", err == nil, " ")
+			if err != nil {
+				n, err := p.Drop(t.Context(), inbox.Filter{IDs: []inbox.MessageID{row.ID}})
+				listed += fmt.Sprint("dropped ", n, err, " ")
+			}
+		}
+		if listed != "a1 false dropped 1<nil> b1 true " {
+			t.Errorf("listed %s", listed)
+		}
+	})
+}
+
+// counting counts the transactions that begin.
+type counting struct {
+	*inbox.SQLDB
+
+	begun *atomic.Int64
+}
+
+func (c counting) Begin(ctx context.Context) (*sql.Tx, error) {
+	c.begun.Add(1)
+	return c.SQLDB.Begin(ctx)
+}
+
+func (c counting) ReadCommitted() inbox.DB[*sql.Tx] {
+	return counting{c.SQLDB.ReadCommitted().(*inbox.SQLDB), c.begun}
+}
+
+// Under SERIALIZABLE messages that are parked at once do not make each other run again.
+func TestParkingUnderSerializable(t *testing.T) {
+	db := newDatabase(t, servers[0])
+	d := counting{inbox.SQL(db.conn, db.dialect), new(atomic.Int64)}
+	d.TxOptions = &sql.TxOptions{Isolation: sql.LevelSerializable}
+	p := newParked(t, d, "c")
+	const workers, each = 8, 20
+	var all sync.WaitGroup
+	for w := range workers {
+		all.Go(func() {
+			for i := range each {
+				p.park(record(strconv.Itoa(w), int64(i)), true)
+			}
+		})
+	}
+	all.Wait()
+	if n := d.begun.Load(); n != workers*each {
+		t.Errorf("%d transactions for %d messages", n, workers*each)
+	}
 }

@@ -50,6 +50,22 @@ func TestWhoseError(t *testing.T) {
 	})
 }
 
+// A consumer does not start at a server that takes no writes, as a replica does.
+func TestCheckOfAReadOnlyServer(t *testing.T) {
+	onEach(t, func(t *testing.T, db *database) {
+		t.Helper()
+		d := inbox.SQL(db.conn, db.dialect)
+		p := newParked(t, d, "c")
+		must(t, errors.Join(p.in.Check(t.Context()), p.Check(t.Context())))
+		d.TxOptions = &sql.TxOptions{ReadOnly: true}
+		for what, err := range map[string]error{"inbox": p.in.Check(t.Context()), "parking": p.Check(t.Context())} {
+			if !errors.Is(err, inbox.ErrDatabase) || !strings.Contains(err.Error(), "connect to the primary") {
+				t.Errorf("%s: %v", what, err)
+			}
+		}
+	})
+}
+
 // killSelf ends the connection on which it runs.
 func (db *database) killSelf() string {
 	if db.my != nil {
@@ -66,8 +82,8 @@ func (db *database) outage() string {
 	return "DO $$ BEGIN RAISE 'stopping' USING ERRCODE = '57P01'; END $$"
 }
 
-// PostgreSQL refuses these only at the commit. Neither is an outage, or a consumer would repeat the message for ever.
-func TestErrorsOfTheCommit(t *testing.T) {
+// PostgreSQL refuses the first two only at the commit. None is an outage, or a consumer would repeat the message for ever.
+func TestErrorsOfTheHandler(t *testing.T) {
 	db := newDatabase(t, servers[0])
 	db.exec(t, "CREATE TABLE late (id int UNIQUE DEFERRABLE INITIALLY DEFERRED)", "INSERT INTO late VALUES (1)")
 	for _, w := range db.ways() {
@@ -77,6 +93,9 @@ func TestErrorsOfTheCommit(t *testing.T) {
 			"ignored error": func(ctx context.Context, tx execer) error {
 				_ = tx(ctx, "INSERT INTO nowhere VALUES (1)")
 				return nil
+			},
+			"limit of one statement": func(ctx context.Context, tx execer) error {
+				return tx(ctx, "DO $$ BEGIN RAISE 'temporary file size exceeds temp_file_limit' USING ERRCODE = '53400'; END $$")
 			},
 		} {
 			m := message(name)

@@ -41,6 +41,16 @@ func inboxMutants() []mutant {
 			caughtBy{consuming, "^TestResponseIsNotReplaced$", ""},
 		},
 		{
+			"commit what a handler did after a deadlock that it hid", "inbox/mark.go",
+			[]edit{{"	case errors.Is(err, sql.ErrTxDone), err == nil && !found:", "	case errors.Is(err, sql.ErrTxDone):"}},
+			caughtBy{consuming, "^TestHiddenDeadlock$", ""},
+		},
+		{
+			"take the row of another process for one's own after a deadlock", "inbox/mark.go",
+			[]edit{{`.Add(" AND MICROSECOND(handled_at) = ").Int(int64(marked))`, ""}},
+			caughtBy{consuming, "^TestHiddenDeadlock$", ""},
+		},
+		{
 			"hand a message over twice that a batch has twice", "inbox/batch.go",
 			[]edit{{"			delete(first, m)\n", ""}},
 			caughtBy{consuming, "^TestBatch$", ""},

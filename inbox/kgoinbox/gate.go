@@ -1,0 +1,101 @@
+package kgoinbox
+
+import (
+	"sync"
+	"time"
+)
+
+// gate lets one worker of a consumer try while the database fails, after a pause that doubles. All others wait.
+type gate struct {
+	pause func(n int) time.Duration
+
+	mu      sync.Mutex
+	failed  int // tries in a row; 0 while the database works
+	writes  bool
+	trying  bool
+	next    time.Time     // of the next try
+	changed chan struct{} // closed, and replaced, when a try has ended
+}
+
+func newGate(pause func(n int) time.Duration) *gate {
+	return &gate{pause: pause, changed: make(chan struct{})}
+}
+
+// enter waits until the database works, or the caller is the one to try. Call leave after the work. It reports false if stop
+// was closed first.
+func (g *gate) enter(stop <-chan struct{}) (leave func(), ok bool) {
+	for {
+		g.mu.Lock()
+		pause, changed := time.Until(g.next), g.changed
+		switch {
+		case g.failed == 0:
+			g.mu.Unlock()
+			return func() {}, true
+		case g.trying:
+			pause = reminder // changed comes first
+		case pause <= 0:
+			g.trying = true
+			g.mu.Unlock()
+			return g.leave, true
+		}
+		g.mu.Unlock()
+		timer := time.NewTimer(pause)
+		select {
+		case <-timer.C:
+		case <-changed:
+		case <-stop:
+			timer.Stop()
+			return nil, false
+		}
+		timer.Stop()
+	}
+}
+
+func (g *gate) leave() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.trying = false
+	g.wake()
+}
+
+// wake is called with g.mu.
+func (g *gate) wake() {
+	close(g.changed)
+	g.changed = make(chan struct{})
+}
+
+// close closes the gate after a failure. What began before the first one may fail after it, and is no try.
+func (g *gate) close(write bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.failed == 0 || g.trying {
+		g.failed++
+		g.next = time.Now().Add(g.pause(g.failed))
+	}
+	g.writes = g.writes || write
+}
+
+// open opens the gate after a success, and reports whether it was closed. A server that takes no writes still answers reads.
+func (g *gate) open(write bool) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.failed == 0 || (g.writes && !write) {
+		return false
+	}
+	g.failed, g.writes = 0, false
+	g.wake()
+	return true
+}
+
+// failed notes a failure of the database.
+func (r *run[Tx]) failed(err error, write bool) {
+	r.gate.close(write)
+	r.troubles.fails(trouble{what: databaseFails}, err)
+}
+
+// works notes that the database did something.
+func (r *run[Tx]) works(write bool) {
+	if r.gate.open(write) {
+		r.troubles.ends(trouble{what: databaseFails})
+	}
+}
