@@ -14,13 +14,12 @@ import (
 	"time"
 
 	"github.com/IBM/sarama"
+	gomysql "github.com/go-mysql-org/go-mysql/mysql"
 	"github.com/go-mysql-org/go-mysql/replication"
 	"github.com/go-sql-driver/mysql"
 	"github.com/jackc/pglogrepl"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgproto3"
-
-	gomysql "github.com/go-mysql-org/go-mysql/mysql"
 )
 
 // bareSource is what a bare pipeline reads, and where it publishes: a log reader with sarama's AsyncProducer, as one writes them in an

@@ -104,7 +104,7 @@ func fillBad(ctx context.Context, conn *pgx.Conn, kind, key string, rows int) er
 }
 
 func (s *stand) drainLetters(ctx context.Context, database, slot, match string, n int) (drained, error) {
-	topic, err := s.letterTopics(ctx, database, slot)
+	topic, err := s.letterTopics(ctx, slot)
 	if err != nil {
 		return drained{}, err
 	}
@@ -117,7 +117,7 @@ func (s *stand) drainLetters(ctx context.Context, database, slot, match string, 
 }
 
 // letterTopics creates a relay's topics, and returns that of the events.
-func (s *stand) letterTopics(ctx context.Context, database, slot string) (string, error) {
+func (s *stand) letterTopics(ctx context.Context, slot string) (string, error) {
 	s.more = fmt.Sprintf("errors: {unroutable: dead_letter}\ndead_letter: {topic: %s.dead, max_held_events: 200000, max_held_keys: 20000}\n", slot)
 	compacted := map[string]string{"cleanup.policy": "compact"}
 	if err := s.kafka.CreateTopic(ctx, slot+".dead", 8, compacted); err != nil {
@@ -145,7 +145,7 @@ func (s *stand) manyLetters(ctx context.Context, res *lettersResult) error {
 	if err := fillBad(ctx, conn, "'Bad'", "'bad-' || (t::bigint * 10 + i) % 10000", storedLetters); err != nil {
 		return err
 	}
-	topic, err := s.letterTopics(ctx, name, name)
+	topic, err := s.letterTopics(ctx, name)
 	if err != nil {
 		return err
 	}

@@ -299,16 +299,17 @@ func usualTable(all []usualRound) string {
 		rate               int
 	}
 	var groups []group
-	for _, r := range all {
+	for i := range all {
+		r := &all[i]
 		if g := (group{r.Database, r.Delivery, r.Rate}); r.Relay != kafkaAlone && !slices.Contains(groups, g) {
 			groups = append(groups, g)
 		}
 	}
 	for _, g := range groups {
-		alone := usualFigures(all, func(r usualRound) bool { return r.Relay == kafkaAlone && r.Rate == g.rate })
+		alone := usualFigures(all, func(r *usualRound) bool { return r.Relay == kafkaAlone && r.Rate == g.rate })
 		var found []usualRow
 		for _, relay := range []string{bareRelay, otherRelay, thisRelay} {
-			f := usualFigures(all, func(r usualRound) bool {
+			f := usualFigures(all, func(r *usualRound) bool {
 				return r.Database == g.database && r.Delivery == g.delivery && r.Rate == g.rate && r.Relay == relay
 			})
 			if f.rounds == 0 {
@@ -354,11 +355,11 @@ type usualRow struct {
 	insert50, insert99, server, reached, switches, calls float64
 }
 
-func usualFigures(all []usualRound, is func(usualRound) bool) (row usualRow) {
-	of := func(value func(usualRound) float64) figure {
+func usualFigures(all []usualRound, is func(*usualRound) bool) (row usualRow) {
+	of := func(value func(*usualRound) float64) figure {
 		var f figure
-		for _, r := range all {
-			if is(r) {
+		for i := range all {
+			if r := &all[i]; is(r) {
 				row.relay = r.Relay
 				f.Each = append(f.Each, value(r))
 			}
@@ -366,17 +367,18 @@ func usualFigures(all []usualRound, is func(usualRound) bool) (row usualRow) {
 		f.Median, row.rounds = median(f.Each), len(f.Each)
 		return f
 	}
-	row.p50, row.p99 = of(func(r usualRound) float64 { return r.Seen.P50 }), of(func(r usualRound) float64 { return r.Seen.P99 })
-	row.cpu = of(func(r usualRound) float64 { return r.CPU })
-	row.insert50, row.insert99 = of(func(r usualRound) float64 { return r.Insert.P50 }).Median, of(func(r usualRound) float64 { return r.Insert.P99 }).Median
-	row.server, row.reached = of(func(r usualRound) float64 { return r.ServerCPU }).Median, of(func(r usualRound) float64 { return r.Reached }).Median
-	row.switches, row.calls = of(func(r usualRound) float64 { return r.Switches }).Median, of(func(r usualRound) float64 { return r.Calls }).Median
+	row.p50, row.p99 = of(func(r *usualRound) float64 { return r.Seen.P50 }), of(func(r *usualRound) float64 { return r.Seen.P99 })
+	row.cpu = of(func(r *usualRound) float64 { return r.CPU })
+	row.insert50, row.insert99 = of(func(r *usualRound) float64 { return r.Insert.P50 }).Median, of(func(r *usualRound) float64 { return r.Insert.P99 }).Median
+	row.server, row.reached = of(func(r *usualRound) float64 { return r.ServerCPU }).Median, of(func(r *usualRound) float64 { return r.Reached }).Median
+	row.switches, row.calls = of(func(r *usualRound) float64 { return r.Switches }).Median, of(func(r *usualRound) float64 { return r.Calls }).Median
 	return row
 }
 
 // noisy says why the figures do not count; "" if they do.
 func noisy(all []usualRound) string {
-	for _, r := range all {
+	for i := range all {
+		r := &all[i]
 		switch where := fmt.Sprintf("%s, %s, %d/s, round %d", r.Database, r.Relay, r.Rate, r.Round+1); {
 		case r.Rate == 0 && r.Busy > quietBusy:
 			return fmt.Sprintf("the machine was busy for %.0f %% while the relay was idle (%s)", r.Busy, where)

@@ -70,5 +70,5 @@ func flagLine(f *pflag.Flag) string {
 	if !slices.Contains([]string{"", "false", "0", "0s", "[]"}, f.DefValue) && !strings.Contains(help, "default") {
 		help += " (default " + f.DefValue + ")"
 	}
-	return fmt.Sprintf("- `%s`: %s\n", strings.TrimSpace("--"+f.Name+" "+kind), help)
+	return fmt.Sprintf("- %#q: %s\n", strings.TrimSpace("--"+f.Name+" "+kind), help)
 }
