@@ -19,7 +19,7 @@ func (in *Inbox[Tx]) HandleBatch(ctx context.Context, ms []*Message, fn func(ctx
 	if err == nil {
 		return len(ms), nil
 	}
-	if errors.Is(err, ErrDatabase) || ctx.Err() != nil {
+	if errors.Is(err, ErrDatabase) || errors.Is(err, errEnded) || ctx.Err() != nil {
 		return 0, err
 	}
 	for i, m := range ms {

@@ -142,9 +142,9 @@ func (in *Inbox[Tx]) statement(before, after string) *sqltext.Statement {
 //
 // If the database could not serialize the transaction, it is run again, and with it fn: what fn does outside of tx is done
 // again. fn must return the errors of its statements: with a deadlock MySQL and MariaDB have rolled back everything, the record
-// too, and begin another transaction with fn's next statement. Handle notices, rolls that back, and returns an error that wraps
-// [writer.ErrNoTransaction]; it costs a round trip on these databases. Other errors that are not fn's wrap [ErrDatabase] or
-// [ErrInvalidMessage].
+// too, and commit each later statement of fn at once. In sessions with autocommit=0 they begin another transaction, which is
+// rolled back. Handle notices both before it commits, by one more round trip on these databases, and returns an error that wraps
+// [writer.ErrNoTransaction]. Other errors that are not fn's wrap [ErrDatabase] or [ErrInvalidMessage].
 func (in *Inbox[Tx]) Handle(ctx context.Context, m *Message, fn func(context.Context, Tx) error) (repeat bool, err error) {
 	id, err := m.identify(in.source)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 )
 
 // mark is a number by which a transaction knows its own row again on MySQL and MariaDB. A handler that hides the error of a
-// deadlock works on in another transaction, which may see the row of another process that was waiting for the first one.
+// deadlock works on outside of it, where the row of another process may be, which was waiting for the first one.
 type mark int
 
 func newMark() mark { return mark(1 + rand.IntN(999_999)) } //nolint:gosec // no secret

@@ -2,6 +2,7 @@ package inbox_test
 
 import (
 	"context"
+	crand "crypto/rand"
 	"database/sql"
 	"errors"
 	"fmt"
@@ -348,7 +349,9 @@ func TestMemoryOfManyPartitions(t *testing.T) {
 		var records []*kgo.Record
 		for i := range each {
 			id := fmt.Sprintf("%d-%d", p, i)
-			records = append(records, &kgo.Record{Topic: c.topic, Partition: p, Key: []byte(id), Value: make([]byte, size), Headers: []kgo.RecordHeader{
+			value := make([]byte, size)
+			_, _ = crand.Read(value) // nothing to compress
+			records = append(records, &kgo.Record{Topic: c.topic, Partition: p, Key: []byte(id), Value: value, Headers: []kgo.RecordHeader{
 				{Key: "ce_source", Value: []byte("/s")}, {Key: "ce_id", Value: []byte(id)},
 			}})
 		}
