@@ -83,7 +83,7 @@ func TestMetricsPage(t *testing.T) {
 	for kind, rows := range found {
 		table := "\n| metric (`cdc_relay_…`) | |\n|---|---|\n"
 		for _, name := range slices.Sorted(maps.Keys(rows)) {
-			table += fmt.Sprintf("| `%s` | %s |\n", name, rows[name])
+			table += fmt.Sprintf("| %#q | %s |\n", name, rows[name])
 		}
 		want = between(t, want, kind, table+"\n")
 	}
