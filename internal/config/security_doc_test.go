@@ -10,9 +10,10 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/config"
 )
 
-// Each example of docs/security.md is a configuration that loads, where its programs and files exist.
-func TestSecurityExamples(t *testing.T) {
-	text := example(t, "../../docs/security.md")
+// Each whole configuration on these pages loads, where its programs and files exist.
+func TestExamplesOfPages(t *testing.T) {
+	const docs = "../../docs/"
+	text := example(t, docs+"security.md") + example(t, docs+"routing.md") + example(t, docs+"postgresql.md") + example(t, docs+"mysql.md") + example(t, docs+"exactly-once.md")
 	dir := t.TempDir()
 	writeCertificate(t, dir)
 	for _, program := range []string{"aws", "gcloud", "az"} {
@@ -24,13 +25,13 @@ func TestSecurityExamples(t *testing.T) {
 	for _, name := range []string{"postgres", "mysql", "redis", "oauth"} {
 		writeFile(t, filepath.Join(dir, name), "hunter2\n")
 	}
-	blocks := regexp.MustCompile("(?s)```yaml\n(.*?)```").FindAllStringSubmatch(text, -1)
-	if len(blocks) < 11 {
+	blocks := regexp.MustCompile("```yaml\n(source:[^`]*\nkafka:[^`]*)```").FindAllStringSubmatch(text, -1)
+	if len(blocks) < 19 {
 		t.Errorf("%d examples", len(blocks))
 	}
 	for _, block := range blocks {
 		yaml := strings.NewReplacer("/run/secrets/", dir+"/", "global-bundle.pem", "ca.pem", "server-ca.pem", "ca.pem").Replace(block[1])
-		c, err := config.Parse(filepath.Join(dir, "cdc-relay.yaml"), []byte(yaml), environment(nil))
+		c, err := config.Parse(filepath.Join(dir, "cdc-relay.yaml"), []byte(yaml), environment(map[string]string{"DATABASE_URL": "postgres://app@localhost/orders"}))
 		if err != nil {
 			t.Errorf("%s\n%v", block[1], err)
 			continue
