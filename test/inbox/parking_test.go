@@ -299,7 +299,7 @@ func TestParkedMessageThatCannotBeDecoded(t *testing.T) {
 				listed += fmt.Sprint("dropped ", n, err, " ")
 			}
 		}
-		if listed != "a1 false dropped 1<nil> b1 true " {
+		if listed != "a1 false dropped 1 <nil> b1 true " {
 			t.Errorf("listed %s", listed)
 		}
 	})
