@@ -20,6 +20,7 @@ type fakeTx struct{}
 
 // fakeDB is a database whose inbox has no repeats. It fails as it is told, and has parked messages.
 type fakeDB struct {
+	hangs    bool // in Begin
 	mu       sync.Mutex
 	down     error        // of Begin
 	readOnly error        // of writes
@@ -55,7 +56,11 @@ func (d *fakeDB) counted(err error) error {
 	return err
 }
 
-func (d *fakeDB) Begin(context.Context) (*fakeTx, error) {
+func (d *fakeDB) Begin(ctx context.Context) (*fakeTx, error) {
+	if d.hangs {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return &fakeTx{}, d.counted(d.down)

@@ -128,7 +128,7 @@ func (p *partition[Tx]) feed(ctx context.Context) {
 		select {
 		case <-p.wake:
 			for !loaded {
-				if !p.use(func() { loaded = p.load(ctx) }) {
+				if !p.use(func() { loaded = p.load(ctx) }) || ctx.Err() != nil {
 					return
 				}
 			}

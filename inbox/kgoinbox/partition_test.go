@@ -111,20 +111,21 @@ func TestOneTriesWhileTheDatabaseFails(t *testing.T) {
 
 // A partition that is given up does not wait for the database.
 func TestPartitionIsGivenUpWhileTheDatabaseFails(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		db := &fakeDB{down: errors.New("connection refused")}
-		c, _ := newFake(t, db, Config{Backoff: time.Hour, MaxBackoff: time.Hour}, nil)
-		p, _ := newFakePartition(t, c)
-		for offset := range int64(50) {
-			p.hold(message(offset))
-		}
-		<-time.After(time.Second)
-		begun := time.Now()
-		must(t, p.stop(t.Context()))
-		if time.Since(begun) != 0 || p.lanes.Next() > 0 {
-			t.Errorf("%v later, next offset %d", time.Since(begun), p.lanes.Next())
-		}
-	})
+	for _, db := range []*fakeDB{{down: errors.New("connection refused")}, {hangs: true}} {
+		synctest.Test(t, func(t *testing.T) {
+			c, _ := newFake(t, db, Config{Backoff: time.Hour, MaxBackoff: time.Hour}, nil)
+			p, _ := newFakePartition(t, c)
+			for offset := range int64(50) {
+				p.hold(message(offset))
+			}
+			<-time.After(time.Second)
+			begun := time.Now()
+			must(t, p.stop(t.Context()))
+			if time.Since(begun) != 0 || p.lanes.Next() > 0 {
+				t.Errorf("%v later, next offset %d", time.Since(begun), p.lanes.Next())
+			}
+		})
+	}
 }
 
 // A topic that is not there for 30 s ends Run. What franz-go reports again and again is logged when it begins, each minute, and when
