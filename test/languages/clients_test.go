@@ -28,7 +28,7 @@ func (e *engine) clients() map[string]int {
 	return all
 }
 
-// Each client's events, and those of the page's example for Django, arrive with their headers and in order, and what it rolled back, or a savepoint of it, does not.
+// Each client's events arrive with their headers and in order, and what it rolled back, or a savepoint of it, does not.
 func TestClients(t *testing.T) {
 	java, python, node := []string{"-cp", compile(t, javaFiles(t)...), "Clients"}, []string{"testdata/clients.py"}, []string{typeScript(t)}
 	type reading struct {
@@ -46,12 +46,16 @@ func TestClients(t *testing.T) {
 		java, python, node = append(java, e.jdbc("clients")), append(python, e.sqlalchemy("clients")), append(node, e.url("clients"))
 	}
 	output(t, testenv.Interpreter(t, testenv.Java, java...))
-	command := testenv.Interpreter(t, testenv.Python, python...)
-	command.Env = append(os.Environ(), "PYTHONDONTWRITEBYTECODE=1", "PYTHONPATH="+filepath.Join(root, "clients", "python"))
-	output(t, command)
+	runPython := func(args ...string) {
+		t.Helper()
+		command := testenv.Interpreter(t, testenv.Python, args...)
+		command.Env = append(os.Environ(), "PYTHONDONTWRITEBYTECODE=1", "PYTHONPATH="+filepath.Join(root, "clients", "python"))
+		output(t, command)
+	}
+	runPython(python...)
 	output(t, testenv.Interpreter(t, testenv.Node, node...))
 	for _, e := range engines {
-		output(t, testenv.Interpreter(t, testenv.Python, "testdata/django_snippet.py", filepath.Join(root, "docs", "other-languages.md"), e.sqlalchemy("clients")))
+		runPython("testdata/django_client.py", e.sqlalchemy("clients"))
 	}
 	for _, e := range engines {
 		t.Run(e.dialect, func(t *testing.T) {

@@ -1,4 +1,4 @@
-"""Runs the example for Django of a page, the first argument, on the database of the second, a URL of SQLAlchemy."""
+"""Appends with Django on the database of the first argument, a URL of SQLAlchemy."""
 
 import sys
 
@@ -10,24 +10,14 @@ from sqlalchemy import make_url
 pymysql.install_as_MySQLdb()
 pymysql.version_info = (2, 2, 1, "final", 0)  # Django asks for that of mysqlclient
 
-url = make_url(sys.argv[2])
+url = make_url(sys.argv[1])
 engine = "django.db.backends." + ("postgresql" if url.drivername.startswith("postgresql") else "mysql")
 settings.configure(DATABASES={"default": {"ENGINE": engine, "HOST": url.host, "PORT": url.port, "NAME": url.database, "USER": url.username}}, USE_TZ=True)
 django.setup()
 
+from django.db import transaction  # noqa: E402 - it needs the settings
 
-class Order:
-    id, total = "django", 1999
-
-    def save(self):
-        pass
-
-
-with open(sys.argv[1]) as page:
-    example = page.read().split("## Django")[1].split("```python\n")[1].split("```")[0]
-names = {"order": Order()}
-exec(example, names)
-append, transaction = names["append"], names["transaction"]
+from django_outbox import append  # noqa: E402
 
 
 class Failed(Exception):
@@ -43,6 +33,8 @@ def failing(type):
         pass
 
 
+with transaction.atomic():
+    append("Order", "django", "OrderPlaced", {"total": 1999})
 failing("RolledBack")
 with transaction.atomic():
     failing("Undone")
