@@ -1,7 +1,7 @@
-"""Writes the Grafana dashboard of cdc-relay, cdc-relay.json.
+"""Writes the Grafana dashboard of cdc-relay, files/dashboard.json of the chart.
 
     pip install "grafana-foundation-sdk==1769699379!11.6.0"
-    python3 dashboard.py > cdc-relay.json
+    python3 dashboard.py > ../helm/cdc-relay/files/dashboard.json
 """
 
 from grafana_foundation_sdk.builders import common, dashboard, prometheus, stat, timeseries

@@ -117,7 +117,7 @@ func TestNativeHistogramsAndExemplars(t *testing.T) {
 // dashboard returns the queries of the dashboard.
 func dashboard(t *testing.T) (queries []string) {
 	t.Helper()
-	text, err := os.ReadFile("../../deploy/grafana/cdc-relay.json")
+	text, err := os.ReadFile("../../deploy/helm/cdc-relay/files/dashboard.json")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -176,7 +176,7 @@ func (s *site) prometheus(target string, flags ...string) *prom {
 		s.t.Fatal(err)
 	}
 	s.t.Cleanup(func() { _ = release() })
-	rules, err := os.ReadFile("../../deploy/prometheus/rules.yaml")
+	rules, err := os.ReadFile("../../deploy/helm/cdc-relay/files/rules.yaml")
 	if err != nil {
 		s.t.Fatal(err)
 	}

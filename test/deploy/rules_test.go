@@ -9,12 +9,15 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
 
-const rules = root + "/deploy/prometheus/rules"
+const (
+	rules      = chart + "/files/rules.yaml"
+	rulesTests = root + "/deploy/prometheus/rules_test.yaml"
+)
 
 func TestRules(t *testing.T) {
 	t.Parallel()
-	output(t, testenv.Tool(t, "promtool", "check", "rules", rules+".yaml"))
-	output(t, testenv.Tool(t, "promtool", "test", "rules", rules+"_test.yaml"))
+	output(t, testenv.Tool(t, "promtool", "check", "rules", rules))
+	output(t, testenv.Tool(t, "promtool", "test", "rules", rulesTests))
 }
 
 // Each alert has a test in which it fires and one in which it does not, and a chapter that says what to do.
@@ -26,7 +29,7 @@ func TestEveryAlertIsTestedAndExplained(t *testing.T) {
 		}
 		return found
 	}
-	alerts := names(rules+".yaml", `^ *- alert: (\w+)`)
+	alerts := names(rules, `^ *- alert: (\w+)`)
 	if len(alerts) < 10 {
 		t.Fatalf("alerts are not recognised: %v", alerts)
 	}
@@ -35,10 +38,10 @@ func TestEveryAlertIsTestedAndExplained(t *testing.T) {
 		lower[i] = strings.ToLower(name)
 	}
 	for where, found := range map[string][]string{
-		"tests that fire":   names(rules+"_test.yaml", `^ *- alertname: (\w+)\n.*\n *exp_alerts:\n`),
-		"tests that do not": slices.Compact(names(rules+"_test.yaml", `^ *- \{alertname: (\w+), eval_time: \w+\}$`)[2:]),
+		"tests that fire":   names(rulesTests, `^ *- alertname: (\w+)\n.*\n *exp_alerts:\n`),
+		"tests that do not": slices.Compact(names(rulesTests, `^ *- \{alertname: (\w+), eval_time: \w+\}$`)[2:]),
 		"chapters":          names(root+"/docs/alerts.md", `^## (\w+)$`),
-		"links":             names(rules+".yaml", `^ *runbook_url: \S*/docs/alerts.md#(\w+)$`),
+		"links":             names(rules, `^ *runbook_url: \S*/docs/alerts.md#(\w+)$`),
 	} {
 		want := alerts
 		if where == "links" {

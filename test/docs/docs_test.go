@@ -254,7 +254,7 @@ func (s *schema) has(path []string) bool {
 // Every metric in the rules is on the page of metrics, which TestMetricsPage holds to the code.
 func TestNamedMetricsExist(t *testing.T) {
 	known := read(t, "docs/metrics.md")
-	for _, m := range regexp.MustCompile(`\bcdc_relay_([a-z_]+)`).FindAllStringSubmatch(read(t, "deploy/prometheus/rules.yaml"), -1) {
+	for _, m := range regexp.MustCompile(`\bcdc_relay_([a-z_]+)`).FindAllStringSubmatch(read(t, "deploy/helm/cdc-relay/files/rules.yaml"), -1) {
 		if !strings.Contains(known, "| `"+m[1]+"`") && !strings.Contains(known, "| `"+m[1]+"{") {
 			t.Errorf("there is no metric %s", m[1])
 		}
