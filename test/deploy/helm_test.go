@@ -226,37 +226,18 @@ func TestChartInstallsAlertsAndDashboard(t *testing.T) {
 
 func TestChartNamesWhatIsWrong(t *testing.T) {
 	t.Parallel()
-	const orders = "databases: [{name: orders, config: {source: {postgres: {dsn: x}}"
-	for name, c := range map[string]struct{ values, want string }{
-		"unknown key":                  {"replica: 2", "additional properties 'replica' not allowed"},
-		"unknown key of a database":    {"databases: [{name: orders, replica: 2}]", "at '/databases/0': additional properties 'replica' not allowed"},
-		"unknown section":              {orders + ", kafak: {}}}]", "at '/databases/0/config': additional properties 'kafak' not allowed"},
-		"unknown setting":              {"config: {kafka: {broker: [x]}}", "at '/config/kafka': additional properties 'broker' not allowed"},
-		"name of a database":           {"databases: [{name: orders_}]", "at '/databases/0/name': 'orders_' does not match pattern"},
-		"names that differ too little": {orders + "}}, {name: Orders, config: {source: {postgres: {dsn: x}}}}]", "databases orders and Orders would both be named test-cdc-relay-orders"},
-		"a name that is too long":      {"fullnameOverride: abcdefghijklmnopqrstuvwxyz-0123456789\ndatabases: [{name: abcdefghijklmnopqrstuvwxyz-0123456789}]", "has more than the 63 characters that the name of an object may have: set a shorter fullnameOverride"},
-		"database twice":               {orders + "}}, {name: orders, config: {source: {postgres: {dsn: x}}}}]", "databases orders and orders would both be named test-cdc-relay-orders"},
-		"no source":                    {"databases: [{name: orders}]", "database orders has no source: set source.postgres or source.mysql in its config"},
-		"file beside the volume":       {orders + ", checkpoint: {file: /position}}}]", "checkpoint.file is /position, which is not on the volume: put it below /var/lib/cdc-relay/"},
-		"file and standby":             {orders + ", checkpoint: {file: /var/lib/cdc-relay/p}}, replicas: 2}]", "database orders: a checkpoint file has one relay: remove replicas"},
-		"no endpoint":                  {orders + ", http: {listen: ''}}}]", "database orders: http.listen is \"\", without a port"},
-		"loopback":                     {orders + ", http: {listen: 'localhost:9464'}}}]", "database orders: http.listen is localhost:9464, which only the pod itself reaches: leave the host out, or set http.health_listen"},
-		"loopback for probes":          {orders + ", http: {health_listen: '[::1]:9465'}}}]", "database orders: http.health_listen is [::1]:9465, which only the pod itself reaches: leave the host out"},
-		"no checkpoint":                {"databases: [{name: billing, config: {source: {mysql: {dsn: x}}}}]", "database billing has no checkpoint, and MySQL and MariaDB keep no position for a relay: set checkpoint.redis or checkpoint.file"},
-		"Job and file":                 {orders + ", checkpoint: {file: /var/lib/cdc-relay/p}}, setup: {enabled: true}}]", "database orders: a Job does not reach the volume of checkpoint.file"},
-		"unknown key of a probe":       {"livenessProbe: {period: 2}", "at '/livenessProbe': additional properties 'period' not allowed"},
-		"unknown key of the image":     {"databases: [{name: orders, image: {version: 2}}]", "at '/databases/0/image': additional properties 'version' not allowed"},
-		"unknown key of setup":         {"setup: {secret: x}", "at '/setup': additional properties 'secret' not allowed"},
-		"unknown key of the endpoint":  {"serviceMonitor: {endpoint: {}}", "at '/serviceMonitor': additional properties 'endpoint' not allowed"},
-		"digest":                       {"image: {digest: 0123}", "at '/image/digest'"},
-	} {
+	var refused map[string]struct{ Values, Want string }
+	if err := yaml.UnmarshalStrict([]byte(read(t, "testdata/chart_refused.yaml")), &refused); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range refused {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			values := filepath.Join(t.TempDir(), "values.yaml")
-			write(t, values, c.values)
+			write(t, values, c.Values)
 			out, err := helm(t, "template", "test", chart, "--kube-version", "1.31.0", "--values", values).CombinedOutput()
-			if err == nil || !strings.Contains(string(out), c.want) {
-				t.Errorf("%v\n%swant %s", err, out, c.want)
+			if err == nil || !strings.Contains(string(out), c.Want) {
+				t.Errorf("%v\n%swant %s", err, out, c.Want)
 			}
 			t.Logf("%s", out)
 		})

@@ -20,6 +20,13 @@ func TestRules(t *testing.T) {
 	output(t, testenv.Tool(t, "promtool", "test", "rules", rulesTests))
 }
 
+func TestDashboardIsGenerated(t *testing.T) {
+	t.Parallel()
+	if output(t, testenv.Interpreter(t, testenv.Python, root+"/deploy/grafana/dashboard.py")) != read(t, chart+"/files/dashboard.json") {
+		t.Error("the dashboard is not what its generator prints: run make dashboard")
+	}
+}
+
 // Each alert has a test in which it fires and one in which it does not, and a chapter that says what to do.
 func TestEveryAlertIsTestedAndExplained(t *testing.T) {
 	t.Parallel()
