@@ -27,7 +27,7 @@ func TestDashboardIsGenerated(t *testing.T) {
 	}
 }
 
-// Each alert has a test in which it fires and one in which it does not, and a chapter that says what to do.
+// Each alert has a test in which it fires and one in which it does not, a chapter that says what to do, and a panel that links to it.
 func TestEveryAlertIsTestedAndExplained(t *testing.T) {
 	t.Parallel()
 	names := func(path, pattern string) (found []string) {
@@ -43,6 +43,9 @@ func TestEveryAlertIsTestedAndExplained(t *testing.T) {
 	lower := make([]string, len(alerts))
 	for i, name := range alerts {
 		lower[i] = strings.ToLower(name)
+		if !strings.Contains(read(t, chart+"/files/dashboard.json"), "/docs/alerts.md#"+lower[i]+`"`) {
+			t.Errorf("no panel of the dashboard links to %s", name)
+		}
 	}
 	for where, found := range map[string][]string{
 		"tests that fire":   names(rulesTests, `^ *- alertname: (\w+)\n.*\n *exp_alerts:\n`),

@@ -42,6 +42,7 @@ large numbers would become 1e+06. It takes (list $ $database $dictionary). */}}
   {{- end }}
   {{- $_ := set $d $key $value }}
 {{- end }}
+{{- if hasKey ($db.image | default dict) "tag" }}{{ $_ := set $d.image "digest" ($db.image.digest | default "") }}{{ end }}
 {{- $object := printf "%s-%s" (include "cdc-relay.fullname" $) (regexReplaceAll "[._]" $db.name "-" | lower) }}
 {{- $limit := ternary 57 63 (or $d.setup.enabled $d.check.enabled) }}
 {{- if gt (len $object) $limit }}
@@ -84,7 +85,7 @@ large numbers would become 1e+06. It takes (list $ $database $dictionary). */}}
   {{- fail (printf "database %s has no source: set source.postgres or source.mysql in its config" $db.name) }}
 {{- end }}
 {{- $file := dig "checkpoint" "file" "" $d.config }}
-{{- if and $source.mysql (not (or $file (dig "checkpoint" "redis" "" $d.config) (eq "exactly-once" ($d.config.delivery | default "")))) }}
+{{- if and $source.mysql (not (or $file (dig "checkpoint" "redis" "" $d.config) (ne "at-least-once" ($d.config.delivery | default "at-least-once")))) }}
   {{- fail (printf "database %s has no checkpoint, and MySQL and MariaDB keep no position for a relay: set checkpoint.redis or checkpoint.file" $db.name) }}
 {{- end }}
 {{- $_ := set $d "file" $file }}
@@ -98,7 +99,7 @@ large numbers would become 1e+06. It takes (list $ $database $dictionary). */}}
   {{- if or $d.setup.enabled $d.check.enabled }}
     {{- fail (printf "database %s: a Job does not reach the volume of checkpoint.file: keep the position in checkpoint.redis, or set setup.enabled and check.enabled to false" $db.name) }}
   {{- end }}
-  {{- $_ := set $d "replicas" 1 }}
+  {{- $_ := set $d "replicas" (min 1 $d.replicas) }}
 {{- end }}
 {{- end }}
 
