@@ -159,9 +159,8 @@ profile: build ## Run the drain benchmark and write CPU and heap profiles of the
 	@go run ./bench -profile bench/out $(ARGS)
 
 .PHONY: dashboard
-dashboard: ## Write Grafana's dashboard anew from its generator. Needs Python with venv, and PyPI.
-	@python3 -m venv $(CACHE)/grafana && $(CACHE)/grafana/bin/pip install -q "$$(sed -n 's/.*"\(grafana-foundation-sdk.*\)"$$/\1/p' deploy/grafana/dashboard.py)"
-	$(CACHE)/grafana/bin/python deploy/grafana/dashboard.py > deploy/grafana/cdc-relay.json
+dashboard: ## Write Grafana's dashboard anew from its generator.
+	python3 deploy/grafana/dashboard.py > deploy/helm/cdc-relay/files/dashboard.json
 
 .PHONY: mutants
 mutants: setup ## Break the relay on purpose, in each way of test/mutants, and fail if the tests do not notice.

@@ -1,28 +1,20 @@
-"""Writes the Grafana dashboard of cdc-relay, cdc-relay.json.
+"""Prints the Grafana dashboard of cdc-relay: files/dashboard.json of the chart, which `make dashboard` writes."""
 
-    pip install "grafana-foundation-sdk==1769699379!11.6.0"
-    python3 dashboard.py > cdc-relay.json
-"""
+import json
 
-from grafana_foundation_sdk.builders import common, dashboard, prometheus, stat, timeseries
-from grafana_foundation_sdk.cog.encoder import JSONEncoder
-from grafana_foundation_sdk.models.common import (
-    BigValueColorMode,
-    LegendDisplayMode,
-    LegendPlacement,
-    TooltipDisplayMode,
-    VisibilityMode,
-)
-from grafana_foundation_sdk.models.dashboard import (
-    DataSourceRef,
-    Threshold,
-    ThresholdsMode,
-    VariableRefresh,
-)
-
-SOURCE = DataSourceRef(type_val="prometheus", uid="${datasource}")
+SOURCE = {"type": "prometheus", "uid": "${datasource}"}
+RUNBOOK = "https://github.com/cdc-relay/cdc-relay/blob/main/docs/alerts.md"
+VARIABLES = {  # each is a label, chosen among what the ones before it leave
+    "cluster": "",
+    "namespace": 'cluster=~"$cluster"',
+    "job": 'cluster=~"$cluster", namespace=~"$namespace"',
+    "database": 'cluster=~"$cluster", namespace=~"$namespace", job=~"$job"',
+}
+CHOSEN = VARIABLES["database"] + ', database=~"$database"'
+RELAY = "cluster, namespace, job, instance"  # the labels of one relay, as in the alert rules
+GROUP = "cluster, namespace, job, database"
 # What every query is joined with, so that it has the label database.
-JOIN = '* on (job, instance) group_left (database) cdc_relay_info{database=~"$database"}'
+JOIN = f"* on ({RELAY}) group_left (database) cdc_relay_info{{{CHOSEN}}}"
 
 
 def each(metric):
@@ -32,159 +24,215 @@ def each(metric):
 
 def leaders(metric):
     """A gauge of the leaders only."""
-    return f"({metric} and on (job, instance) (cdc_relay_leader == 1)) {JOIN}"
+    return f"({metric} and on ({RELAY}) (cdc_relay_leader == 1)) {JOIN}"
+
+
+def total(metric, how="sum"):
+    """A gauge of all relays of a database."""
+    return f"{how} by ({GROUP}) ({each(metric)})"
 
 
 def rate(metric, *labels):
     """The rate of a counter, summed by database and labels."""
-    by = ", ".join(("database",) + labels)
+    by = ", ".join((GROUP,) + labels)
     return f"sum by ({by}) (rate({metric}[$__rate_interval]) {JOIN})"
 
 
 def quantile(q, metric):
     """A quantile of a histogram by database."""
-    return f"histogram_quantile({q}, sum by (database, le) (rate({metric}_bucket[$__rate_interval]) {JOIN}))"
+    return f"histogram_quantile({q}, sum by ({GROUP}, le) (rate({metric}_bucket[$__rate_interval]) {JOIN}))"
 
 
-def query(expr, legend):
-    return prometheus.Dataquery().expr(expr).legend_format(legend)
+def panel(kind, title, text, alerts, queries, defaults, options, width, height):
+    """Queries have a legend, and their panel a link to what to do for each alert that uses them."""
+    return {
+        "type": kind, "title": title, "description": text, "datasource": SOURCE,
+        "gridPos": {"w": width, "h": height},
+        "links": [{"title": a, "type": "link", "targetBlank": True, "url": f"{RUNBOOK}#{a.lower()}"} for a in alerts],
+        "fieldConfig": {"defaults": defaults, "overrides": []},
+        "options": options,
+        "targets": [{"refId": chr(65 + i), "expr": expr, "legendFormat": legend} for i, (expr, legend) in enumerate(queries)],
+    }
 
 
-def thresholds(*steps):
-    return (
-        dashboard.ThresholdsConfig()
-        .mode(ThresholdsMode.ABSOLUTE)
-        .steps([Threshold(value=value, color=color) for value, color in steps])
-    )
+def instant(made):
+    for target in made["targets"]:
+        target |= {"instant": True, "range": False}
+    return made
 
 
-def number(title, text, unit, expr, *steps):
+def steps(colors):
+    return {"mode": "absolute", "steps": [{"value": value, "color": color} for value, color in colors]}
+
+
+def number(title, text, unit, alerts, expr, *colors):
     """A number for each database, with colors."""
-    return (
-        stat.Panel()
-        .title(title)
-        .description(text)
-        .datasource(SOURCE)
-        .unit(unit)
-        .color_mode(BigValueColorMode.BACKGROUND)
-        .thresholds(thresholds(*steps))
-        .with_target(query(expr, "{{database}}").instant())
-        .height(4)
-        .span(6)
-    )
+    return instant(panel("stat", title, text, alerts, [(expr, "{{namespace}} {{database}}")], {"unit": unit, "thresholds": steps(colors)},
+                         {"colorMode": "background", "graphMode": "none", "reduceOptions": {"calcs": ["lastNotNull"]}}, 6, 4))
 
 
-def graph(title, text, unit, *queries):
-    panel = (
-        timeseries.Panel()
-        .title(title)
-        .description(text)
-        .datasource(SOURCE)
-        .unit(unit)
-        .min(0)
-        .show_points(VisibilityMode.NEVER)
-        .tooltip(common.VizTooltipOptions().mode(TooltipDisplayMode.MULTI))
-        .legend(
-            common.VizLegendOptions()
-            .display_mode(LegendDisplayMode.LIST)
-            .placement(LegendPlacement.BOTTOM)
-            .show_legend(True)
-        )
-        .height(8)
-        .span(12)
-    )
-    for expr, legend in queries:
-        panel = panel.with_target(query(expr, legend))
-    return panel
+def graph(title, text, unit, alerts, *queries):
+    return panel("timeseries", title, text, alerts, [(expr, "{{namespace}} {{database}} " + legend) for expr, legend in queries],
+                 {"unit": unit, "min": 0, "custom": {"showPoints": "never"}},
+                 {"tooltip": {"mode": "multi", "sort": "desc"}, "legend": {"displayMode": "list", "placement": "bottom", "showLegend": True}},
+                 12, 8)
+
+
+def fleet(title, text, **columns):
+    """One row for each relay; columns have a query, a unit and colors."""
+    made = instant(panel("table", title, text, [], [(expr, "") for expr, _, _ in columns.values()], {"custom": {"align": "auto"}},
+                         {"cellHeight": "sm", "sortBy": [{"displayName": "state"}]}, 24, 8))
+    names = [name.replace("_", " ") for name in columns]
+    for target, name, (_, unit, colors) in zip(made["targets"], names, columns.values()):
+        target["format"] = "table"
+        properties = [{"id": "unit", "value": unit}]
+        if name == "state":
+            shown = {"0": "does not publish", "1": "stands by", "2": "leads"}
+            properties.append({"id": "mappings", "value": [{"type": "value", "options": {k: {"text": v} for k, v in shown.items()}}]})
+        if colors:
+            properties += [{"id": "thresholds", "value": steps(colors)}, {"id": "custom.cellOptions", "value": {"type": "color-background"}}]
+        made["fieldConfig"]["overrides"].append({"matcher": {"id": "byName", "options": name}, "properties": properties})
+    made["transformations"] = [
+        {"id": "merge", "options": {}},
+        {"id": "organize", "options": {
+            "excludeByName": {"Time": True},
+            "renameByName": {f"Value #{target['refId']}": name for target, name in zip(made["targets"], names)},
+        }},
+    ]
+    return made
+
+
+def relay(expr):
+    """A column of the fleet: one value for each relay, with the same labels in every column."""
+    return f"max by ({RELAY}, database) ({expr} {JOIN})"
 
 
 GREEN, ORANGE, RED = "green", "orange", "red"
+LAG = ((None, GREEN), (10, ORANGE), (60, RED))
 
 ROWS = {
     "Now": [
-        number("Leader", "1 while a relay of the database leads", "none",
-               f"max by (database) ({each('cdc_relay_leader')})", (None, RED), (1, GREEN)),
-        number("Lag", "Age of the oldest event that is not in Kafka", "s",
-               f"max by (database) ({leaders('cdc_relay_source_lag_seconds')})", (None, GREEN), (10, ORANGE), (60, RED)),
-        number("Dead letters", "Events that cannot be published, and those that wait behind them", "none",
-               f"max by (database) ({each('cdc_relay_dead_letters')})", (None, GREEN), (1, ORANGE)),
-        number("Position saved", "Time since the last save", "s",
-               f"min by (database) (time() - ({leaders('cdc_relay_last_checkpoint_timestamp_seconds > 0')}))",
+        number("Leader", "1 while a relay of the database leads", "none", ["CdcRelayNoLeader"],
+               total("cdc_relay_leader", "max"), (None, RED), (1, GREEN)),
+        number("Lag", "Age of the oldest event that is not in Kafka", "s", ["CdcRelayLag"],
+               f"max by ({GROUP}) ({leaders('cdc_relay_source_lag_seconds')})", *LAG),
+        number("Dead letters", "Events that cannot be published, and those that wait behind them", "none", ["CdcRelayDeadLetters"],
+               total("cdc_relay_dead_letters", "max"), (None, GREEN), (1, ORANGE)),
+        number("Position saved", "Time since the last save", "s", ["CdcRelayCheckpointStale"],
+               f"min by ({GROUP}) (time() - ({leaders('cdc_relay_last_checkpoint_timestamp_seconds > 0')}))",
                (None, GREEN), (60, ORANGE), (120, RED)),
+        fleet("Relays", "Each process, the ones that do not publish first",
+              state=(relay("(2 * cdc_relay_leader + cdc_relay_standby)"), "none", ((None, RED), (1, "transparent"), (2, GREEN))),
+              lag=(f"max by ({RELAY}, database) ({leaders('cdc_relay_source_lag_seconds')})", "s", LAG),
+              events=(f"sum by ({RELAY}, database) (rate(cdc_relay_events_published_total[$__rate_interval]) {JOIN})", "ops", ()),
+              in_flight=(relay("cdc_relay_inflight_events"), "none", ()),
+              dead_letters=(relay("cdc_relay_dead_letters"), "none", ((None, "transparent"), (1, ORANGE))),
+              runs_for=(relay("(time() - process_start_time_seconds)"), "s", ())),
+        graph("Alerts", "Those that fire", "none", [],
+              (f'count by ({GROUP}, alertname) (ALERTS{{alertname=~"CdcRelay.*", alertstate="firing", {CHOSEN}}})', "{{alertname}}")),
+        graph("Leader and standbys", "Relays of each database", "none", ["CdcRelayNoLeader", "CdcRelayNoStandby"],
+              (total("cdc_relay_leader"), "lead"), (total("cdc_relay_standby"), "stand by")),
     ],
     "Flow": [
-        graph("Events", "Rows received from the WAL or binlog, and records that Kafka has acknowledged", "ops",
-              (rate("cdc_relay_events_received_total"), "{{database}} received"),
-              (rate("cdc_relay_events_published_total"), "{{database}} published")),
-        graph("Lag", "Age of the oldest event that is not in Kafka", "s",
-              (leaders("cdc_relay_source_lag_seconds"), "{{database}}")),
-        graph("Commit to acknowledgement", "From the commit of the oldest event of a batch to Kafka's acknowledgement", "s",
-              (quantile(0.5, "cdc_relay_commit_to_ack_seconds"), "{{database}} p50"),
-              (quantile(0.99, "cdc_relay_commit_to_ack_seconds"), "{{database}} p99")),
-        graph("Produce", "From the sending of a batch to Kafka's acknowledgement", "s",
-              (quantile(0.5, "cdc_relay_produce_seconds"), "{{database}} p50"),
-              (quantile(0.99, "cdc_relay_produce_seconds"), "{{database}} p99")),
-        graph("Topics", "Records that Kafka has acknowledged, by topic", "ops",
-              (rate("cdc_relay_events_published_total", "topic"), "{{database}} {{topic}}")),
-        graph("In flight", "Events that were read and whose position is not saved", "none",
-              (each("cdc_relay_inflight_events"), "{{database}} {{instance}}")),
+        graph("Events", "Rows received from the WAL or binlog, and records that Kafka has acknowledged", "ops", [],
+              (rate("cdc_relay_events_received_total"), "received"),
+              (rate("cdc_relay_events_published_total"), "published")),
+        graph("Lag", "Age of the oldest event that is not in Kafka", "s", ["CdcRelayLag"],
+              (leaders("cdc_relay_source_lag_seconds"), "")),
+        graph("Commit to acknowledgement", "From the commit of the oldest event of a batch to Kafka's acknowledgement", "s", ["CdcRelayLag"],
+              (quantile(0.5, "cdc_relay_commit_to_ack_seconds"), "p50"),
+              (quantile(0.99, "cdc_relay_commit_to_ack_seconds"), "p99")),
+        graph("Produce", "From the sending of a batch to Kafka's acknowledgement", "s", ["CdcRelayStalled"],
+              (quantile(0.5, "cdc_relay_produce_seconds"), "p50"),
+              (quantile(0.99, "cdc_relay_produce_seconds"), "p99")),
+        graph("Topics", "Records that Kafka has acknowledged, by topic", "ops", [],
+              (rate("cdc_relay_events_published_total", "topic"), "{{topic}}")),
+        graph("In flight", "Events that were read and whose position is not saved", "none", ["CdcRelayCheckpointStale"],
+              (each("cdc_relay_inflight_events"), "{{instance}}")),
     ],
     "Faults": [
-        graph("Errors", "Rejected or failed sends by reason, failed saves, attempts that were repeated", "ops",
-              (rate("cdc_relay_publish_errors_total", "reason"), "{{database}} send: {{reason}}"),
-              (rate("cdc_relay_checkpoint_errors_total"), "{{database}} save"),
-              (rate("cdc_relay_reconnects_total", "component"), "{{database}} again: {{component}}")),
-        graph("Dead letters", "Events that are not resolved, and the age of the oldest", "none",
-              (each("cdc_relay_dead_letters"), "{{database}}"),
-              (each("cdc_relay_oldest_dead_letter_age_seconds"), "{{database}} age in s")),
+        graph("Errors", "Rejected or failed sends by reason, failed saves, attempts that were repeated", "ops", ["CdcRelayCheckpointStale"],
+              (rate("cdc_relay_publish_errors_total", "reason"), "send: {{reason}}"),
+              (rate("cdc_relay_checkpoint_errors_total"), "save"),
+              (rate("cdc_relay_reconnects_total", "component"), "again: {{component}}")),
+        graph("Stopped, stalled, restarted", "1 while a relay has stopped, or Kafka acknowledges nothing; starts within 15 minutes", "none",
+              ["CdcRelayStopped", "CdcRelayStalled", "CdcRelayRestarting"],
+              (each(f"(cdc_relay_stopped or on ({RELAY}) 0 * cdc_relay_leader)"), "stopped: {{reason}}"),
+              (each("cdc_relay_stalled"), "stalled"),
+              (each("changes(process_start_time_seconds[15m])"), "starts")),
+        graph("Dead letters", "Events that are not resolved, and the age of the oldest", "none", ["CdcRelayDeadLetters", "CdcRelayOldDeadLetter"],
+              (each("cdc_relay_dead_letters"), ""),
+              (each("cdc_relay_oldest_dead_letter_age_seconds"), "age in s")),
+        graph("Not published", "Events dropped because the configuration says so, and rows of tables that are not configured", "ops",
+              ["CdcRelayEventsDropped", "CdcRelayUnknownTable"],
+              (rate("cdc_relay_events_dropped_total", "reason"), "{{reason}}"),
+              (rate('cdc_relay_events_filtered_total{table="other"}'), "unknown table")),
     ],
     "Database": [
         graph("WAL for the slot", "PostgreSQL: what is kept, and what may still be written before the slot is lost (-1: no limit)", "bytes",
-              (each("cdc_relay_slot_retained_bytes"), "{{database}} kept"),
-              (each("cdc_relay_slot_safe_bytes"), "{{database}} left")),
-        graph("WAL not received", "PostgreSQL: written by the server and not received yet", "bytes",
-              (each("cdc_relay_source_lag_bytes"), "{{database}}")),
+              ["CdcRelaySlotNearLimit", "CdcRelayUnlimitedWAL"],
+              (each("cdc_relay_slot_retained_bytes"), "kept"),
+              (each("cdc_relay_slot_safe_bytes"), "left")),
+        graph("Slot", "PostgreSQL: the state of the slot", "none", ["CdcRelaySlotLost"],
+              (each("(cdc_relay_slot_status == 1)"), "{{status}}")),
+        graph("WAL not received", "PostgreSQL: written by the server and not received yet", "bytes", [],
+              (each("cdc_relay_source_lag_bytes"), "")),
         graph("Binlog", "MySQL and MariaDB: how long the server keeps its binlogs, and how far behind the relay is", "s",
-              (each("cdc_relay_binlog_expire_seconds"), "{{database}} kept"),
-              (leaders("cdc_relay_source_lag_seconds"), "{{database}} behind")),
-        graph("Partitions", "Days ahead that have a partition, and rows in the default partition", "none",
-              (each("cdc_relay_partitions_ahead_days"), "{{database}} {{table}} days ahead"),
-              (each("cdc_relay_default_partition_rows"), "{{database}} {{table}} default partition")),
+              ["CdcRelayBinlogNearExpiry"],
+              (each("cdc_relay_binlog_expire_seconds"), "kept"),
+              (leaders("cdc_relay_source_lag_seconds"), "behind")),
+        graph("Partitions", "Days ahead that have a partition, rows in the default partition, and partitions past the TTL that are not published",
+              "none", ["CdcRelayPartitionsAhead", "CdcRelayDefaultPartitionRows", "CdcRelayTTLBelowLag"],
+              (each("cdc_relay_partitions_ahead_days"), "{{table}} days ahead"),
+              (each("cdc_relay_default_partition_rows"), "{{table}} default partition"),
+              (each("cdc_relay_partitions_unrelayed"), "{{table}} not published")),
     ],
     "Process": [
-        graph("CPU", "Of each relay, in cores", "none",
-              (f"rate(process_cpu_seconds_total[$__rate_interval]) {JOIN}", "{{database}} {{instance}}")),
-        graph("Memory", "Resident memory of each relay", "bytes",
-              (each("process_resident_memory_bytes"), "{{database}} {{instance}}")),
+        graph("CPU", "Of each relay, in cores", "none", [], (f"rate(process_cpu_seconds_total[$__rate_interval]) {JOIN}", "{{instance}}")),
+        graph("Memory", "Resident memory of each relay", "bytes", [], (each("process_resident_memory_bytes"), "{{instance}}")),
     ],
 }
 
 
-def build():
-    board = (
-        dashboard.Dashboard("cdc-relay")
-        .uid("cdc-relay")
-        .tags(["cdc-relay", "outbox"])
-        .refresh("10s")
-        .time("now-1h", "now")
-        .readonly()
-        .with_variable(dashboard.DatasourceVariable("datasource").label("Prometheus").type("prometheus"))
-        .with_variable(
-            dashboard.QueryVariable("database")
-            .label("Database")
-            .datasource(SOURCE)
-            .query("label_values(cdc_relay_info, database)")
-            .refresh(VariableRefresh.ON_TIME_RANGE_CHANGED)
-            .multi(True)
-            .include_all(True)
-        )
-    )
+def placed():
+    """The panels from left to right, below the title of their row."""
+    x = y = height = 0
     for title, panels in ROWS.items():
-        board = board.with_row(dashboard.Row(title))
-        for panel in panels:
-            board = board.with_panel(panel)
-    return board.build()
+        row = {"type": "row", "title": title, "collapsed": False, "panels": [], "gridPos": {"w": 24, "h": 1}}
+        for made in [row] + panels:
+            place = made["gridPos"]
+            if x + place["w"] > 24 or made is row:
+                x, y, height = 0, y + height, 0
+            place |= {"x": x, "y": y}
+            x, height = x + place["w"], max(height, place["h"])
+            yield made
 
+
+def variable(label, chosen):
+    return {  # .* also matches a label that is absent
+        "name": label, "label": label.capitalize(), "type": "query", "datasource": SOURCE,
+        "query": f"label_values(cdc_relay_info{{{chosen}}}, {label})", "refresh": 2, "sort": 1,
+        "multi": True, "includeAll": True, "allValue": ".*", "current": {"text": ["All"], "value": ["$__all"]},
+    }
+
+
+# A relay leads that did not a minute ago.
+TAKEOVER = f"((cdc_relay_leader == 1) unless on ({RELAY}) (cdc_relay_leader offset 1m == 1)) {JOIN}"
+
+BOARD = {
+    "title": "cdc-relay", "uid": "cdc-relay", "tags": ["cdc-relay", "outbox"], "schemaVersion": 41, "editable": False,
+    "refresh": "10s", "time": {"from": "now-1h", "to": "now"}, "timezone": "browser",
+    "graphTooltip": 1,  # one cross-hair for all panels
+    "links": [{"title": "What to do at an alert", "type": "link", "icon": "doc", "targetBlank": True, "url": RUNBOOK}],
+    "annotations": {"list": [{
+        "name": "Takeovers", "datasource": SOURCE, "enable": True, "iconColor": "blue", "titleFormat": "{{database}}: {{instance}} leads",
+        "target": {"expr": TAKEOVER, "interval": "1m", "refId": "Takeovers"},
+    }]},
+    "templating": {"list": [{"name": "datasource", "label": "Prometheus", "type": "datasource", "query": "prometheus"}]
+                   + [variable(label, chosen) for label, chosen in VARIABLES.items()]},
+}
 
 if __name__ == "__main__":
-    print(JSONEncoder(sort_keys=True, indent=2).encode(build()))
+    board = json.dumps(BOARD).removesuffix("}")
+    panels = ",\n".join(json.dumps({"id": i + 1} | made) for i, made in enumerate(placed()))
+    print(f'{board},\n"panels": [\n{panels}\n]}}')

@@ -117,7 +117,7 @@ func TestNativeHistogramsAndExemplars(t *testing.T) {
 // dashboard returns the queries of the dashboard.
 func dashboard(t *testing.T) (queries []string) {
 	t.Helper()
-	text, err := os.ReadFile("../../deploy/grafana/cdc-relay.json")
+	text, err := os.ReadFile("../../deploy/helm/cdc-relay/files/dashboard.json")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -141,7 +141,7 @@ func dashboard(t *testing.T) (queries []string) {
 
 // empty are the queries without an answer, but those that only another database can answer.
 func (p *prom) empty(queries []string) (empty []string) {
-	foreign := regexp.MustCompile("cdc_relay_(slot_|source_lag_bytes)")
+	foreign := regexp.MustCompile("cdc_relay_(slot_|source_lag_bytes|events_filtered)")
 	if p.mysql == nil {
 		foreign = regexp.MustCompile("cdc_relay_binlog_")
 	}
@@ -152,7 +152,7 @@ func (p *prom) empty(queries []string) (empty []string) {
 		var data struct {
 			Result []any `json:"result"`
 		}
-		p.ask("/api/v1/query?query="+url.QueryEscape(strings.NewReplacer("$database", p.name, "$__rate_interval", "10s").Replace(q)), &data)
+		p.ask("/api/v1/query?query="+url.QueryEscape(strings.NewReplacer("$database", p.name, "$cluster", ".*", "$namespace", ".*", "$job", ".*", "$__rate_interval", "10s").Replace(q)), &data)
 		if len(data.Result) == 0 {
 			empty = append(empty, q)
 		}
@@ -176,7 +176,7 @@ func (s *site) prometheus(target string, flags ...string) *prom {
 		s.t.Fatal(err)
 	}
 	s.t.Cleanup(func() { _ = release() })
-	rules, err := os.ReadFile("../../deploy/prometheus/rules.yaml")
+	rules, err := os.ReadFile("../../deploy/helm/cdc-relay/files/rules.yaml")
 	if err != nil {
 		s.t.Fatal(err)
 	}

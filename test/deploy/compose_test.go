@@ -7,7 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -16,7 +16,6 @@ import (
 	"github.com/compose-spec/compose-go/v2/types"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
-	"sigs.k8s.io/yaml"
 
 	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
@@ -36,24 +35,20 @@ func composeProject(t *testing.T) *types.Project {
 func TestComposeFile(t *testing.T) {
 	t.Parallel()
 	project := composeProject(t)
-	var prometheus struct {
-		Scrape []struct {
-			Static []struct{ Targets []string } `json:"static_configs"`
-		} `json:"scrape_configs"`
-	}
-	if err := yaml.Unmarshal([]byte(project.Configs["prometheus"].Content), &prometheus); err != nil {
-		t.Fatal(err)
-	}
-	var targets []string
-	for _, static := range prometheus.Scrape[0].Static {
-		targets = append(targets, static.Targets...)
-	}
 	for name, service := range project.Services {
-		if !strings.HasPrefix(name, "relay-") {
-			continue
+		if strings.HasPrefix(name, "relay-") && (!service.ReadOnly || !strings.Contains(project.Configs["prometheus"].Content, `"`+name+`:9464"`) || len(service.Ports) != 1) {
+			t.Errorf("%s may write to its root, its page is not published, or Prometheus does not ask it", name)
 		}
-		if !service.ReadOnly || !slices.Contains(targets, name+":9464") {
-			t.Errorf("%s may write to its root, or Prometheus does not ask it: %v", name, targets)
+		if strings.HasPrefix(name, "setup-") && service.Restart != "" {
+			t.Errorf("%s runs again and again: restart is %s", name, service.Restart)
+		}
+		if service.Image != "cdc-relay" && version(project, name) == "" {
+			t.Errorf("%s has an image without a version, %s", name, service.Image)
+		}
+		for _, port := range service.Ports {
+			if port.HostIP != "127.0.0.1" {
+				t.Errorf("%s can be reached from other machines: %+v", name, port)
+			}
 		}
 	}
 	for name, config := range project.Configs {
@@ -61,11 +56,18 @@ func TestComposeFile(t *testing.T) {
 			t.Errorf("config %s: %v", name, err)
 		}
 	}
-	for _, name := range []string{"postgres", "mysql", "redis", "kafka", "producer", "consumer", "prometheus", "grafana"} {
-		if tag := project.Services[name].Image; !strings.Contains(tag, ":") {
-			t.Errorf("service %s has image %q, without a version", name, tag)
+	for page, tested := range map[string]string{ // the next test runs PostgreSQL's
+		"kafka.md": "Apache Kafka " + version(project, "kafka") + " (KRaft) | tested", "managed-databases.md": "MySQL " + version(project, "mysql") + " | tested",
+	} {
+		if !strings.Contains(read(t, root+"/docs/"+page), "| "+tested) {
+			t.Errorf("docs/%s does not say %s", page, tested)
 		}
 	}
+}
+
+func version(project *types.Project, service string) string {
+	_, tag, _ := strings.Cut(project.Services[service].Image, ":")
+	return tag
 }
 
 // topology is what the compose file describes, as processes of this machine: its statements, configurations and commands,
@@ -87,8 +89,13 @@ func newTopology(t *testing.T) *topology {
 		t.Fatal(err)
 	}
 	t.Cleanup(kafka.Close)
+	project := composeProject(t)
+	major, err := strconv.Atoi(version(project, "postgres"))
+	if err != nil {
+		t.Fatal(err)
+	}
 	p := &topology{
-		Project: composeProject(t), kafka: kafka, postgres: testenv.Postgres(t, testenv.PostgresOptions{}),
+		Project: project, kafka: kafka, postgres: testenv.Postgres(t, testenv.PostgresOptions{Version: major}),
 		mysql: testenv.MySQL(t, testenv.MySQLOptions{Flavor: testenv.MySQLFlavor}), binary: relayBinary(t),
 	}
 	redis := testenv.Redis(t, testenv.RedisOptions{AppendOnly: true})

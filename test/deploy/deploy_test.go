@@ -3,12 +3,13 @@ package deploy
 
 import (
 	"bytes"
-	"encoding/json"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"sigs.k8s.io/yaml"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdctest"
 )
@@ -69,9 +70,10 @@ func needsRoot(t *testing.T) {
 	}
 }
 
+// decode reads YAML or JSON.
 func decode(t *testing.T, path string, into any) {
 	t.Helper()
-	if err := json.Unmarshal([]byte(read(t, path)), into); err != nil {
+	if err := yaml.Unmarshal([]byte(read(t, path)), into); err != nil {
 		t.Fatalf("%s: %v", path, err)
 	}
 }

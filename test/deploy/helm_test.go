@@ -2,7 +2,9 @@ package deploy
 
 import (
 	"encoding/json"
+	"errors"
 	"flag"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,6 +15,7 @@ import (
 
 	monitoring "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
 	apps "k8s.io/api/apps/v1"
+	batch "k8s.io/api/batch/v1"
 	core "k8s.io/api/core/v1"
 	networking "k8s.io/api/networking/v1"
 	policy "k8s.io/api/policy/v1"
@@ -31,8 +34,7 @@ var update = flag.Bool("update", false, "write the part of values.schema.json th
 // release is what the chart makes of a values file.
 type release struct {
 	deployments map[string]*apps.Deployment
-	configs     map[string]*core.ConfigMap
-	all         map[string][]meta.Object // by kind
+	objects     map[string]any // by kind and name
 }
 
 func helm(t *testing.T, args ...string) *exec.Cmd {
@@ -46,7 +48,7 @@ func helm(t *testing.T, args ...string) *exec.Cmd {
 func render(t *testing.T, args ...string) *release {
 	t.Helper()
 	text := output(t, helm(t, append([]string{"template", "test", chart, "--kube-version", "1.31.0"}, args...)...))
-	r := &release{deployments: map[string]*apps.Deployment{}, configs: map[string]*core.ConfigMap{}, all: map[string][]meta.Object{}}
+	r := &release{deployments: map[string]*apps.Deployment{}, objects: map[string]any{}}
 	for document := range strings.SplitSeq(text, "\n---\n") {
 		r.add(t, strings.TrimPrefix(document, "---\n"))
 	}
@@ -56,13 +58,15 @@ func render(t *testing.T, args ...string) *release {
 // add decodes an object strictly: a field that Kubernetes does not know is an error.
 func (r *release) add(t *testing.T, document string) {
 	t.Helper()
-	var kind meta.TypeMeta
-	if err := yaml.Unmarshal([]byte(document), &kind); err != nil {
+	var kind meta.PartialObjectMetadata
+	var fields map[string]any
+	if err := errors.Join(yaml.Unmarshal([]byte(document), &kind), yaml.Unmarshal([]byte(document), &fields)); err != nil {
 		t.Fatalf("%v\n%s", err, document)
 	}
 	object := map[string]meta.Object{
-		"apps/v1 Deployment": &apps.Deployment{}, "policy/v1 PodDisruptionBudget": &policy.PodDisruptionBudget{},
-		"v1 ConfigMap": &core.ConfigMap{}, "v1 Secret": &core.Secret{}, "v1 Service": &core.Service{},
+		"apps/v1 Deployment": &apps.Deployment{}, "batch/v1 Job": &batch.Job{},
+		"policy/v1 PodDisruptionBudget": &policy.PodDisruptionBudget{},
+		"v1 ConfigMap":                  &core.ConfigMap{}, "v1 Secret": &core.Secret{}, "v1 Service": &core.Service{},
 		"v1 ServiceAccount": &core.ServiceAccount{}, "v1 PersistentVolumeClaim": &core.PersistentVolumeClaim{},
 		"networking.k8s.io/v1 NetworkPolicy":      &networking.NetworkPolicy{},
 		"monitoring.coreos.com/v1 ServiceMonitor": &monitoring.ServiceMonitor{},
@@ -78,13 +82,10 @@ func (r *release) add(t *testing.T, document string) {
 	if unknown, err := kjson.UnmarshalStrict(encoded, object); err != nil || len(unknown) > 0 {
 		t.Fatalf("%s: %v %v\n%s", kind.Kind, err, unknown, document)
 	}
-	switch object := object.(type) {
-	case *apps.Deployment:
-		r.deployments[object.Name] = object
-	case *core.ConfigMap:
-		r.configs[object.Name] = object
+	if d, ok := object.(*apps.Deployment); ok {
+		r.deployments[d.Name] = d
 	}
-	r.all[kind.Kind] = append(r.all[kind.Kind], object)
+	r.objects[kind.Kind+"/"+kind.Name] = fields
 }
 
 func TestChart(t *testing.T) {
@@ -99,15 +100,14 @@ func TestChart(t *testing.T) {
 			output(t, helm(t, "lint", "--strict", chart, "--values", values))
 			r := render(t, "--values", values)
 			var want struct{ Databases []struct{ Name string } }
-			if err := yaml.Unmarshal([]byte(read(t, values)), &want); err != nil {
-				t.Fatal(err)
-			}
+			decode(t, values, &want)
 			if len(r.deployments) != len(want.Databases) {
 				t.Errorf("%d Deployments for %d databases", len(r.deployments), len(want.Databases))
 			}
 			for name, d := range r.deployments {
 				checkPods(t, d)
-				checkConfig(t, r.configs[name].Data["cdc-relay.yaml"], d.Labels["cdc-relay/database"])
+				text := r.objects["ConfigMap/"+name].(map[string]any)["data"].(map[string]any)["cdc-relay.yaml"].(string)
+				checkConfig(t, text, d.Labels["cdc-relay/database"])
 			}
 		})
 	}
@@ -129,7 +129,7 @@ func checkPods(t *testing.T, d *apps.Deployment) {
 	for _, p := range c.Ports {
 		ports[p.Name] = p.ContainerPort > 0
 	}
-	for _, probe := range []*core.Probe{c.LivenessProbe, c.ReadinessProbe} {
+	for _, probe := range []*core.Probe{c.StartupProbe, c.LivenessProbe, c.ReadinessProbe} {
 		if !ports[probe.HTTPGet.Port.StrVal] {
 			t.Errorf("%s has a probe for port %s, which it has not", d.Name, probe.HTTPGet.Port.StrVal)
 		}
@@ -156,73 +156,80 @@ func checkConfig(t *testing.T, text, database string) {
 	}
 }
 
-func TestChartRunsOneRelayWithACheckpointFile(t *testing.T) {
+// Each values file makes the objects of which testdata/chart.yaml has a part.
+func TestChartMakes(t *testing.T) {
 	t.Parallel()
-	r := render(t, "--values", chart+"/ci/mysql-file-values.yaml")
-	d := r.deployments["test-cdc-relay-billing"]
-	if *d.Spec.Replicas != 1 || d.Spec.Strategy.Type != apps.RecreateDeploymentStrategyType {
-		t.Errorf("%d relays, replaced by %s", *d.Spec.Replicas, d.Spec.Strategy.Type)
+	var releases []struct {
+		Values  string
+		Args    []string
+		Objects map[string]any
 	}
-	if len(r.all["PersistentVolumeClaim"]) != 1 || len(r.all["PodDisruptionBudget"]) != 0 {
-		t.Errorf("%d claims, %d budgets", len(r.all["PersistentVolumeClaim"]), len(r.all["PodDisruptionBudget"]))
-	}
-	standby := render(t, "--values", chart+"/ci/postgres-values.yaml")
-	d = standby.deployments["test-cdc-relay-orders"]
-	if *d.Spec.Replicas != 2 || d.Spec.Strategy.Type != apps.RollingUpdateDeploymentStrategyType || len(standby.all["PodDisruptionBudget"]) != 1 {
-		t.Errorf("%d relays, replaced by %s, %d budgets", *d.Spec.Replicas, d.Spec.Strategy.Type, len(standby.all["PodDisruptionBudget"]))
-	}
-}
-
-func TestChartProbesAPortWithoutPassword(t *testing.T) {
-	t.Parallel()
-	r := render(t, "--values", chart+"/ci/monitoring-values.yaml")
-	c := r.deployments["test-cdc-relay-orders"].Spec.Template.Spec.Containers[0]
-	if port := c.ReadinessProbe.HTTPGet.Port.StrVal; port != "health" {
-		t.Errorf("the probe asks port %s", port)
-	}
-	if !strings.Contains(r.configs["test-cdc-relay-orders"].Data["cdc-relay.yaml"], "health_listen: :9465") {
-		t.Error("the relay does not listen for the probe")
-	}
-}
-
-func TestChartInstallsTheAlerts(t *testing.T) {
-	t.Parallel()
-	r := render(t, "--values", chart+"/ci/monitoring-values.yaml", "--set-file", "prometheusRule.rules="+root+"/deploy/prometheus/rules.yaml")
-	if len(r.all["ServiceMonitor"]) != 1 || len(r.all["PrometheusRule"]) != 1 {
-		t.Fatalf("%d ServiceMonitors, %d PrometheusRules", len(r.all["ServiceMonitor"]), len(r.all["PrometheusRule"]))
-	}
-	var want monitoring.PrometheusRuleSpec
-	if err := yaml.UnmarshalStrict([]byte(read(t, root+"/deploy/prometheus/rules.yaml")), &want); err != nil {
+	if err := yaml.UnmarshalStrict([]byte(read(t, "testdata/chart.yaml")), &releases); err != nil {
 		t.Fatal(err)
 	}
-	if got := r.all["PrometheusRule"][0].(*monitoring.PrometheusRule).Spec; !reflect.DeepEqual(got, want) {
-		t.Errorf("the chart installs other rules: %+v", got)
+	for _, want := range releases {
+		t.Run(want.Values, func(t *testing.T) {
+			t.Parallel()
+			r := render(t, append(want.Args, "--values", chart+"/ci/"+want.Values+"-values.yaml")...)
+			if d := difference("", r.objects, want.Objects); d != "" {
+				t.Error(d)
+			}
+		})
+	}
+}
+
+// difference returns where fields are not as wanted. They may have others too; null is for one that must not be there.
+func difference(path string, have, want any) string {
+	switch want := want.(type) {
+	case map[string]any:
+		fields, _ := have.(map[string]any)
+		for key := range want {
+			if d := difference(path+" "+key, fields[key], want[key]); d != "" {
+				return d
+			}
+		}
+	case []any:
+		items, _ := have.([]any)
+		if len(items) != len(want) {
+			return fmt.Sprintf("%s has %d items, want %d: %v", path, len(items), len(want), have)
+		}
+		for i := range want {
+			if d := difference(fmt.Sprint(path, " ", i), items[i], want[i]); d != "" {
+				return d
+			}
+		}
+	default:
+		if have != want {
+			return fmt.Sprintf("%s is %v, want %v", path, have, want)
+		}
+	}
+	return ""
+}
+
+func TestChartInstallsAlertsAndDashboard(t *testing.T) {
+	t.Parallel()
+	text := output(t, helm(t, "template", "test", chart, "--kube-version", "1.31.0", "--values", chart+"/ci/monitoring-values.yaml"))
+	for file, indent := range map[string]string{"rules.yaml": "\n  ", "dashboard.json": "\n    "} {
+		if !strings.Contains(text, indent+strings.ReplaceAll(strings.TrimSpace(read(t, chart+"/files/"+file)), "\n", indent)) {
+			t.Errorf("the chart does not install %s", file)
+		}
 	}
 }
 
 func TestChartNamesWhatIsWrong(t *testing.T) {
 	t.Parallel()
-	const orders = "databases: [{name: orders, config: {source: {postgres: {dsn: x}}"
-	for name, c := range map[string]struct{ values, want string }{
-		"unknown key":               {"replica: 2", "additional properties 'replica' not allowed"},
-		"unknown key of a database": {"databases: [{name: orders, replica: 2}]", "at '/databases/0': additional properties 'replica' not allowed"},
-		"unknown section":           {orders + ", kafak: {}}}]", "at '/databases/0/config': additional properties 'kafak' not allowed"},
-		"unknown setting":           {"config: {kafka: {broker: [x]}}", "at '/config/kafka': additional properties 'broker' not allowed"},
-		"name of a database":        {"databases: [{name: Orders_DB}]", "at '/databases/0/name': 'Orders_DB' does not match pattern"},
-		"database twice":            {orders + "}}, {name: orders, config: {source: {postgres: {dsn: x}}}}]", "database orders stands twice in databases"},
-		"no source":                 {"databases: [{name: orders}]", "database orders has no source: set source.postgres or source.mysql in its config"},
-		"file beside the volume":    {orders + ", checkpoint: {file: /position}}}]", "checkpoint.file is /position, which is not on the volume: put it below /var/lib/cdc-relay/"},
-		"file and standby":          {orders + ", checkpoint: {file: /var/lib/cdc-relay/p}}, replicas: 2}]", "database orders: a checkpoint file has one relay: remove replicas"},
-		"no endpoint":               {orders + ", http: {listen: ''}}}]", "database orders: http.listen is \"\", without a port"},
-		"no rules":                  {"prometheusRule: {enabled: true}", "prometheusRule.rules is empty: add --set-file"},
-	} {
+	var refused map[string]struct{ Values, Want string }
+	if err := yaml.UnmarshalStrict([]byte(read(t, "testdata/chart_refused.yaml")), &refused); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range refused {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			values := filepath.Join(t.TempDir(), "values.yaml")
-			write(t, values, c.values)
+			write(t, values, c.Values)
 			out, err := helm(t, "template", "test", chart, "--kube-version", "1.31.0", "--values", values).CombinedOutput()
-			if err == nil || !strings.Contains(string(out), c.want) {
-				t.Errorf("%v\n%swant %s", err, out, c.want)
+			if err == nil || !strings.Contains(string(out), c.Want) {
+				t.Errorf("%v\n%swant %s", err, out, c.Want)
 			}
 			t.Logf("%s", out)
 		})
@@ -245,7 +252,7 @@ func TestChartSchemaHasEverySetting(t *testing.T) {
 	}
 	path := chart + "/values.schema.json"
 	if *update {
-		text := read(t, path)
+		values, text, _ := strings.Cut(read(t, path), `  "$defs": `)
 		for name, part := range want {
 			encoded, err := json.Marshal(part)
 			if err != nil {
@@ -253,7 +260,7 @@ func TestChartSchemaHasEverySetting(t *testing.T) {
 			}
 			text = generatedLine(name).ReplaceAllLiteralString(text, `    "`+name+`": `+string(encoded)+",")
 		}
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		if err := os.WriteFile(path, []byte(values+`  "$defs": `+text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}

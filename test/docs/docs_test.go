@@ -251,13 +251,34 @@ func (s *schema) has(path []string) bool {
 	return node != nil
 }
 
-// Every metric in the rules is on the page of metrics, which TestMetricsPage holds to the code.
+// Every metric in rules and dashboard is on the page of metrics, which TestMetricsPage holds to the code, with the labels that panels
+// show. What alerts ask has a panel.
 func TestNamedMetricsExist(t *testing.T) {
-	known := read(t, "docs/metrics.md")
-	for _, m := range regexp.MustCompile(`\bcdc_relay_([a-z_]+)`).FindAllStringSubmatch(read(t, "deploy/prometheus/rules.yaml"), -1) {
-		if !strings.Contains(known, "| `"+m[1]+"`") && !strings.Contains(known, "| `"+m[1]+"{") {
-			t.Errorf("there is no metric %s", m[1])
+	labels := map[string]string{}
+	for _, m := range regexp.MustCompile("(?m)^\\| `([a-z_]+)(?:{(.*)})?`").FindAllStringSubmatch(read(t, "docs/metrics.md"), -1) {
+		labels[m[1]] = m[2]
+	}
+	rules, dashboard := read(t, "deploy/helm/cdc-relay/files/rules.yaml"), read(t, "deploy/helm/cdc-relay/files/dashboard.json")
+	metric := regexp.MustCompile(`\bcdc_relay_([a-z_]+?)(_bucket)?\b`)
+	for _, m := range metric.FindAllStringSubmatch(rules+dashboard, -1) {
+		if _, known := labels[m[1]]; !known || !strings.Contains(dashboard, m[0]) {
+			t.Errorf("there is no metric %s, or no panel shows it", m[1])
 		}
+	}
+	queries := regexp.MustCompile(`"expr": "(.*?)", "legendFormat": "(.*?)"`).FindAllStringSubmatch(dashboard, -1)
+	for _, q := range queries {
+		known := "cluster,namespace,job,instance,alertname,database"
+		for _, m := range metric.FindAllStringSubmatch(q[1], -1) {
+			known += "," + labels[m[1]]
+		}
+		for _, m := range regexp.MustCompile(`{{(\w+)}}`).FindAllStringSubmatch(q[2], -1) {
+			if !slices.Contains(strings.Split(known, ","), m[1]) {
+				t.Errorf("%s has no label %s", q[1], m[1])
+			}
+		}
+	}
+	if len(queries) < 30 {
+		t.Errorf("only %d queries were found", len(queries))
 	}
 }
 

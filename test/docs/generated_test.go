@@ -101,7 +101,7 @@ func TestAlertHeads(t *testing.T) {
 			}
 		}
 	}
-	if err := yaml.Load([]byte(read(t, "deploy/prometheus/rules.yaml")), &rules); err != nil {
+	if err := yaml.Load([]byte(read(t, "deploy/helm/cdc-relay/files/rules.yaml")), &rules); err != nil {
 		t.Fatal(err)
 	}
 	// What only puts relays of one database together is left out.
