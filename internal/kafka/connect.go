@@ -11,6 +11,7 @@ import (
 	"github.com/IBM/sarama"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/socket"
 )
 
 // Connect opens a connection to addr, which may have up to inFlight requests without a response, and authenticates.
@@ -73,6 +74,7 @@ func (c *Client) dial(ctx, opening context.Context, secure *tls.Config, network,
 	if err != nil {
 		return nil, err // explain tells the causes apart
 	}
+	raw = socket.Direct(raw)
 	if secure != nil {
 		conn := tls.Client(raw, secure)
 		if err := conn.HandshakeContext(opening); err != nil {
@@ -106,6 +108,7 @@ type ctxConn struct {
 	keep, stop func() bool
 	checked    bool
 	topics     []byte // of the produce request that is being sent; see Conn.Produce
+	head       []byte // what goes before them
 }
 
 func (c *ctxConn) Close() error {

@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"net"
 	"syscall"
 
 	"github.com/IBM/sarama"
@@ -51,6 +50,9 @@ func (c *Conn) HungUp() bool {
 	return hungUp
 }
 
+// smallRequest is up to which size topics are copied behind the head of their request.
+const smallRequest = 16 << 10
+
 // Write replaces the empty array at the end of sarama's produce request by the topics.
 func (c *ctxConn) Write(b []byte) (int, error) {
 	const sizeField, arrayLength, keyProduce = 4, 4, 0
@@ -58,10 +60,19 @@ func (c *ctxConn) Write(b []byte) (int, error) {
 		return c.Conn.Write(b)
 	}
 	head := b[sizeField : len(b)-arrayLength]
-	request := binary.BigEndian.AppendUint32(make([]byte, 0, len(b)), uint32(len(head)+len(c.topics)))
-	buffers := net.Buffers{append(request, head...), c.topics}
-	if _, err := buffers.WriteTo(c.Conn); err != nil {
+	c.head = binary.BigEndian.AppendUint32(c.head[:0], uint32(len(head)+len(c.topics)))
+	c.head = append(c.head, head...)
+	rest := c.topics
+	if len(rest) <= smallRequest { // one packet
+		c.head, rest = append(c.head, rest...), nil
+	}
+	if _, err := c.Conn.Write(c.head); err != nil {
 		return 0, err
+	}
+	if len(rest) > 0 {
+		if _, err := c.Conn.Write(rest); err != nil {
+			return 0, err
+		}
 	}
 	return len(b), nil
 }

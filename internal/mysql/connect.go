@@ -18,6 +18,7 @@ import (
 	"github.com/go-sql-driver/mysql"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/socket"
 )
 
 const (
@@ -104,7 +105,10 @@ func Open(ctx context.Context, cfg *mysql.Config) (*sql.DB, error) {
 	cfg.DialFunc = func(ctx context.Context, network, addr string) (net.Conn, error) {
 		conn, err := (&net.Dialer{}).DialContext(ctx, network, addr)
 		reached.Store(err == nil)
-		return conn, err
+		if err != nil {
+			return nil, err
+		}
+		return socket.Direct(conn), nil
 	}
 	connector, err := mysql.NewConnector(cfg)
 	if err != nil {
@@ -149,7 +153,7 @@ func ConnectReplication(ctx context.Context, cfg *mysql.Config) (*client.Conn, e
 		if err != nil {
 			return nil, err
 		}
-		reached = true
+		reached, conn = true, socket.Direct(conn)
 		if cfg.TLS == nil && !cfg.AllowCleartextPasswords {
 			guard = &guardedConn{Conn: conn}
 			conn = guard

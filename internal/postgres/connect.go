@@ -6,6 +6,7 @@ import (
 	"crypto/tls"
 	"fmt"
 	"maps"
+	"net"
 	"slices"
 	"strings"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/socket"
 )
 
 // walSenderTimeout is set on our own replication connection: after this machine dies, its walsender
@@ -69,6 +71,14 @@ func Connect(ctx context.Context, o Options) (*pgx.Conn, error) {
 	// No prepared statements: this connection asks the same few questions, and a pooler in between
 	// must be told apart by its own words, not by a lost statement.
 	cfg.DefaultQueryExecMode = pgx.QueryExecModeExec
+	dial := cfg.DialFunc
+	cfg.DialFunc = func(ctx context.Context, network, addr string) (net.Conn, error) {
+		conn, err := dial(ctx, network, addr)
+		if err != nil {
+			return nil, err
+		}
+		return socket.Direct(conn), nil
+	}
 	conn, err := pgx.ConnectConfig(ctx, cfg)
 	if err != nil {
 		return nil, connectError(err, &cfg.Config, false)

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"net"
 	"time"
+
+	"github.com/cdc-relay/cdc-relay/internal/socket"
 )
 
 // The walsender does one send for each row. A reader asleep in recv is woken by every one of them, and
@@ -101,7 +103,7 @@ func dialPaced(dial func(ctx context.Context, network, addr string) (net.Conn, e
 			_ = conn.Close()
 			return nil, err
 		}
-		return &pacedConn{Conn: conn}, nil
+		return &pacedConn{Conn: socket.Direct(conn)}, nil
 	}
 }
 
