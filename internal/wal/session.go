@@ -37,7 +37,8 @@ type session struct {
 	leftover      []byte
 
 	out       cdc.Queue
-	monitor   *monitor // who owns the session starts and stops it
+	monitor   *monitor  // who owns the session starts and stops it
+	readUntil time.Time // the deadline of conn
 	chunk     *chunk
 	r, w      int // chunk.buf[r:w] is read and not yet decoded
 	relations map[uint32]*relation
@@ -137,8 +138,11 @@ func (ss *session) stream(ctx context.Context) error {
 
 // fill reads what the socket has, at least one byte, or returns after a tick.
 func (ss *session) fill(ctx context.Context) error {
-	if err := ss.conn.SetReadDeadline(time.Now().Add(ss.untilTick())); err != nil {
-		return fmt.Errorf("read the replication stream: %w", err)
+	if now := time.Now(); ss.pings.due || ss.readUntil.Sub(now) < tickInterval/2 { // not for each read: it moves a timer
+		ss.readUntil = now.Add(ss.untilTick())
+		if err := ss.conn.SetReadDeadline(ss.readUntil); err != nil {
+			return fmt.Errorf("read the replication stream: %w", err)
+		}
 	}
 	if err := ctx.Err(); err != nil { // the deadline above may have undone the interrupt
 		return err

@@ -2,6 +2,7 @@ package wal
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgproto3"
 
 	"github.com/cdc-relay/cdc-relay/internal/postgres"
 	"github.com/cdc-relay/cdc-relay/internal/visibility"
@@ -50,7 +52,8 @@ func (r replayed) Shows(tx committed) bool { return tx.at <= lsn(r) }
 // snapshots asks the session's server, on a connection of its own: the monitor's may wait for seconds.
 type snapshots struct {
 	ss   *session
-	conn *pgconn.PgConn // nil: none
+	conn *pgconn.HijackedConn // nil: none
+	row  [3][]byte            // of the last answer
 	// primary is set once a statement has said that recovery is over. The snapshot of that statement itself may have been taken before.
 	primary bool
 }
@@ -88,22 +91,28 @@ func (ss *session) waitUntilVisible(ctx context.Context, b *pooledBatch) error {
 	return ss.gate.Wait(ctx, b.committed...)
 }
 
+// question is the name of the prepared statement.
+const question = "visible"
+
 const snapshotQuestion = `SELECT pg_current_snapshot()::text, pg_is_in_recovery(), (` + postgres.StartedQuery + `)`
 
 // Connect opens the connection and asks once: a server that recovers at first answers differently.
 func (q *snapshots) Connect(ctx context.Context) error {
-	q.close(ctx)
+	q.Close()
 	conn, err := postgres.Connect(ctx, q.ss.src.opts.Options)
 	if err != nil {
 		return err
 	}
-	q.conn = conn.PgConn()
 	// Serializable and deferrable, as a role's or database's default may be, would make the question wait for other transactions.
-	set := q.conn.Exec(ctx, "SET default_transaction_isolation = 'read committed'; SET default_transaction_deferrable = off")
-	if err := set.Close(); err != nil {
-		return fmt.Errorf("prepare the connection: %w", err)
+	set := conn.PgConn().Exec(ctx, "SET default_transaction_isolation = 'read committed'; SET default_transaction_deferrable = off")
+	if err = set.Close(); err == nil {
+		_, err = conn.PgConn().Prepare(ctx, question, snapshotQuestion, nil)
 	}
-	if _, err := q.conn.Prepare(ctx, "visible", snapshotQuestion, nil); err != nil {
+	if err == nil {
+		q.conn, err = conn.PgConn().Hijack()
+	}
+	if err != nil {
+		postgres.CloseConn(ctx, conn.PgConn())
 		return fmt.Errorf("prepare the connection: %w", err)
 	}
 	_, err = q.Ask(ctx)
@@ -111,11 +120,12 @@ func (q *snapshots) Connect(ctx context.Context) error {
 }
 
 // Close closes the connection.
-func (q *snapshots) Close() { q.close(context.Background()) }
-
-func (q *snapshots) close(ctx context.Context) {
+func (q *snapshots) Close() {
 	if q.conn != nil {
-		postgres.CloseConn(ctx, q.conn)
+		_ = q.conn.Conn.SetDeadline(time.Now().Add(time.Second))
+		q.conn.Frontend.Send(&pgproto3.Terminate{})
+		_ = q.conn.Frontend.Flush()
+		_ = q.conn.Conn.Close()
 	}
 	q.conn, q.primary = nil, false
 }
@@ -124,24 +134,58 @@ func (q *snapshots) close(ctx context.Context) {
 func (q *snapshots) Ask(ctx context.Context) (visibility.Answer[committed], error) {
 	received := q.ss.tx.commit // before the question: what comes later may be of a promoted server
 	for {
-		res := q.conn.ExecPrepared(ctx, "visible", nil, nil, nil).Read()
-		if res.Err != nil {
-			return nil, res.Err
+		if err := q.query(ctx); err != nil {
+			return nil, err
 		}
-		if len(res.Rows) != 1 || len(res.Rows[0]) != 3 {
-			return nil, errors.New("the server returned no snapshot")
-		}
-		row := res.Rows[0]
 		switch {
-		case string(row[2]) != q.ss.serverStarted: // behind a pooler also on the same connection
+		case string(q.row[2]) != q.ss.serverStarted: // behind a pooler also on the same connection
 			return nil, postgres.ErrTwoServers()
-		case string(row[1]) == "t":
+		case string(q.row[1]) == "t":
 			q.primary = false
 			return replayed(received), nil
 		case q.primary:
-			return parseSnapshot(row[0])
+			return parseSnapshot(q.row[0])
 		}
 		q.primary = true
+	}
+}
+
+// query asks until ctx ends. The driver has no part in it, because it sets a timer of some milliseconds for each statement, which wakes a
+// thread that sleeps for longer.
+func (q *snapshots) query(ctx context.Context) error {
+	deadline, _ := ctx.Deadline()
+	if err := q.conn.Conn.SetDeadline(deadline); err != nil {
+		return err
+	}
+	defer context.AfterFunc(ctx, func() { _ = q.conn.Conn.SetDeadline(time.Unix(1, 0)) })()
+	front := q.conn.Frontend
+	front.SendBind(&pgproto3.Bind{PreparedStatement: question})
+	front.SendExecute(&pgproto3.Execute{})
+	front.SendSync(&pgproto3.Sync{})
+	if err := front.Flush(); err != nil {
+		return err
+	}
+	rows := 0
+	var refused error
+	for {
+		message, err := front.Receive()
+		if err != nil {
+			return cmp.Or(refused, err)
+		}
+		switch m := message.(type) {
+		case *pgproto3.DataRow:
+			for i := range min(len(m.Values), len(q.row)) {
+				q.row[i] = append(q.row[i][:0], m.Values[i]...)
+			}
+			rows++
+		case *pgproto3.ErrorResponse:
+			refused = pgconn.ErrorResponseToPgError(m)
+		case *pgproto3.ReadyForQuery:
+			if refused == nil && rows != 1 {
+				refused = errors.New("the server returned no snapshot")
+			}
+			return refused
+		}
 	}
 }
 
