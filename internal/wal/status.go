@@ -20,13 +20,21 @@ const (
 	// stoppingPings is how many such questions at one WAL end, in quick succession, mean a shutdown.
 	stoppingPings = 5
 	writeTimeout  = 10 * time.Second
+	// manyKeepalives between two statuses have the server send none for quietAhead of WAL. Before it sleeps, a walsender sends one to a
+	// client that has neither written nor flushed all that was sent: one for each commit of any table, each of which wakes the relay.
+	manyKeepalives = 8
+	quietAhead     = 16 << 20
 )
 
 // status is what was said to the server last, and when.
 type status struct {
 	at        time.Time
 	position  lsn
+	written   lsn       // how far ahead keepalives are not wanted
 	heartbeat time.Time // when a keepalive's position was last handed on
+	// Since then: keepalives that nobody asked for, and the last one's WAL end.
+	keepalives int
+	walEnd     lsn
 }
 
 // pings counts keepalives that ask for a reply at one WAL end.
@@ -92,22 +100,29 @@ func (ss *session) advance() {
 	}
 }
 
-// sayStatus sends a Standby status update. Written, flushed and applied are all the confirmed
-// position: the server takes any of them as permission to discard what is before it.
+// sayStatus sends a Standby status update. Flushed and applied are the confirmed position, before which the server discards. Written is
+// shown in pg_stat_replication, counts for synchronous_commit = remote_write, and stops keepalives: see manyKeepalives. Then one is asked
+// for with the status that is due when nothing was confirmed, so that the position moves on.
 func (ss *session) sayStatus(now time.Time) error {
 	var frame [frameHeader + 34]byte
 	frame[0] = frameCopyData
 	binary.BigEndian.PutUint32(frame[1:], uint32(len(frame)-1))
 	body, confirmed := frame[frameHeader:], ss.src.lastConfirmed()
+	if ss.said.keepalives >= manyKeepalives && ss.gate != nil { // with a gate no commit waits for the relay
+		ss.said.written = ss.said.walEnd + quietAhead
+	}
 	body[0] = 'r'
-	for i := range 3 {
-		binary.BigEndian.PutUint64(body[1+8*i:], uint64(confirmed))
+	for i, position := range [3]lsn{max(confirmed, ss.said.written), confirmed, confirmed} {
+		binary.BigEndian.PutUint64(body[1+8*i:], uint64(position))
+	}
+	if ss.said.written > 0 && now.Sub(ss.said.at) >= statusInterval {
+		body[33] = 1
 	}
 	binary.BigEndian.PutUint64(body[25:], uint64(now.UnixMicro()-postgres.EpochMicros))
 	if err := ss.write(frame[:]); err != nil {
 		return err
 	}
-	ss.said.at, ss.said.position, ss.pings.due = now, confirmed, false
+	ss.said.at, ss.said.position, ss.said.keepalives, ss.pings.due = now, confirmed, 0, false
 	return nil
 }
 

@@ -295,6 +295,9 @@ func (ss *session) keepalive(ctx context.Context, k keepalive) error {
 	now := time.Now()
 	if k.reply {
 		ss.pings.add(k.walEnd, now)
+	} else {
+		ss.said.keepalives++
+		ss.said.walEnd = k.walEnd
 	}
 	if ss.tx.open {
 		return nil

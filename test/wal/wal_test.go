@@ -20,6 +20,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/cdctest"
 	"github.com/cdc-relay/cdc-relay/internal/outbox"
+	"github.com/cdc-relay/cdc-relay/internal/postgres"
 	"github.com/cdc-relay/cdc-relay/internal/testenv"
 	"github.com/cdc-relay/cdc-relay/internal/wal"
 )
@@ -463,14 +464,34 @@ func TestLargeRows(t *testing.T) {
 	}
 }
 
-// The slot of an idle outbox in a busy database advances.
+// The slot of an idle outbox in a busy database advances, also when the database has been told to send no keepalives.
 func TestIdleOutboxAdvances(t *testing.T) {
 	d := newDatabase(t)
-	s, q := d.source(), newQueue(t)
+	s, q := d.sourceWith(wal.Options{Options: postgres.Options{WaitUntilVisible: true}}), newQueue(t)
 	q.confirm = s.Confirm
 	tailing(t, s, q)
 	d.exec("CREATE TABLE busy (x text)")
-	d.exec("INSERT INTO busy SELECT repeat('x', 1000) FROM generate_series(1, 20000)")
+	d.advances()
+	deadline := time.Now().Add(patience)
+	for quiet := false; !quiet; {
+		if time.Now().After(deadline) {
+			t.Fatal("the server is never told to send no keepalives")
+		}
+		d.exec("INSERT INTO busy VALUES ('x')") // a commit, and a keepalive
+		err := d.conn.QueryRow(t.Context(), `SELECT write_lsn > sent_lsn FROM pg_stat_replication JOIN pg_replication_slots ON pid = active_pid
+			WHERE slot_name = $1`, d.name).Scan(&quiet)
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	d.advances()
+}
+
+// advances waits until the slot of an idle outbox has come past what another table wrote.
+func (d *database) advances() {
+	t := d.t
+	t.Helper()
+	d.exec("INSERT INTO busy SELECT repeat('x', 1000) FROM generate_series(1, 8000)")
 	var behind int64 = 1 << 40
 	deadline := time.Now().Add(patience)
 	for behind > 1<<20 {
