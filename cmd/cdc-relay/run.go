@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"runtime/debug"
 	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -66,6 +65,7 @@ On MySQL and MariaDB only the checkpoint holds the position. Without a checkpoin
 				return dryRun(cmd.Context(), c, a.stdout, log.Logger)
 			}
 			tuneGC(a.env, int64(c.Window.Bytes))
+			defer tuneProcessors(cmd.Context(), a.env)()
 			return run(cmd.Context(), c, start, log.Logger, profile)
 		},
 	}
@@ -74,25 +74,6 @@ On MySQL and MariaDB only the checkpoint holds the position. Without a checkpoin
 		"MySQL and MariaDB: where to start if no checkpoint is stored, at the oldest transaction in the binlog or now")
 	cmd.Flags().BoolVar(&profile, "pprof", false, "serve Go's profiler under /debug/pprof on http.listen")
 	return cmd
-}
-
-// Most allocations are short-lived buffers of requests. Collecting them at 1.5 instead of 2 times the live heap costs
-// little CPU, and the memory limit keeps them from piling up in a burst or on a busy machine. The limit grows with the
-// window, which is most of the live heap.
-const (
-	gcPercent   = 50
-	memoryBase  = 32 << 20
-	memoryScale = 4
-)
-
-// tuneGC sets the garbage collector for the configured window, unless GOGC or GOMEMLIMIT is set.
-func tuneGC(env func(string) (string, bool), window int64) {
-	if _, set := env("GOGC"); !set {
-		debug.SetGCPercent(gcPercent)
-	}
-	if _, set := env("GOMEMLIMIT"); !set {
-		debug.SetMemoryLimit(memoryBase + memoryScale*window)
-	}
 }
 
 // run connects the stages and runs the relay until ctx ends or an error stops it. The endpoint listens first, so that a
