@@ -219,6 +219,11 @@ func readerMutants() []mutant {
 			caughtBy{faults, "^TestChangedPublication$", postgres},
 		},
 		{
+			"ask for no keepalive after telling the server to send none", "internal/wal/status.go",
+			[]edit{{"		body[33] = 1\n", "		body[33] = 0\n"}},
+			caughtBy{wal, "^TestIdleOutboxAdvances$", postgres},
+		},
+		{
 			"confirm a keepalive at once", "internal/wal/stream.go",
 			[]edit{{"	if k.reply {\n		ss.pings.add", "	ss.src.confirmed.Store(max(ss.src.confirmed.Load(), uint64(k.walEnd)))\n	if k.reply {\n		ss.pings.add"}},
 			caughtBy{faults, "^TestKeepalivesWhileUnacknowledged$", postgres},
