@@ -287,7 +287,7 @@ func TestSlotOptionsOfPostgreSQL18(t *testing.T) {
 	}})
 	s := newSiteOn(t, pg)
 	s.sql("SELECT pg_create_physical_replication_slot('standby')").setup().dropSlot()
-	s.sql("SELECT pg_create_logical_replication_slot('" + s.name + "', 'pgoutput')")
+	s.sql("SELECT pg_create_logical_replication_slot('cdc_relay_" + s.name + "', 'pgoutput')")
 	first := s.run("check")
 	s.dropSlot()
 	s.setup()
