@@ -121,8 +121,7 @@ func (t *Table) write(b *strings.Builder) {
 // routes sends each row somewhere, also one whose topic or aggregate type is NULL.
 // shape writes what records are made of beside the parts.
 func (t *Table) shape(b *strings.Builder) {
-	switch {
-	case t.Debezium:
+	if t.Debezium {
 		b.WriteString("    # The table of Debezium's outbox event router, whose records these are: see docs/migrate-debezium.md for its options.\n" +
 			"    format: plain\n    headers: [{name: id, column: id}]\n")
 	}

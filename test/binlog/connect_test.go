@@ -76,23 +76,6 @@ func stops(t *testing.T, s *binlog.Source, reason string, says ...string) {
 	}
 }
 
-// The server IDs that relays choose do not clash.
-func TestServerID(t *testing.T) {
-	onEach(t, func(d *database) {
-		t := d.t
-		d.simple()
-		chosen, other := start(t, d.source(current()), newQueue(), none), start(t, d.source(current()), newQueue(), none)
-		d.session(insert(1))
-		chosen.expect(1)
-		other.expect(1)
-		for _, r := range []*running{chosen, other} {
-			if err := r.stop(); err != nil {
-				t.Error(err)
-			}
-		}
-	})
-}
-
 // Settings with which events could be lost or unreadable are refused at the start, with the statement that fixes them.
 func TestSettings(t *testing.T) {
 	onEach(t, func(d *database) {
