@@ -118,7 +118,7 @@ func (s *stand) drainLetters(ctx context.Context, database, slot, match string, 
 
 // letterTopics creates a relay's topics, and returns that of the events.
 func (s *stand) letterTopics(ctx context.Context, slot string) (string, error) {
-	s.more = fmt.Sprintf("errors: {unroutable: dead_letter}\ndead_letter: {topic: %s.dead, max_held_events: 200000, max_held_keys: 20000}\n", slot)
+	s.more = fmt.Sprintf("errors: dead_letter\ndead_letter: {topic: %s.dead, max_held_events: 200000}\n", slot)
 	compacted := map[string]string{"cleanup.policy": "compact"}
 	if err := s.kafka.CreateTopic(ctx, slot+".dead", 8, compacted); err != nil {
 		return "", err

@@ -166,7 +166,7 @@ func withPartitions(path string, ahead int) (string, error) {
 		return "", err
 	}
 	path = strings.TrimSuffix(path, filepath.Ext(path)) + fmt.Sprintf("_%d.yaml", ahead)
-	return path, os.WriteFile(path, append(text, fmt.Sprintf("partitions: {ahead: %d, ttl: 90d}\n", ahead)...), 0o600) //nolint:gosec // a configuration that this benchmark has written
+	return path, os.WriteFile(path, append(text, fmt.Sprintf("retention: {ahead: %d, keep: 90d}\n", ahead)...), 0o600) //nolint:gosec // a configuration that this benchmark has written
 }
 
 func (s *stand) partitionedPostgres(ctx context.Context) (*partitioned, error) {

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"os"
 
 	"github.com/spf13/cobra"
 
@@ -14,7 +15,7 @@ import (
 
 func newConfigCommand(a *cli) *cobra.Command {
 	return group("config", "Validate and show the configuration",
-		newConfigValidateCommand(a), newConfigShowCommand(a), newConfigSchemaCommand(a))
+		newConfigValidateCommand(a), newConfigShowCommand(a), newConfigSchemaCommand(a), newConfigMigrateCommand(a))
 }
 
 func newConfigValidateCommand(a *cli) *cobra.Command {
@@ -72,4 +73,37 @@ file: put "# yaml-language-server: $schema=cdc-relay.schema.json" on the file's 
 			return nil
 		},
 	}
+}
+
+func newConfigMigrateCommand(a *cli) *cobra.Command {
+	write := false
+	cmd := &cobra.Command{
+		Use:   "migrate [FILE]",
+		Short: "Give settings of the last release their present names",
+		Long: `Print the configuration file with its settings under their present names, with its comments and in its order. Old
+names are read for one release. What has changed is said on standard error.`,
+		Example: "  cdc-relay config migrate cdc-relay.yaml\n  cdc-relay config migrate --write cdc-relay.yaml",
+		Args:    cobra.MaximumNArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			path := append(args, a.configPath)[0]
+			text, changes, err := config.Migrate(path)
+			if err != nil {
+				return err
+			}
+			for _, w := range changes {
+				_, _ = fmt.Fprintln(a.stderr, w.Text)
+			}
+			if len(changes) == 0 {
+				_, _ = fmt.Fprintln(a.stderr, "nothing to change")
+			}
+			if !write {
+				a.printf("%s", text)
+			} else if err := os.WriteFile(path, text, 0o600); err != nil { // which keeps the mode of a file that exists
+				return fmt.Errorf("write %s: %w", path, err)
+			}
+			return nil
+		},
+	}
+	cmd.Flags().BoolVar(&write, "write", false, "rewrite the file in place")
+	return cmd
 }

@@ -63,7 +63,7 @@ func lettersFull(letters *deadletter.Resolver) error {
 	if s := letters.Summary(); !s.Full || s.Withheld != nil {
 		return s.Withheld
 	}
-	return cdc.Fixable("see the reasons with `cdc-relay dlq list`, and once they are repaired publish the letters with `cdc-relay dlq retry --all --yes`; drop those that nobody needs, or raise dead_letter.max_held_events and dead_letter.max_held_keys",
+	return cdc.Fixable("see the reasons with `cdc-relay dlq list`, and once they are repaired publish the letters with `cdc-relay dlq retry --all --yes`; drop those that nobody needs, or raise dead_letter.max_held_events",
 		"nothing is published: there may be no more dead letters")
 }
 

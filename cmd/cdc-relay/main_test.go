@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -47,5 +49,25 @@ func TestCanceledWithoutASignal(t *testing.T) {
 	printError(t.Context(), &said, fmt.Errorf("read the table: %w", context.Canceled))
 	if said.String() != "cdc-relay: read the table: context canceled\n" {
 		t.Errorf("%q", said.String())
+	}
+}
+
+// config migrate prints the file, or rewrites it; what has changed is on standard error.
+func TestConfigMigrate(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "c.yaml")
+	if err := os.WriteFile(path, []byte("window: {events: 300} # few\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	const now = "in_flight: {events: 300} # few\n"
+	for _, want := range []struct{ args, out, says, file string }{
+		{"config migrate " + path, now, path + ":1: window is now in_flight\n", "window: {events: 300} # few\n"},
+		{"config migrate --write " + path, "", path + ":1: window is now in_flight\n", now},
+		{"config migrate --config " + path, now, "nothing to change\n", now},
+	} {
+		var out, says strings.Builder
+		code := execute(t.Context(), &cli{stdout: &out, stderr: &says, env: os.LookupEnv}, strings.Fields(want.args))
+		if file, err := os.ReadFile(path); code != 0 || out.String() != want.out || says.String() != want.says || string(file) != want.file || err != nil {
+			t.Errorf("%s: %d %q %q, the file is %q %v", want.args, code, &out, &says, file, err)
+		}
 	}
 }

@@ -23,7 +23,7 @@ func newPartitionsCommand(a *cli) *cobra.Command {
 		newPartitionsListCommand(a), newPartitionsRunCommand(a))
 	cmd.Long = cmd.Short + `.
 
-With a section partitions in the configuration the leading relay does what cdc-relay partitions run does. A day that is past
+With a section retention in the configuration the leading relay does what cdc-relay partitions run does. A day that is past
 the TTL is taken out of the table, and dropped once the relay has published every event in it and saved its position.`
 	return cmd
 }
@@ -117,8 +117,8 @@ func newPartitionsRunCommand(a *cli) *cobra.Command {
 		Use:   "run",
 		Short: "Make the partitions ahead, and remove those past the TTL, once",
 		Long: `Do once what the leading relay does at intervals: make the partitions ahead, take out those past the TTL, and drop what was
-taken out and is relayed. A lock that is not free within 20 ms is tried again a few times. With a section retention old rows of
-tables without partitions are deleted, once they are relayed.
+taken out and is relayed. A lock that is not free within 20 ms is tried again a few times. Old rows of tables without
+partitions are deleted, once they are relayed.
 
 The relay's role calls the routine that cdc-relay setup makes. With --owner-dsn (also ` + app.EnvOwner + `) no routine is needed.`,
 		Example: "  cdc-relay partitions run --dry-run\n  cdc-relay partitions run --ttl 90d",
@@ -133,10 +133,10 @@ The relay's role calls the routine that cdc-relay setup makes. With --owner-dsn 
 	owner.add(cmd)
 	cmd.Flags().BoolVar(&r.dry, "dry-run", false, "print what would be done; change nothing")
 	cmd.Flags().BoolVar(&r.yes, "yes", false, "accept a --ttl or --older-than below a day")
-	cmd.Flags().StringVar(&r.ttl, "ttl", "", "`age` to use in place of partitions.ttl")
+	cmd.Flags().StringVar(&r.ttl, "ttl", "", "`age` to use in place of retention.keep, for partitions")
 	cmd.Flags().StringArrayVar(&lettersOf, "letters-of", nil, "no longer used")
 	_ = cmd.Flags().MarkHidden("letters-of") // there is such a flag
-	cmd.Flags().StringVar(&r.olderThan, "older-than", "", "`age` to use in place of retention.delete.older_than")
+	cmd.Flags().StringVar(&r.olderThan, "older-than", "", "`age` to use in place of retention.keep, for rows")
 	return cmd
 }
 
@@ -151,17 +151,17 @@ func (r *partitionsRun) run(ctx context.Context, a *cli, c *config.Config, owner
 	if r.unknown = lettersWhole(ctx, c); cdc.ReasonOf(r.unknown) == deadletter.WithoutPayload {
 		return r.unknown
 	}
-	if c.Partitions != nil || c.Retention == nil {
+	if c.Retention == nil || c.Retention.Partitions {
 		if err := r.maintain(ctx, a, c, owner); err != nil {
 			return err
 		}
 	}
-	if c.Retention != nil {
+	if c.Purges() {
 		if err := r.purge(ctx, a, c, owner); err != nil {
 			return err
 		}
 	}
-	if c.Partitions != nil && r.unknown != nil { // nothing was dropped; rows that are kept have said so
+	if c.Partitioned() && r.unknown != nil { // nothing was dropped; rows that are kept have said so
 		return r.unknown
 	}
 	if !r.dry {
@@ -199,10 +199,10 @@ func (r *partitionsRun) maintain(ctx context.Context, a *cli, c *config.Config, 
 }
 
 func (r *partitionsRun) options(c *config.Config) (cleanup.PartitionOptions, error) {
-	if c.Partitions == nil {
-		return cleanup.PartitionOptions{}, cdc.Usage("add one", "the configuration has neither a section partitions nor a section retention")
+	if c.Retention == nil {
+		return cleanup.PartitionOptions{}, cdc.Usage("add one", "the configuration has no section retention")
 	}
-	o := partitionOptions(c.Partitions)
+	o := partitionOptions(c.Retention)
 	age, err := r.age("ttl", r.ttl, o.TTL)
 	o.TTL, o.Drop = age, o.Drop && r.unknown == nil
 	return o, err
@@ -252,16 +252,12 @@ func (a *cli) plainLog() *slog.Logger {
 	}}))
 }
 
-func deleteOptions(d config.Delete, load cdc.Loader) cleanup.DeleteOptions {
-	return cleanup.DeleteOptions{Batch: d.Batch, Pause: d.Pause, Every: d.Every, Load: load}
-}
-
 // purgePatience is how long a command waits for the relay to have published and saved what is to be deleted.
 const purgePatience = 15 * time.Second
 
 // purge deletes old rows once, or prints how many there are.
 func (r *partitionsRun) purge(ctx context.Context, a *cli, c *config.Config, owner string) error {
-	age, err := r.age("older-than", r.olderThan, c.Retention.Delete.Age())
+	age, err := r.age("older-than", r.olderThan, c.Retention.Age())
 	if err != nil {
 		return err
 	}
@@ -270,8 +266,7 @@ func (r *partitionsRun) purge(ctx context.Context, a *cli, c *config.Config, own
 		if r.dry {
 			return open.Each(ctx, db.load, func(t cleanup.Rows) error { return a.printDue(ctx, t, age) })
 		}
-		o := deleteOptions(c.Retention.Delete, db.load)
-		o.Patience, o.Kept = purgePatience, r.unknown
+		o := cleanup.DeleteOptions{Batch: c.Retention.Batch, Patience: purgePatience, Kept: r.unknown, Load: db.load}
 		return cleanup.NewDeletes(o, open, a.plainLog(), prometheus.NewRegistry()).Once(ctx)
 	})
 }

@@ -93,7 +93,7 @@ func (a *cli) repair(ctx context.Context, o backfill.Options, owner ownerFlag) (
 	}
 	log := a.plainLog()
 	checkpoint.LogTo(log)
-	tuneGC(a.env, int64(c.Window.Bytes))
+	tuneGC(a.env, int64(c.InFlight.Bytes))
 	db, err := app.NewDatabase(c)
 	if err != nil {
 		return false, err

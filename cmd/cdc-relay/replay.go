@@ -88,7 +88,7 @@ func (r *replayCommand) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	tuneGC(r.env, int64(c.Window.Bytes))
+	tuneGC(r.env, int64(c.InFlight.Bytes))
 	r.Owner = r.owner.given(r.cli)
 	if r.dry {
 		return r.show(cmd.Context(), c)

@@ -59,12 +59,12 @@ On MySQL and MariaDB only the checkpoint holds the position. Without a checkpoin
 			go a.reloadAt(cmd.Context(), hangups, c, log)
 			checkpoint.LogTo(log.Logger)
 			for _, w := range c.Warnings() {
-				log.Warn("unsafe configuration", "warning", w.Text, "fix", w.Fix)
+				log.Warn("check the configuration", "warning", w.Text, "fix", w.Fix)
 			}
 			if dry {
 				return dryRun(cmd.Context(), c, a.stdout, log.Logger)
 			}
-			tuneGC(a.env, int64(c.Window.Bytes))
+			tuneGC(a.env, int64(c.InFlight.Bytes))
 			defer tuneProcessors(cmd.Context(), a.env)()
 			return run(cmd.Context(), c, start, log.Logger, profile)
 		},
@@ -231,12 +231,11 @@ func newMaintainer(c *config.Config, db app.Database, load cdc.Loader, letters *
 	if err != nil {
 		return nil, err
 	}
-	if c.Partitions != nil {
-		all = append(all, cleanup.NewPartitioner(partitionOptions(c.Partitions), db.Partitions(dsn, false, load), log, reg).Run)
+	if c.Partitioned() {
+		all = append(all, cleanup.NewPartitioner(partitionOptions(c.Retention), db.Partitions(dsn, false, load), log, reg).Run)
 	}
-	if c.Retention != nil {
-		d := c.Retention.Delete
-		all = append(all, cleanup.NewDeletes(deleteOptions(d, load), db.Rows(dsn, db.Deletes(d.Age())), log, reg).Run)
+	if c.Purges() {
+		all = append(all, cleanup.NewDeletes(cleanup.DeleteOptions{Batch: c.Retention.Batch, Every: c.Retention.Every, Load: load}, db.Rows(dsn, db.Deletes(c.Retention.Age())), log, reg).Run)
 	}
 	if conditions := db.Conditions(); len(conditions) > 0 {
 		o := cleanup.MarkOptions{Conditions: conditions, OnDeadLetter: map[string]bool{}, Problems: problems, Letters: func(string) deadletter.Events { return nil }}
@@ -251,8 +250,8 @@ func newMaintainer(c *config.Config, db app.Database, load cdc.Loader, letters *
 	return all, nil
 }
 
-func partitionOptions(p *config.Partitions) cleanup.PartitionOptions {
-	return cleanup.PartitionOptions{Ahead: p.Ahead, TTL: p.Age(), Every: p.Every, Drop: p.Drop}
+func partitionOptions(r *config.Retention) cleanup.PartitionOptions {
+	return cleanup.PartitionOptions{Ahead: r.Ahead, TTL: r.Age(), Every: r.Every, Drop: r.Drop}
 }
 
 // letterOptions is nil without dead letters.
@@ -263,7 +262,7 @@ func letterOptions(c *config.Config) *publisher.LetterOptions {
 	}
 	return &publisher.LetterOptions{
 		Topic: l.Topic, Index: l.Index(), Partitions: l.Partitions, Due: deadletter.NewDue(),
-		Options: deadletter.Options{HoldKey: l.HoldKey, MaxKeys: l.MaxHeldKeys, MaxLetters: l.MaxHeldEvents},
+		Options: deadletter.Options{HoldKey: l.HoldKey, MaxLetters: l.MaxHeldEvents},
 	}
 }
 
@@ -275,7 +274,7 @@ func newResolver(c *config.Config, db app.Database, letters *publisher.LetterOpt
 	}
 	r := deadletter.NewResolver(deadletter.ResolverOptions{
 		Kafka: app.KafkaOptions(c), Topic: letters.Topic, Index: letters.Index, Due: letters.Due,
-		RetryAfter: c.DeadLetter.RetryAfter, MaxAttempts: c.DeadLetter.MaxAttempts, Passed: db.Passed, Stored: db.SlotPosition(),
+		RetryAfter: c.DeadLetter.AutoRetry.After, MaxAttempts: c.DeadLetter.AutoRetry.Attempts, Passed: db.Passed, Stored: db.SlotPosition(),
 	}, sink, router, log)
 	r.Register(reg)
 	return r, nil

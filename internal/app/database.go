@@ -56,7 +56,7 @@ type Database interface {
 	Reader(ctx context.Context, dsn ConnString, t *Table) (TableReader, error)
 	// Rows returns the rows of tables that are deleted or marked: those of Deletes or of Marks.
 	Rows(dsn ConnString, actions []RowAction) cleanup.Tables
-	// Deletes returns the tables whose old rows retention.delete removes.
+	// Deletes returns the tables whose old rows are deleted.
 	Deletes(olderThan time.Duration) []RowAction
 	// Marks returns the tables whose published rows write_back marks. Rows that meet the condition published are never pending; "": none
 	// does.
@@ -124,7 +124,7 @@ func NewDatabase(c *config.Config) (Database, error) {
 // Table is a configured table.
 type Table struct {
 	Name outbox.Name
-	// URI is the ce_source of its records unless record.source is set.
+	// URI is the source of its records unless ce_source is set.
 	URI string
 	// Layout says what the parts of an event are made of.
 	Layout outbox.Layout
@@ -153,7 +153,7 @@ type configured struct {
 // Tables are the configured tables, in their order.
 func (c *configured) Tables() []Table { return c.tables }
 
-// Purged returns the tables whose old rows retention.delete removes.
+// Purged returns the tables whose old rows are deleted.
 func (c *configured) Purged() []Table {
 	return slices.DeleteFunc(slices.Clone(c.tables), func(t Table) bool { return !c.Config.Purged(t.Config) })
 }
@@ -191,7 +191,7 @@ func (c *configured) Marked() []Table {
 func (c *configured) Needed() (n outbox.SetupOptions) {
 	for _, t := range c.tables {
 		n.Read = append(n.Read, t.Name)
-		if c.Config.Partitions != nil && !t.Foreign() {
+		if c.Config.Partitioned() && !t.Foreign() {
 			n.Maintain = append(n.Maintain, t.Name)
 		}
 	}

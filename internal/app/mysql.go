@@ -39,10 +39,7 @@ func newMySQL(c *config.Config) (*MySQL, error) {
 			DSN: s.ConnString, ID: s.ID, Tables: tables.names(),
 			UnsafeSync: s.UnsafeSyncBinlog, WaitUntilVisible: s.WaitUntilVisible,
 		},
-		ServerID: s.ServerID, HarmlessTables: s.HarmlessTables,
-	}
-	if s.Flavor != config.FlavorAuto {
-		o.Flavor = s.Flavor
+		HarmlessTables: s.HarmlessTables,
 	}
 	if s.TLS != nil {
 		o.TLS = s.TLS.ClientConfig
@@ -87,7 +84,7 @@ func (m *MySQL) NewSource(o SourceOptions, log *slog.Logger, reg prometheus.Regi
 	options := m.Binlog
 	options.Verify, options.StartFrom, options.Problems = o.Verify, o.StartFrom, o.Problems
 	if o.Dry {
-		options.StartFrom, options.ServerID, options.NoLock = binlog.Current, 0, true // a running relay keeps both
+		options.StartFrom, options.NoLock = binlog.Current, true // a running relay keeps the lock
 	}
 	return binlog.New(options, log, reg), nil
 }

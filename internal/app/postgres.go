@@ -130,7 +130,7 @@ func (p *Postgres) Reader(ctx context.Context, dsn ConnString, t *Table) (TableR
 
 // NewRepair implements [Database].
 func (p *Postgres) NewRepair(verify func(*cdc.Table) error, read ConnString, where string, log *slog.Logger) backfill.Database {
-	o := wal.RepairOptions{Options: p.WAL, Failover: p.Config.Source.Postgres.Failover != config.FailoverOff}
+	o := wal.RepairOptions{Options: p.WAL}
 	o.Verify, o.ReadDSN, o.Where = verify, read, where
 	for i := range p.tables {
 		o.Read = append(o.Read, p.readOptions(&p.tables[i]))

@@ -1,7 +1,6 @@
 package app
 
 import (
-	"cmp"
 	"context"
 	"log/slog"
 	"maps"
@@ -44,7 +43,7 @@ func LetterRouter(c *config.Config, tables []Table) (*router.Router, error) {
 }
 
 func makeRouter(c *config.Config, tables []Table, o router.Options) (*router.Router, error) {
-	o.Source, o.Skip, o.Reserved = c.Record.Source, c.Errors.Skip, Reserved(c)
+	o.Source, o.Skip, o.Reserved = c.CESource, c.Errors.Skip, Reserved(c)
 	read := RouterOptions(c, tables)
 	o.Tables, o.Routes, o.TopicPrefix = read.Tables, read.Routes, read.TopicPrefix
 	r, err := router.New(o)
@@ -70,7 +69,7 @@ func Publisher(c *config.Config, problems *cdc.Problems, dropped func(reason str
 	o.Dropped, o.Problems = dropped, problems
 	if letters != nil {
 		o.Letters = letters
-		o.UnknownTopic, o.Malformed, o.TooLarge, o.Rejected = c.Errors.UnknownTopic, malformed(c), c.Errors.TooLarge, c.Errors.Rejected
+		o.UnknownTopic, o.Malformed, o.TooLarge, o.Rejected = c.Errors.UnknownTopic, c.Errors.Malformed, c.Errors.TooLarge, c.Errors.Rejected
 	}
 	p, err := publisher.New(o, log, reg)
 	if err != nil {
@@ -85,16 +84,14 @@ func publisherOptions(c *config.Config) publisher.Options {
 		Kafka: KafkaOptions(c), Compression: string(c.Kafka.Compression), Create: TopicSpec(c),
 		TransactionalID: c.Kafka.TransactionalID, MaxMessageBytes: int(c.Kafka.MaxMessageBytes),
 		PositionTopic: PositionTopic(c), RetryInitial: c.Retry.Initial, RetryMax: c.Retry.Max,
-		UnknownTopic: kept(c.Errors.UnknownTopic), Malformed: kept(malformed(c)), TooLarge: kept(c.Errors.TooLarge), Rejected: kept(c.Errors.Rejected),
+		UnknownTopic: kept(c.Errors.UnknownTopic), Malformed: kept(c.Errors.Malformed), TooLarge: kept(c.Errors.TooLarge), Rejected: kept(c.Errors.Rejected),
 	}
 }
-
-func malformed(c *config.Config) cdc.Policy { return cmp.Or(c.Errors.Malformed, c.Errors.Unroutable) }
 
 // Unfenced returns the publisher of a replay, beside the relay: without a transactional ID it does not fence the relay.
 func Unfenced(c *config.Config, dropped func(reason string), problems *cdc.Problems) (*publisher.Publisher, error) {
 	o := unfenced(c)
-	o.UnknownTopic, o.Malformed, o.TooLarge, o.Rejected = passed(c.Errors.UnknownTopic), passed(malformed(c)), passed(c.Errors.TooLarge), passed(c.Errors.Rejected)
+	o.UnknownTopic, o.Malformed, o.TooLarge, o.Rejected = passed(c.Errors.UnknownTopic), passed(c.Errors.Malformed), passed(c.Errors.TooLarge), passed(c.Errors.Rejected)
 	o.Dropped, o.Problems = dropped, problems
 	p, err := publisher.New(o, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
 	if err != nil {
@@ -112,7 +109,7 @@ func unfenced(c *config.Config) publisher.Options {
 // RelayOptions are those of a relay that reads db; dropped counts what is not published, and nothing what tables leave out.
 func RelayOptions(c *config.Config, db Database, dropped func(reason string)) relay.Options {
 	return relay.Options{
-		MaxEvents: c.Window.Events, MaxBytes: int(c.Window.Bytes), Dropped: dropped, LeftOut: func(string, int) {}, Display: db.Display,
+		MaxEvents: c.InFlight.Events, MaxBytes: int(c.InFlight.Bytes), Dropped: dropped, LeftOut: func(string, int) {}, Display: db.Display,
 		RetryInitial: c.Retry.Initial, RetryMax: c.Retry.Max,
 		StartupTimeout: c.StartupTimeout, ShutdownTimeout: c.ShutdownTimeout, Park: c.Errors.OnStop == config.OnStopPark,
 		TransactionalID: kafka.TransactionalID(c.Kafka.TransactionalID, ""), PositionTopic: PositionTopic(c),
@@ -154,13 +151,7 @@ func TopicSpec(c *config.Config) *kafka.TopicSpec {
 }
 
 // KafkaClient returns a client, which connects when it is used.
-func KafkaClient(c *config.Config) (*kafka.Client, error) {
-	client, err := kafka.NewClient(KafkaOptions(c))
-	if err != nil {
-		return nil, cdc.Stop(cdc.ClassConfig, "config", err, "")
-	}
-	return client, nil
-}
+func KafkaClient(c *config.Config) *kafka.Client { return kafka.NewClient(KafkaOptions(c)) }
 
 // KafkaOptions say how Kafka is reached.
 func KafkaOptions(c *config.Config) kafka.Options {
@@ -203,7 +194,7 @@ func Places(ctx context.Context, c *config.Config) (*checkpoint.Places, error) {
 func PositionOptions(c *config.Config) checkpoint.PlacesOptions {
 	return checkpoint.PlacesOptions{
 		ExactlyOnce: PositionTopic(c) != "", Topic: c.Kafka.PositionTopic, TransactionalID: c.Kafka.TransactionalID,
-		Client: func() (*kafka.Client, error) { return KafkaClient(c) },
+		Client: func() *kafka.Client { return KafkaClient(c) },
 		Publisher: func() (checkpoint.Publisher, error) {
 			once := *c
 			once.Delivery = config.ExactlyOnce

@@ -46,7 +46,7 @@ func (s *Source) Acquire(ctx context.Context, load cdc.Resumer) (_ cdc.Source, _
 	if err != nil {
 		return cdc.Source{}, "", err
 	}
-	d, err := newDialer(ctx, db, cfg, s.flavor, s.account, s.opts.ServerID)
+	d, err := newDialer(ctx, db, cfg, s.flavor, s.account)
 	if err != nil {
 		return cdc.Source{}, "", err
 	}

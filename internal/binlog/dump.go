@@ -37,19 +37,13 @@ type dialer struct {
 	flavor  cdc.Flavor
 	account string // the server's name for us
 	// serverID is the ID of the replica that we are to the server. Of two readers with the same it ends one.
-	serverID   uint32
-	configured bool // the ID is that of the configuration
+	serverID uint32
 }
 
-// newDialer takes the configured server ID; 0: one that is free is chosen.
-func newDialer(ctx context.Context, db *sql.DB, cfg *driver.Config, f cdc.Flavor, account string, serverID uint32) (*dialer, error) {
-	d := &dialer{cfg: cfg, flavor: f, account: account, serverID: serverID, configured: serverID != 0}
-	if d.configured {
-		return d, nil
-	}
-	var err error
-	d.serverID, err = mysql.FreeServerID(ctx, db, f)
-	return d, err
+// newDialer chooses a server ID that is free.
+func newDialer(ctx context.Context, db *sql.DB, cfg *driver.Config, f cdc.Flavor, account string) (*dialer, error) {
+	id, err := mysql.FreeServerID(ctx, db, f)
+	return &dialer{cfg, f, account, id}, err
 }
 
 // open opens a session of the source's own.
@@ -123,18 +117,13 @@ func (d *dialer) request(conn *client.Conn, from dumpStart) error {
 	return nil
 }
 
-// introduction sets what the server should know. The UUID is made of a configured server id, so that the server
-// recognises two that have the same, and is random otherwise.
+// introduction sets what the server should know.
 func (d *dialer) introduction(from dumpStart) []string {
-	id := uuid.New()
-	if d.configured {
-		id = uuid.NewSHA1(uuid.NameSpaceOID, fmt.Appendf(nil, "cdc-relay/%d", d.serverID))
-	}
 	sqls := []string{
 		// We know checksums, and the first event need not have one.
 		"SET @master_binlog_checksum = 'NONE', @source_binlog_checksum = 'NONE'",
 		fmt.Sprintf("SET @master_heartbeat_period = %d, @source_heartbeat_period = %[1]d", heartbeatPeriod.Nanoseconds()),
-		fmt.Sprintf("SET @slave_uuid = '%s', @replica_uuid = '%[1]s'", id),
+		fmt.Sprintf("SET @slave_uuid = '%s', @replica_uuid = '%[1]s'", uuid.New()),
 	}
 	if d.flavor == cdc.MariaDB {
 		// 4 is MARIA_SLAVE_CAPABILITY_GTID: we understand its GTID events.
@@ -194,11 +183,7 @@ const (
 func (d *dialer) dumpError(code uint16, said string) error {
 	switch {
 	case strings.Contains(said, "same server_uuid") || strings.Contains(said, "same server_id"):
-		if !d.configured {
-			return fmt.Errorf("another replica reads the binlog under our server id, choosing another: %s (%d)", said, code)
-		}
-		return cdc.Stop(cdc.ClassRuntime, "server_id_clash", fmt.Errorf("another replica reads the binlog under server id %d (%s)", d.serverID, said),
-			"give each its own in source.mysql.server_id, or remove the setting to have a free one chosen")
+		return fmt.Errorf("another replica reads the binlog under our server id, choosing another: %s (%d)", said, code)
 	case strings.Contains(said, "diverged"): // MariaDB, whose later transactions have higher numbers than the position
 		return cdc.PositionError("binlog_gap", sinceThen,
 			"server cannot send its binlog from the position on (%s, %d): it has another history", said, code)

@@ -78,8 +78,7 @@ func TryLog(ctx context.Context, d *mysql.Database) error {
 	if err != nil {
 		return err
 	}
-	// Under the configured server ID the server would end the relay that runs.
-	by, err := newDialer(ctx, d.DB, d.Config, d.Server.Flavor, mysql.AccountOf(d.Server.Role), 0)
+	by, err := newDialer(ctx, d.DB, d.Config, d.Server.Flavor, mysql.AccountOf(d.Server.Role))
 	if err != nil {
 		return err
 	}

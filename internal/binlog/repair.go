@@ -166,7 +166,7 @@ func (r *Repair) judge(ctx context.Context, db *sql.DB, cfg *driver.Config, sv *
 
 // tryLog asks the server for its binlog from a position on: MariaDB does not tell in another way that it cannot send it.
 func (r *Repair) tryLog(ctx context.Context, db *sql.DB, cfg *driver.Config, from mysql.Set) error {
-	d, err := newDialer(ctx, db, cfg, r.src.flavor, r.src.account, r.src.opts.ServerID)
+	d, err := newDialer(ctx, db, cfg, r.src.flavor, r.src.account)
 	if err != nil {
 		return err
 	}

@@ -27,9 +27,6 @@ const (
 type Options struct {
 	mysql.Options
 
-	// ServerID is the id under which the relay reads the binlog, which no other replica may have; 0: one
-	// that is free is chosen.
-	ServerID uint32
 	// StartFrom is where to begin without a checkpoint.
 	StartFrom StartFrom
 	// HarmlessTables ("percona.checksums") are tables that logged statements may change; see statement_format.go.

@@ -49,7 +49,7 @@ func (a *RowAction) Partitioned(table string) error {
 	if a.Marks() {
 		return Fixable("remove write_back: old partitions are dropped as a whole, and need no marks", "rows of %s are not marked: it has partitions, so no index finds a row by its ID alone", table)
 	}
-	return Fixable("set partitions in place of retention.delete if they are daily ones of cdc-relay; otherwise remove retention.delete, and drop the partitions with the means of the software that made them",
+	return Fixable("remove retention.partitions: false if they are daily ones of cdc-relay; otherwise remove retention, and drop the partitions with the means of the software that made them",
 		"table %s has partitions, which are dropped as a whole: its rows are not deleted", table)
 }
 

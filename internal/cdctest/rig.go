@@ -82,7 +82,7 @@ type RigOptions struct {
 	// Partitions and TopicSettings apply to each topic; 0 partitions is 4.
 	Partitions    int
 	TopicSettings map[string]string
-	// Window is window.events; 0 is 2000.
+	// Window is in_flight.events; 0 is 2000.
 	Window int
 	// Delivery is the relay's mode; "" is AtLeastOnce.
 	Delivery Delivery
@@ -126,12 +126,12 @@ func NewRig(tb testing.TB, o RigOptions) *Rig {
 
 func (r *Rig) configure(o RigOptions) {
 	r.Config = Config{
-		"source": r.DB.Config(),
-		"routes": []any{map[string]any{"topic": r.Topic}},
-		"kafka":  map[string]any{"brokers": o.Kafka.Addrs(orElse(o.Listener, testenv.ListenerPlain))},
-		"window": map[string]any{"events": r.Window},
-		"retry":  map[string]any{"initial": "50ms", "max": "500ms"},
-		"log":    map[string]any{"format": "text"},
+		"source":    r.DB.Config(),
+		"routes":    []any{map[string]any{"topic": r.Topic}},
+		"kafka":     map[string]any{"brokers": o.Kafka.Addrs(orElse(o.Listener, testenv.ListenerPlain))},
+		"in_flight": map[string]any{"events": r.Window},
+		"retry":     map[string]any{"initial": "50ms", "max": "500ms"},
+		"log":       map[string]any{"format": "text"},
 	}
 	if r.Delivery != AtLeastOnce {
 		r.Config.Set("delivery", string(r.Delivery))

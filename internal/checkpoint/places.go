@@ -36,7 +36,7 @@ type PlacesOptions struct {
 	// TransactionalID is the configured one: a name, "" or [kafka.TransactionalNone].
 	TransactionalID string
 	// Client and Publisher connect to Kafka. Nothing is open before the first use.
-	Client    func() (*kafka.Client, error)
+	Client    func() *kafka.Client
 	Publisher func() (Publisher, error)
 }
 
@@ -68,10 +68,7 @@ func (p *Places) Close() error { return p.store.Close() }
 func (p *Places) Resume(ctx context.Context, id cdc.Source) (cdc.Checkpoint, bool, error) {
 	p.id = id
 	if p.opts.ExactlyOnce {
-		client, err := p.opts.Client()
-		if err != nil {
-			return cdc.Checkpoint{}, false, err
-		}
+		client := p.opts.Client()
 		defer client.Close()
 		if err := client.VerifyPositionTopic(ctx, p.opts.Topic); err != nil {
 			if p.read(ctx) != nil || !p.Committed {

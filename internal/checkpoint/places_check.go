@@ -17,10 +17,7 @@ func (p *Places) Check(ctx context.Context) []cdc.Finding {
 	if _, none := p.store.(None); !none {
 		found = p.store.Check(ctx)
 	}
-	client, err := p.opts.Client()
-	if err != nil {
-		return append(found, cdc.FailedFinding("position topic", err))
-	}
+	client := p.opts.Client()
 	topics := []string{p.opts.Topic, transactionState}
 	d, err := client.Describe(ctx, topics, "")
 	if err != nil {

@@ -12,9 +12,8 @@ import (
 
 // DeleteOptions are how old rows are deleted.
 type DeleteOptions struct {
-	// Batch is how many rows are deleted in one transaction, Pause the time between two.
+	// Batch is how many rows are deleted in one transaction.
 	Batch int
-	Pause time.Duration
 	// Every is the time between two passes.
 	Every time.Duration
 	// Patience is how long a pass waits for the relay to have published and saved what it found; 0: as long as it takes.
@@ -32,12 +31,12 @@ const batchesRead = 50
 func NewDeletes(o DeleteOptions, open Tables, log *slog.Logger, reg prometheus.Registerer) *Sweeper {
 	s := &Sweeper{
 		open: open, log: log, failed: "old rows not deleted", every: o.Every, tick: readPause, patience: cmp.Or(o.Patience, time.Minute), deletes: &o,
-		limit: batchesRead * o.Batch, maxWaiting: 1, batch: func(int) int { return o.Batch }, pause: o.Pause,
+		limit: batchesRead * o.Batch, maxWaiting: 1, batch: func(int) int { return o.Batch }, pause: 100 * time.Millisecond,
 		counted: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Namespace: "cdc_relay", Name: "rows_deleted_total", Help: "Rows deleted from outbox tables because of retention.delete.",
+			Namespace: "cdc_relay", Name: "rows_deleted_total", Help: "Rows deleted from outbox tables because of retention.keep.",
 		}, []string{"table"}),
 		errors: prometheus.NewCounter(prometheus.CounterOpts{
-			Namespace: "cdc_relay", Name: "row_deletion_errors_total", Help: "Errors of retention.delete: of a connection, a table, or a transaction that was to delete rows.",
+			Namespace: "cdc_relay", Name: "row_deletion_errors_total", Help: "Errors of row deletion: of a connection, a table, or a transaction that was to delete rows.",
 		}),
 	}
 	reg.MustRegister(s.counted, s.errors)
@@ -45,6 +44,6 @@ func NewDeletes(o DeleteOptions, open Tables, log *slog.Logger, reg prometheus.R
 }
 
 func errBehind(t Rows) error {
-	return cdc.Fixable("start the relay, or find out why it lags; if it always lags that much, make retention.delete.older_than longer",
+	return cdc.Fixable("start the relay, or find out why it lags; if it always lags that much, make retention.keep longer",
 		"old rows of %s may hold events whose position is not saved yet", t.Name())
 }

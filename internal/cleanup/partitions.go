@@ -130,7 +130,7 @@ func keptError(parts []cdc.Partition) error {
 	}
 	return &cdc.FixableError{
 		Cause: fmt.Errorf("%w: %s, and %d more, hold events whose position is not saved yet", errUnrelayed, parts[0].Name, len(parts)-1),
-		Fix:   "start the relay, or find out why it lags; if it always lags that much, make partitions.ttl longer",
+		Fix:   "start the relay, or find out why it lags; if it always lags that much, make retention.keep longer",
 	}
 }
 

@@ -34,11 +34,11 @@ routes: [{topic: t}]
 source: {postgres: {dsn: "postgres://relay@db/orders", password: two}}
 kafka: {brokers: ["a:9092", "c:9092"], sasl: {mechanism: PLAIN, username: u, password: "${file:secret}"}}
 routes: [{topic: t, match: {aggregate_type: x}}]
-retention: {delete: {older_than: 30d}}
+retention: {keep: 30d}
 log: {level: info}
 `
 	want := []string{
-		"kafka.brokers", "retention.delete.batch", "retention.delete.every", "retention.delete.older_than", "retention.delete.pause", "routes",
+		"kafka.brokers", "retention.ahead", "retention.batch", "retention.drop", "retention.every", "retention.keep", "retention.partitions", "routes",
 		"source.postgres.password",
 	}
 	a, b := parse(before, "one"), parse(after, "two")

@@ -2,10 +2,13 @@ package config
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"syscall"
 	"time"
+
+	"go.yaml.in/yaml/v4"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
@@ -20,8 +23,8 @@ type Config struct {
 	Routes []Route `yaml:"routes,omitempty"`
 	// Put before the topic of every event, for a rehearsal or a namespace; not before topics of positions and dead letters.
 	TopicPrefix string `yaml:"topic_prefix,omitempty" jsonschema:"pattern=^[a-zA-Z0-9._-]+$,maxLength=200,example=rehearsal."`
-	// How a row becomes a record.
-	Record Record `yaml:"record"`
+	// The CloudEvents source of all events (header ce_source).
+	CESource string `yaml:"ce_source,omitempty" jsonschema:"example=/orders" jsonschema_extras:"x-default=/<database>/<table>"`
 	// The Kafka cluster to publish to.
 	Kafka Kafka `yaml:"kafka" jsonschema:"required"`
 	// After a fault consumers get some events again, or each event once if they read with isolation.level=read_committed. exactly-once stores the position in Kafka.
@@ -30,9 +33,7 @@ type Config struct {
 	Topics Topics `yaml:"topics"`
 	// Where the position is stored. Optional on PostgreSQL, whose slot stores it too. MySQL and MariaDB need it, unless delivery is exactly-once.
 	Checkpoint Checkpoint `yaml:"checkpoint"`
-	// Daily partitions of tables that setup created with them. Absent: none are created or removed.
-	Partitions *Partitions `yaml:"partitions,omitempty" jsonschema_extras:"x-optional=true"`
-	// Removes old rows from tables without partitions; beside a section partitions, from tables with columns. Absent: no row is deleted.
+	// Removes old events, and creates daily partitions ahead. Absent: nothing is removed or created.
 	Retention *Retention `yaml:"retention,omitempty" jsonschema_extras:"x-optional=true"`
 	// What to do if stored positions contradict each other.
 	Position Position `yaml:"position"`
@@ -43,7 +44,7 @@ type Config struct {
 	// The pause before a failed connection or request is tried again; it doubles each time, with jitter.
 	Retry Retry `yaml:"retry"`
 	// What may be in flight between database and Kafka. After a crash at most this much, plus the open transaction, is published again.
-	Window Window `yaml:"window"`
+	InFlight InFlight `yaml:"in_flight"`
 	// The HTTP endpoint for /metrics, /livez, /readyz and /status.
 	HTTP HTTP `yaml:"http"`
 	// The log, on standard error.
@@ -55,6 +56,7 @@ type Config struct {
 
 	// settings is what the file says, for [Config.Changed]. It is a function so that nothing that prints memory shows a secret.
 	settings func() map[string]string
+	moved    []Warning
 }
 
 // Delivery is what consumers get after a fault.
@@ -114,4 +116,26 @@ func Parse(name string, data []byte, env func(string) (string, bool)) (*Config, 
 		return nil, stop(err)
 	}
 	return c, nil
+}
+
+// Migrate returns the file at path with its settings under their present names, and what has changed in it, if anything. Comments and
+// order are kept.
+func Migrate(path string) ([]byte, []Warning, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, nil, stop(unreadable(path, err))
+	}
+	d := newDocument(path, nil)
+	file := d.parse(data)
+	if err := d.err(); err != nil {
+		return nil, nil, stop(err)
+	}
+	if len(d.moved) == 0 {
+		return data, nil, nil
+	}
+	out, err := yaml.Dump(file, yaml.WithLineWidth(-1), yaml.WithCompactSeqIndent(false))
+	if err != nil {
+		return nil, nil, fmt.Errorf("write configuration: %w", err)
+	}
+	return out, d.moved, nil
 }

@@ -16,14 +16,18 @@ type DeadLetter struct {
 	Partitions int `yaml:"partitions" jsonschema:"minimum=1,maximum=1000,default=8"`
 	// Hold later events of a key until its dead letter is resolved. false: publish them at once, out of order.
 	HoldKey bool `yaml:"hold_key" jsonschema:"default=true"`
-	// How many keys may be held. Beyond it nothing is published until some are resolved.
-	MaxHeldKeys int `yaml:"max_held_keys" jsonschema:"minimum=1,maximum=10000000,default=10000"`
 	// How many dead letters and held events there may be. Beyond it nothing is published until some are resolved.
 	MaxHeldEvents int `yaml:"max_held_events" jsonschema:"minimum=1,maximum=10000000,default=100000"`
+	// Retries without a command.
+	AutoRetry AutoRetry `yaml:"auto_retry"`
+}
+
+// AutoRetry says when dead letters are published again by the relay itself.
+type AutoRetry struct {
 	// The pause before an automatic retry; it doubles up to an hour. 0s: never.
-	RetryAfter time.Duration `yaml:"retry_after" jsonschema:"default=0s" jsonschema_extras:"x-zero=true"`
-	// How many automatic retries there are.
-	MaxAttempts int `yaml:"max_attempts" jsonschema:"minimum=1,maximum=1000,default=10"`
+	After time.Duration `yaml:"after" jsonschema:"default=0s" jsonschema_extras:"x-zero=true"`
+	// How many automatic retries there are. Others do not count.
+	Attempts int `yaml:"attempts" jsonschema:"minimum=1,maximum=1000,default=10"`
 }
 
 // On reports whether there are dead letters.

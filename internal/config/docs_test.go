@@ -13,8 +13,8 @@ import (
 // basic are the settings that matter: they come first in their sections, and introduction.md has an example of each.
 var basic = regexp.MustCompile(`^(source\.postgres(\.(dsn|password|tls|slot|publication))?|source\.mysql(\.(dsn|password|tls|id))?|` +
 	`tables|tables\[\]\.(name|columns|format|headers)|routes|routes\[\]\.(match|topic|key)|kafka\.(brokers|tls|compression)|` +
-	`kafka\.sasl(\.(mechanism|username|password))?|delivery|topics\.create|checkpoint\.(redis|redis\.addrs|file)|partitions\.ttl|` +
-	`retention\.delete\.older_than|errors\.(unroutable|malformed|unknown_topic|too_large|rejected)|http\.listen)$`)
+	`kafka\.sasl(\.(mechanism|username|password))?|delivery|topics\.create|checkpoint\.(redis|redis\.addrs|file)|` +
+	`retention\.keep|errors\.(default|unroutable|malformed|unknown_topic|too_large|rejected)|http\.listen)$`)
 
 // row describes a setting.
 type row struct{ path, value, text string }

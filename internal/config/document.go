@@ -19,6 +19,7 @@ type document struct {
 	root     *shape
 	places   map[string]place
 	problems Problems
+	moved    []Warning // of settings under their former names
 }
 
 // place is the position of a value in the file and its text, with references unexpanded.
@@ -112,11 +113,23 @@ func (d *document) text(path string) string {
 	return fmt.Sprintf("%q", at.text)
 }
 
-// decode parses and checks the file, and fills in the schema's defaults. It returns nil if the file cannot be decoded.
-func (d *document) decode(data []byte) *Config {
+// parse parses the file, and gives its settings their present names. It returns nil after a problem.
+func (d *document) parse(data []byte) *yaml.Node {
 	var file yaml.Node
 	if err := yaml.Load(data, &file); err != nil {
 		d.syntax(err)
+		return nil
+	}
+	if d.migrate(file.Content[0]); len(d.problems) > 0 {
+		return nil
+	}
+	return &file
+}
+
+// decode parses and checks the file, and fills in the schema's defaults. It returns nil if the file cannot be decoded.
+func (d *document) decode(data []byte) *Config {
+	file := d.parse(data)
+	if file == nil {
 		return nil
 	}
 	checked, ok := d.value(file.Content[0], d.root, "")
@@ -128,7 +141,7 @@ func (d *document) decode(data []byte) *Config {
 		d.reportAt(place{}, "", "", "cannot be read")
 		return nil
 	}
-	c.settings = func() map[string]string { return settings("", checked) }
+	c.settings, c.moved = func() map[string]string { return settings("", checked) }, d.moved
 	return &c
 }
 

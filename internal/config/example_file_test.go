@@ -92,7 +92,7 @@ func TestExampleOfMySQLIsComplete(t *testing.T) {
 	plain := mustParse(t, example(t, exampleMySQL), map[string]string{"DATABASE_URL": dsnMySQL})
 	valid(t, compileSchema(t), example(t, exampleMySQL))
 	have, want := full.Source.MySQL, plain.Source.MySQL
-	if have.Flavor != want.Flavor || have.ServerID != want.ServerID || have.UnsafeSyncBinlog != want.UnsafeSyncBinlog ||
+	if have.UnsafeSyncBinlog != want.UnsafeSyncBinlog ||
 		!slices.Equal(have.HarmlessTables, want.HarmlessTables) ||
 		full.Checkpoint.Redis.Key != plain.Checkpoint.Redis.Key {
 		t.Errorf("the example's defaults are not the defaults:\n%+v\n%+v", have, want)
@@ -125,11 +125,11 @@ func TestExampleShowsDefaults(t *testing.T) {
 	full := mustParse(t, uncommented(t, example(t, examplePostgres)), vars)
 	plain := mustParse(t, example(t, examplePostgres), vars)
 	valid(t, compileSchema(t), example(t, examplePostgres))
-	if full.Window != plain.Window || full.Retry != plain.Retry || full.ShutdownTimeout != plain.ShutdownTimeout || full.StartupTimeout != plain.StartupTimeout ||
+	if full.InFlight != plain.InFlight || full.Retry != plain.Retry || full.ShutdownTimeout != plain.ShutdownTimeout || full.StartupTimeout != plain.StartupTimeout ||
 		full.Log != plain.Log || full.HTTP.Listen != plain.HTTP.Listen || full.Position != plain.Position ||
 		full.Kafka.RequestTimeout != plain.Kafka.RequestTimeout || full.Kafka.Compression != plain.Kafka.Compression ||
 		full.Kafka.MaxMessageBytes != plain.Kafka.MaxMessageBytes || full.Kafka.ClientID != plain.Kafka.ClientID ||
-		full.Source.Postgres.Failover != plain.Source.Postgres.Failover || full.Source.Postgres.Slot != plain.Source.Postgres.Slot {
+		full.Source.Postgres.Slot != plain.Source.Postgres.Slot {
 		t.Errorf("the example's defaults are not the defaults:\n%+v\n%+v", full, plain)
 	}
 	full.Errors.Skip = nil

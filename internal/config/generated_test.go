@@ -20,9 +20,10 @@ var update = flag.Bool("update", false, "write the generated files and the golde
 // TestGenerated holds the generated files to the structs: go generate writes them. The page's example loads.
 func TestGenerated(t *testing.T) {
 	schema := reflectSchema(t)
-	golden(t, "schema.json", encodeSchema(t, schema))
 	introduction := example(t, "testdata/introduction.md")
 	golden(t, "../../docs/configuration.md", renderDocs(schema, introduction))
+	shortErrors(schema)
+	golden(t, "schema.json", encodeSchema(t, schema))
 	_, text, _ := strings.Cut(introduction, "```yaml\n")
 	text, _, _ = strings.Cut(text, "```")
 	mustParse(t, uncommented(t, text), nil)
@@ -99,6 +100,14 @@ func short(s *jsonschema.Schema, property string, types ...string) {
 		forms = append(forms, &jsonschema.Schema{Type: t})
 	}
 	*s = jsonschema.Schema{AnyOf: forms, Extras: map[string]any{"x-short": property}, Description: s.Description}
+}
+
+// shortErrors says that one policy may stand in place of the section.
+func shortErrors(s *jsonschema.Schema) {
+	at, _ := s.Properties.Get("errors")
+	policy, _ := at.Properties.Get("default")
+	short(at, "default")
+	at.AnyOf = append(at.AnyOf, &jsonschema.Schema{AnyOf: policy.AnyOf})
 }
 
 // oneOf says that a section holds exactly one of the settings.

@@ -40,13 +40,13 @@ func TestMinimal(t *testing.T) {
 		t.Errorf("dsn %q %v", dsn, err)
 	}
 	p := c.Source.Postgres
-	if p.Slot != "cdc_relay_orders_eu" || p.Publication != p.Slot || p.Failover != config.FailoverAuto {
+	if p.Slot != "cdc_relay_orders_eu" || p.Publication != p.Slot {
 		t.Errorf("postgres %+v", p)
 	}
 	if c.ShutdownTimeout != 20*time.Second || c.StartupTimeout != 2*time.Minute || c.Retry.Max != 10*time.Second {
 		t.Errorf("durations %+v", c)
 	}
-	if c.Window.Events != 32768 || c.Window.Bytes != 8<<20 || c.Kafka.MaxMessageBytes != 1048588 {
+	if c.InFlight.Events != 32768 || c.InFlight.Bytes != 8<<20 || c.Kafka.MaxMessageBytes != 1048588 {
 		t.Errorf("bounds %+v", c)
 	}
 	if len(c.Tables) != 1 || c.Tables[0].Name != "public.outbox" || c.Tables[0].Columns != nil {

@@ -12,26 +12,25 @@ import (
 
 func TestReferences(t *testing.T) {
 	c := mustParse(t, `
-source: {postgres: {dsn: "postgres://${env:USER_NAME}@db/${env:DB:-orders}", failover: "${env:FAILOVER}"}}
+source: {postgres: {dsn: "postgres://${env:USER_NAME}@db/${env:DB:-orders}"}}
 retry: {max: "${env:EVERY}"}
 routes:
   - match: {tenant_id: "${env:TENANT}-.*"}
     topic: "${env:PREFIX}.${tenant_id}.$${env:PREFIX}"
-record: {source: "${env:EMPTY:-/orders}"}
+ce_source: "${env:EMPTY:-/orders}"
 kafka: {brokers: ["${env:BROKER}:9092", "k2:${env:PORT:-9093}"], client_id: "$${env:PREFIX}$$"}
 topics: {create: {partitions: "${env:COUNT}", config: {retention.ms: 1000, cleanup.policy: "${env:NESTED}"}}}
 checkpoint: {redis: {addrs: ["r:1"], tls: {insecure_skip_verify: "${env:YES}"}}}
-window: {bytes: "${env:COUNT}MiB", events: 500}
+in_flight: {bytes: "${env:COUNT}MiB", events: 500}
 `, map[string]string{
-		"USER_NAME": "relay", "FAILOVER": "on", "EVERY": "5s", "TENANT": "eu", "PREFIX": "orders", "EMPTY": "",
+		"USER_NAME": "relay", "EVERY": "5s", "TENANT": "eu", "PREFIX": "orders", "EMPTY": "",
 		"BROKER": "k1", "COUNT": "12", "NESTED": "${env:PREFIX} ${file:/none}", "YES": "true",
 	})
 	for _, check := range []struct{ name, have, want string }{
 		{"slot", c.Source.Postgres.Slot, "cdc_relay_orders"},
 		{"dsn", c.Source.Postgres.DSN.String(), "postgres://relay@db:5432/orders"},
-		{"failover", string(c.Source.Postgres.Failover), "on"},
 		{"match", c.Routes[0].Match["tenant_id"], "eu-.*"},
-		{"source", c.Record.Source, "/orders"},
+		{"source", c.CESource, "/orders"},
 		{"brokers[0]", c.Kafka.Brokers[0], "k1:9092"},
 		{"brokers[1]", c.Kafka.Brokers[1], "k2:9093"},
 		{"client_id", c.Kafka.ClientID, "${env:PREFIX}$$"},
@@ -42,7 +41,7 @@ window: {bytes: "${env:COUNT}MiB", events: 500}
 			t.Errorf("%s: have %q, want %q", check.name, check.have, check.want)
 		}
 	}
-	if c.Topics.Create.Partitions != 12 || c.Window.Bytes != 12<<20 || c.Retry.Max != 5*time.Second ||
+	if c.Topics.Create.Partitions != 12 || c.InFlight.Bytes != 12<<20 || c.Retry.Max != 5*time.Second ||
 		!c.Checkpoint.Redis.TLS.InsecureSkipVerify {
 		t.Errorf("%+v", c)
 	}

@@ -1,51 +1,84 @@
 package config
 
-import "time"
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
 
-// Retention says how old events are removed from tables without partitions.
+// Retention says how old events are removed.
 type Retention struct {
-	// Deletes old rows in batches.
-	Delete Delete `yaml:"delete" jsonschema:"required"`
-}
-
-// Delete says which rows are old and how fast they are deleted.
-type Delete struct {
-	// The age at which a row is deleted, such as 30d, at least one day, once its event is published and the position is saved. By created_at, else occurred_at.
-	OlderThan string `yaml:"older_than" jsonschema:"required,minLength=1,example=30d"`
-	// Rows in one transaction.
-	Batch int `yaml:"batch" jsonschema:"minimum=1,maximum=10000,default=1000"`
-	// The pause between two batches.
-	Pause time.Duration `yaml:"pause" jsonschema:"default=100ms" jsonschema_extras:"x-zero=true"`
-	// How often the leader looks for old rows.
+	// The age at which an event is removed, such as 30d, at least one day, once it is published and the position is saved. By created_at, else occurred_at. Empty: never.
+	Keep string `yaml:"keep" jsonschema:"example=30d"`
+	// Tables that setup created have daily partitions, which are created ahead and dropped as a whole. false: they have none, and their rows are deleted, as those of tables with columns are.
+	Partitions bool `yaml:"partitions" jsonschema:"default=true"`
+	// How often the leader looks for old events and partitions.
 	Every time.Duration `yaml:"every" jsonschema:"default=1h"`
+	// Days after today that have a partition.
+	Ahead int `yaml:"ahead" jsonschema:"minimum=1,maximum=366,default=14"`
+	// false: detach and keep old partitions, for an archive.
+	Drop bool `yaml:"drop" jsonschema:"default=true"`
+	// Rows that are deleted in one transaction.
+	Batch int `yaml:"batch" jsonschema:"minimum=1,maximum=10000,default=1000"`
 }
 
-// Age returns OlderThan as a duration.
-func (r *Delete) Age() time.Duration {
-	d, _ := ParseAge(r.OlderThan) // valid by now
+// minAge keeps a slip of the pen from removing today's events.
+const minAge = 24 * time.Hour
+
+// Age returns Keep as a duration; 0 if nothing is removed.
+func (r *Retention) Age() time.Duration {
+	d, _ := ParseAge(r.Keep) // valid by now
 	return d
 }
 
-// Purged reports whether retention.delete applies to a table: with partitions, to those of other software only.
+// Partitioned reports whether the tables that setup created have partitions that the relay maintains.
+func (c *Config) Partitioned() bool { return c.Retention != nil && c.Retention.Partitions }
+
+// Purges reports whether old rows of any table are deleted.
+func (c *Config) Purges() bool {
+	return slices.ContainsFunc(c.Tables, func(t Table) bool { return c.Purged(&t) })
+}
+
+// Purged reports whether old rows of a table are deleted.
 func (c *Config) Purged(t *Table) bool {
-	return c.Retention != nil && (c.Partitions == nil || t.Columns != nil)
+	return c.Retention != nil && c.Retention.Keep != "" && (!c.Retention.Partitions || t.Columns != nil)
+}
+
+// ParseAge parses an age: days ("30d"), or a duration as Go writes it. "" is 0.
+func ParseAge(s string) (time.Duration, error) {
+	if s == "" {
+		return 0, nil
+	}
+	if days, ok := strings.CutSuffix(s, "d"); ok {
+		n, err := strconv.ParseUint(days, 10, 16)
+		if err != nil || n == 0 {
+			return 0, fmt.Errorf("%q is not a number of days", s)
+		}
+		return time.Duration(n) * 24 * time.Hour, nil
+	}
+	d, err := time.ParseDuration(s)
+	if err != nil || d <= 0 {
+		return 0, fmt.Errorf("%q is not an age such as 30d or 36h", s)
+	}
+	return d, nil
 }
 
 func (d *document) retention(c *Config) {
 	if c.Retention == nil {
 		return
 	}
-	const path = "retention.delete.older_than"
-	switch age, err := ParseAge(c.Retention.Delete.OlderThan); {
-	case c.Retention.Delete.OlderThan == "": // reported
+	const path = "retention.keep"
+	switch age, err := ParseAge(c.Retention.Keep); {
 	case err != nil:
-		d.wrong(path, "an age such as 30d or 36h", d.text(path))
-	case age < minTTL:
-		d.report(path, "make it 1d or longer; then `cdc-relay partitions run --older-than "+c.Retention.Delete.OlderThan+" --yes` deletes rows once", "is shorter than a day; it is %s", d.text(path))
+		d.wrong(path, "an age such as 30d or 36h, or nothing", d.text(path))
+	case age > 0 && age < minAge:
+		d.report(path, "make it 1d or longer", "is shorter than a day; it is %s", d.text(path))
 	}
 	for i := range c.Tables {
 		if t := &c.Tables[i]; c.Purged(t) && t.Columns != nil && t.Columns.CreatedAt.column() == "" && t.Columns.OccurredAt.column() == "" {
-			d.report(item("tables", i)+".columns", "add created_at with the column that holds the time of the INSERT", "maps neither created_at nor occurred_at, so retention.delete does not know which rows are old")
+			d.report(item("tables", i)+".columns", "add created_at with the column that holds the time of the INSERT", "maps neither created_at nor occurred_at, so retention.keep does not know which rows are old")
 		}
 	}
 }

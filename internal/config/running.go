@@ -11,8 +11,8 @@ type Retry struct {
 	Max time.Duration `yaml:"max" jsonschema:"default=10s"`
 }
 
-// Window limits what is in flight.
-type Window struct {
+// InFlight limits what is in flight.
+type InFlight struct {
 	// The maximum number of events.
 	Events int `yaml:"events" jsonschema:"minimum=256,maximum=100000000,default=32768"`
 	// The maximum memory for them.

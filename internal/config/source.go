@@ -115,14 +115,10 @@ type Table struct {
 	ConfluentPrefix bool `yaml:"confluent_prefix,omitempty"`
 	// More record headers. One that is NULL is left out.
 	Headers []Field `yaml:"headers,omitempty"`
-	// Prefix of header names from columns.headers, except renamed ones.
-	HeadersPrefix string `yaml:"headers_prefix,omitempty"`
-	// New names for headers from columns.headers.
+	// New names for headers from columns.headers. A name that is taken by another header makes the row malformed; with columns it gets the prefix x_.
 	HeadersRename map[string]string `yaml:"headers_rename,omitempty"`
 	// Members of columns.headers that become no headers.
 	HeadersDrop []string `yaml:"headers_drop,omitempty"`
-	// A header from columns.headers whose name is taken makes the row malformed, gets the prefix x_, or is dropped.
-	HeadersConflict record.Conflict `yaml:"headers_conflict,omitempty" jsonschema:"enum=malformed,enum=rename,enum=drop" jsonschema_extras:"x-default=malformed"`
 	// Publish only rows that match: parts or columns, each with a regular expression (RE2) for the whole value. NULL never matches.
 	Only map[string]string `yaml:"only,omitempty"`
 	// Time zone (IANA) of times without a zone, for a table with columns.
@@ -143,7 +139,7 @@ func (t *Table) Zone() *cdc.Zone {
 func (t *Table) Shape() *record.Shape {
 	return &record.Shape{
 		Format: t.Format, Value: fields(t.Value), Confluent: t.ConfluentPrefix, Headers: fields(t.Headers),
-		Members: record.Members{Prefix: t.HeadersPrefix, Rename: t.HeadersRename, Drop: t.HeadersDrop, Conflict: t.HeadersConflict},
+		Members: record.Members{Rename: t.HeadersRename, Drop: t.HeadersDrop, Prefixed: t.Columns != nil},
 	}
 }
 
@@ -181,9 +177,9 @@ type Columns struct {
 	Headers *Part `yaml:"headers,omitempty" jsonschema_extras:"x-optional=true"`
 	// The record's value. Required unless value is set.
 	Payload *Part `yaml:"payload,omitempty" jsonschema_extras:"x-optional=true,x-example=payload"`
-	// When the event happened, by the application's clock.
+	// When the event happened, by the application's clock: ce_time.
 	OccurredAt *Part `yaml:"occurred_at,omitempty" jsonschema_extras:"x-optional=true"`
-	// A column: when the row was written.
+	// A column: when the row was written, by the database's clock. replay, repair and retention go by it, or else by occurred_at.
 	CreatedAt *Part `yaml:"created_at,omitempty" jsonschema_extras:"x-optional=true"`
 }
 
@@ -273,10 +269,4 @@ func (r *Route) Placement() (key, partition *outbox.Part) {
 		partition = (*outbox.Part)(&r.Partition.Made)
 	}
 	return key, partition
-}
-
-// Record says how a row becomes a record.
-type Record struct {
-	// The CloudEvents source (header ce_source).
-	Source string `yaml:"source,omitempty" jsonschema_extras:"x-default=/<database>/<table>"`
 }

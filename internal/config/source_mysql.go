@@ -16,10 +16,6 @@ type MySQL struct {
 	Password Secret `yaml:"password,omitempty" jsonschema:"example=${file:/run/secrets/mysql}"`
 	// IAM tokens need allowCleartextPasswords=true in dsn, and tls.
 	PasswordCommand Command `yaml:"password_command,omitempty" jsonschema:"minItems=1"`
-	// The expected server. auto: detect it.
-	Flavor cdc.Flavor `yaml:"flavor" jsonschema:"enum=auto,enum=mysql,enum=mariadb,default=auto"`
-	// The relay's server ID as a replica. 0: choose a free one.
-	ServerID uint32 `yaml:"server_id" jsonschema:"minimum=0,maximum=4294967295,default=0"`
 	// A name for this database, unique among the relays of one Kafka cluster: part of the checkpoint, the leader lock and the transactional ID. Do not change it, even after a failover.
 	ID string `yaml:"id,omitempty" jsonschema_extras:"x-default=<flavor>"`
 	// Absent: tls= in dsn applies.
@@ -35,9 +31,6 @@ type MySQL struct {
 	names   names
 	command Secret
 }
-
-// FlavorAuto asks the server.
-const FlavorAuto cdc.Flavor = "auto"
 
 func (d *document) mysql(m *MySQL) {
 	d.tls(m.TLS, "source.mysql.tls")

@@ -23,24 +23,12 @@ type Postgres struct {
 	Slot string `yaml:"slot" jsonschema_extras:"x-default=cdc_relay_<database>"`
 	// Publication that holds the tables.
 	Publication string `yaml:"publication" jsonschema_extras:"x-default=cdc_relay_<database>"`
-	// Whether `setup` creates a failover slot (PostgreSQL 17 and newer). auto: if the server supports it.
-	Failover Failover `yaml:"failover" jsonschema:"enum=auto,enum=on,enum=off,default=auto"`
 	// Publish an event only once a new statement sees its row. false: as soon as its commit is in the WAL.
 	WaitUntilVisible bool `yaml:"wait_until_visible" jsonschema:"default=true"`
 
 	names   names
 	command Secret
 }
-
-// Failover says whether the slot is made as a failover slot.
-type Failover string
-
-// The settings of failover.
-const (
-	FailoverAuto Failover = "auto"
-	FailoverOn   Failover = "on"
-	FailoverOff  Failover = "off"
-)
 
 func (d *document) postgres(p *Postgres) {
 	d.tls(p.TLS, "source.postgres.tls")

@@ -14,13 +14,14 @@ import (
 // validate checks what the schema cannot, and fills in the defaults that depend on other settings. An invalid value is zero
 // here, and document.report ignores further problems with it.
 func (d *document) validate(c *Config) {
+	c.Errors.fill()
 	d.source(&c.Source)
 	if len(c.Tables) == 0 {
 		c.Tables = []Table{{Name: c.Source.qualified("outbox")}}
 	}
 	d.tables(c.Tables, &c.Source)
 	d.routes(c)
-	d.record(c.Record.Source)
+	d.ceSource(c.CESource)
 	d.kafka(&c.Kafka)
 	d.topics(c.Topics.Create)
 	d.delivery(c)
@@ -28,7 +29,6 @@ func (d *document) validate(c *Config) {
 	d.checkpoint(c)
 	d.position(c.Position, &c.Source)
 	d.events(c.Errors.Skip)
-	d.partitions(c.Partitions)
 	d.retention(c)
 	d.writeBack(c)
 	if c.Retry.Initial > c.Retry.Max {
@@ -125,10 +125,10 @@ func (d *document) shape(t *Table, path string) {
 	}
 }
 
-// record checks that the CloudEvents source is a URI reference.
-func (d *document) record(source string) {
+// ceSource checks that the CloudEvents source is a URI reference.
+func (d *document) ceSource(source string) {
 	if _, err := url.Parse(source); err != nil || strings.ContainsAny(source, " \t\r\n") {
-		d.wrong("record.source", "a URI reference such as /orders", d.text("record.source"))
+		d.wrong("ce_source", "a URI reference such as /orders", d.text("ce_source"))
 	}
 }
 

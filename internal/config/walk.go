@@ -48,7 +48,9 @@ func (d *document) short(n *yaml.Node, s *shape, path string) (*yaml.Node, bool)
 	if !ok {
 		return nil, false
 	}
-	return &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map", Line: n.Line, Column: n.Column, Content: []*yaml.Node{text(s.Short, n), checked}}, true
+	out := &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map", Line: n.Line, Column: n.Column, Content: []*yaml.Node{text(s.Short, n), checked}}
+	d.complete(out, s, path, &keys{})
+	return out, true
 }
 
 func (d *document) mapping(n *yaml.Node, s *shape, path string) (*yaml.Node, bool) {

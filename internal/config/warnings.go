@@ -3,20 +3,21 @@ package config
 import (
 	"net"
 	"net/netip"
+	"slices"
 
 	"github.com/go-sql-driver/mysql"
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// Warning is a setting that is valid but dangerous.
+// Warning is a setting that is valid but dangerous, or has another name now.
 type Warning struct {
-	// Text is the danger, without a full stop; Fix starts with a verb.
+	// Text says what is wrong, without a full stop; Fix starts with a verb.
 	Text, Fix string
 }
 
 // Warnings returns what to log at every start.
 func (c *Config) Warnings() []Warning {
-	return append(c.insecure(), c.plaintext()...)
+	return slices.Concat(c.moved, c.insecure(), c.plaintext())
 }
 
 func (c *Config) insecure() []Warning {

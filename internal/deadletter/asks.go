@@ -36,10 +36,7 @@ func (r *Resolver) follow(ctx context.Context, from int64, asked chan<- ask) {
 }
 
 func (r *Resolver) followOnce(ctx context.Context, from *int64, asked chan<- ask) error {
-	client, err := kafka.NewClient(r.opts.Kafka)
-	if err != nil {
-		return err
-	}
+	client := kafka.NewClient(r.opts.Kafka)
 	defer client.Close()
 	return client.Follow(ctx, r.opts.Index, 0, *from, func(rec *kafka.Record) error {
 		*from = rec.Offset + 1

@@ -20,7 +20,7 @@ func TestOppositeAsks(t *testing.T) {
 		}
 		return asked
 	}
-	empty := NewIndex(Options{HoldKey: true, MaxKeys: 9, MaxLetters: 9}, panics, nil, nil)
+	empty := NewIndex(Options{HoldKey: true, MaxLetters: 9}, panics, nil, nil)
 	for name, tt := range map[string]struct {
 		after func(asks)
 		want  map[string]string
@@ -65,7 +65,7 @@ func TestRetryBehindABlockedLetterEnds(t *testing.T) {
 	}
 	for _, passed := range []bool{true, false} {
 		behind := func(string) bool { return passed }
-		x := NewIndex(Options{HoldKey: true, MaxKeys: 9, MaxLetters: 9}, panics, entries, behind)
+		x := NewIndex(Options{HoldKey: true, MaxLetters: 9}, panics, entries, behind)
 		asked := asks{}
 		asked.take(ask{id: "a", asked: &Ask{Do: Retry, Letters: []string{"1", "2"}}})
 		asked.review(x, unwanted, func(string) string { return "" })

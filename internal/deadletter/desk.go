@@ -81,10 +81,7 @@ func (d *Desk) List(ctx context.Context, f Filter) ([]Listed, Read, error) {
 }
 
 func (d *Desk) read(ctx context.Context) (records *Records, end int64, err error) {
-	client, err := kafka.NewClient(d.Kafka)
-	if err != nil {
-		return nil, 0, err
-	}
+	client := kafka.NewClient(d.Kafka)
 	defer client.Close()
 	records = NewRecords()
 	err = client.Read(ctx, d.Index, 0, kafka.Oldest, kafka.Committed, func(r *kafka.Record) error {
@@ -131,10 +128,7 @@ var errFound = errors.New("found")
 
 // Show returns a letter's record.
 func (d *Desk) Show(ctx context.Context, l *Listed) (*Letter, error) {
-	client, err := kafka.NewClient(d.Kafka)
-	if err != nil {
-		return nil, err
-	}
+	client := kafka.NewClient(d.Kafka)
 	defer client.Close()
 	from, err := client.OffsetAt(ctx, d.Topic, l.Partition, l.Time.Add(-clockSkew))
 	if err != nil {
@@ -311,10 +305,7 @@ type answer struct {
 // follow passes on what is answered.
 func (d *Desk) follow(ctx context.Context, keys []string, from int64, answers chan<- answer) {
 	for ctx.Err() == nil {
-		client, err := kafka.NewClient(d.Kafka)
-		if err != nil {
-			return
-		}
+		client := kafka.NewClient(d.Kafka)
 		_ = client.Follow(ctx, d.Index, 0, from, func(r *kafka.Record) error {
 			from = r.Offset + 1
 			var a answer

@@ -35,8 +35,8 @@ type Index struct {
 type Options struct {
 	// HoldKey keeps the order of a key; without it no letter holds anything.
 	HoldKey bool
-	// MaxKeys and MaxLetters are how many there may be.
-	MaxKeys, MaxLetters int
+	// MaxLetters is how many there may be.
+	MaxLetters int
 }
 
 // state is a letter's. A letter whose row comes again takes the place of an unmet one:
@@ -209,7 +209,7 @@ func (x *Index) Full() bool {
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	return len(x.letters) >= x.opts.MaxLetters || len(x.held) >= x.opts.MaxKeys
+	return len(x.letters) >= x.opts.MaxLetters
 }
 
 // Order returns that of an event which is met now.

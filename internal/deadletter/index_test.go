@@ -27,7 +27,7 @@ type modelled struct {
 func TestIndexAgainstAList(t *testing.T) {
 	table := &cdc.Table{Schema: "a", Name: "b"}
 	rapid.Check(t, func(t *rapid.T) {
-		x := deadletter.NewIndex(deadletter.Options{HoldKey: true, MaxKeys: 3, MaxLetters: 8}, panics, nil, nil)
+		x := deadletter.NewIndex(deadletter.Options{HoldKey: true, MaxLetters: 8}, panics, nil, nil)
 		var list []modelled
 		at := func(id string) int { return slices.IndexFunc(list, func(m modelled) bool { return m.id == id }) }
 		for seq := range rapid.IntRange(1, 40).Draw(t, "steps") {
@@ -83,7 +83,7 @@ func compare(t *rapid.T, x *deadletter.Index, table *cdc.Table, list []modelled)
 			held++
 		}
 	}
-	if s := x.Summary(); s.Letters != len(list) || s.Keys != len(keys) || s.Held != held || s.Full != (len(list) >= 8 || len(keys) >= 3) || s.Full != x.Full() || x.Len() != len(list) {
+	if s := x.Summary(); s.Letters != len(list) || s.Keys != len(keys) || s.Held != held || s.Full != (len(list) >= 8) || s.Full != x.Full() || x.Len() != len(list) {
 		t.Fatalf("summary %+v of %+v", s, list)
 	}
 	for _, key := range []string{"", "k", "l", "m"} {
@@ -134,7 +134,7 @@ func TestRoundsAreBounded(t *testing.T) {
 			entries[fmt.Sprint(seq)] = e
 			count[e.HoldName()]++
 		}
-		x := deadletter.NewIndex(deadletter.Options{HoldKey: true, MaxKeys: 9, MaxLetters: 99}, panics, entries, func(string) bool { return true })
+		x := deadletter.NewIndex(deadletter.Options{HoldKey: true, MaxLetters: 99}, panics, entries, func(string) bool { return true })
 		wanted := func(string, bool, time.Time, int) bool { return true }
 		most := rapid.IntRange(2, 40).Draw(t, "most")
 		work, whole := x.Retryable(most, wanted)
@@ -174,7 +174,7 @@ func TestUnmetLetters(t *testing.T) {
 		"b@2/0": {Place: "2/0", Reason: "rejected", Order: deadletter.Order{Epoch: 4, Seq: 1}},
 		"c@3/0": {Done: deadletter.Published},
 	}
-	x := deadletter.NewIndex(deadletter.Options{HoldKey: true, MaxKeys: 9, MaxLetters: 9}, panics, entries, func(place string) bool { return place == "1/0" })
+	x := deadletter.NewIndex(deadletter.Options{HoldKey: true, MaxLetters: 9}, panics, entries, func(place string) bool { return place == "1/0" })
 	id := func(id string) func() string { return func() string { return id } }
 	met := func(name string) bool {
 		e, _ := x.Met(id(name))
@@ -203,7 +203,7 @@ func TestDroppedLettersAreRemembered(t *testing.T) {
 		"gone@1/1":    {Done: deadletter.Dropped},
 	}
 	passed := func(up string) func(string) bool { return func(place string) bool { return place < up } }
-	x := deadletter.NewIndex(deadletter.Options{HoldKey: true, MaxKeys: 9, MaxLetters: 9}, panics, entries, passed("2"))
+	x := deadletter.NewIndex(deadletter.Options{HoldKey: true, MaxLetters: 9}, panics, entries, passed("2"))
 	for _, id := range []string{"unmet@2/0", "stored@1/0"} {
 		if !x.Begin(id, true) || x.Begin(id, true) || len(x.Gone(9, passed("1"))) > 0 {
 			t.Errorf("%s was not dropped, or twice", id)

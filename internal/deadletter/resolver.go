@@ -110,7 +110,7 @@ type postponed struct {
 func NewResolver(opts ResolverOptions, sink Sink, router Router, log *slog.Logger) *Resolver {
 	return &Resolver{
 		opts: opts, sink: sink, router: router, log: log, round: roundLetters,
-		open: func() (source, error) { return kafka.NewClient(opts.Kafka) }, tables: map[string]*cdc.Table{},
+		open: func() (source, error) { return kafka.NewClient(opts.Kafka), nil }, tables: map[string]*cdc.Table{},
 	}
 }
 

@@ -27,7 +27,7 @@ func (s *resolverSink) LoadLetters(_ context.Context, _ cdc.Source, passed func(
 		"bad@1":  {Place: "1", Table: "a.b", Key: "k", Reason: "unroutable"},
 		"held@2": {Place: "2", Table: "a.b", Key: "k", Reason: Held, Order: Order{Seq: 1}},
 	}
-	s.index = NewIndex(Options{HoldKey: true, MaxKeys: 9, MaxLetters: 9}, panics, entries, passed)
+	s.index = NewIndex(Options{HoldKey: true, MaxLetters: 9}, panics, entries, passed)
 	return &Loaded{Index: s.index, Accepted: s.accepted}, nil
 }
 

@@ -121,12 +121,9 @@ func (t *Table) write(b *strings.Builder) {
 // routes sends each row somewhere, also one whose topic or aggregate type is NULL.
 // shape writes what records are made of beside the parts.
 func (t *Table) shape(b *strings.Builder) {
-	switch {
-	case t.Debezium:
+	if t.Debezium {
 		b.WriteString("    # The table of Debezium's outbox event router, whose records these are: see docs/migrate-debezium.md for its options.\n" +
 			"    format: plain\n    headers: [{name: id, column: id}]\n")
-	case t.has(outbox.Headers):
-		b.WriteString("    headers_conflict: rename # a member such as Content-Type, which is a header of the relay's own, gets x_ in front\n")
 	}
 	if t.Null {
 		b.WriteString("    null_payload: tombstone # a row with NULL is a record without a value\n")

@@ -226,9 +226,9 @@ func (r *Replay) count(ctx context.Context) error {
 
 func (r *Replay) nothing() error {
 	if r.State.Filter.Empty() {
-		return cdc.Fixable("check tables[].name, and for how long events are kept (partitions.ttl)", "the outbox is empty: there is nothing to replay")
+		return cdc.Fixable("check tables[].name, and for how long events are kept (retention.keep)", "the outbox is empty: there is nothing to replay")
 	}
-	return cdc.Fixable("widen the filter, or check for how long events are kept (partitions.ttl)", "no event in the outbox matches %s, and nothing was published", r.State.Filter.flags())
+	return cdc.Fixable("widen the filter, or check for how long events are kept (retention.keep)", "no event in the outbox matches %s, and nothing was published", r.State.Filter.flags())
 }
 
 // requireTopic returns an error if --topic does not exist: a misspelled one is not to be created.
@@ -240,10 +240,7 @@ func (r *Replay) requireTopic(ctx context.Context) error {
 	if slices.Contains(app.Reserved(r.config), name) {
 		return cdc.Usage("name another topic", "--topic: %s is a topic of the relay's own", name)
 	}
-	client, err := app.KafkaClient(r.config)
-	if err != nil {
-		return err
-	}
+	client := app.KafkaClient(r.config)
 	defer client.Close()
 	md, err := client.Metadata(ctx, []string{name})
 	if err != nil {

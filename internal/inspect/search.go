@@ -178,10 +178,7 @@ func (s *search) route(router *router.Router, table int, b *cdc.Batch) {
 
 // records looks into Kafka.
 func (s *search) records(ctx context.Context) error {
-	client, err := app.KafkaClient(s.config)
-	if err != nil {
-		return err
-	}
+	client := app.KafkaClient(s.config)
 	defer client.Close()
 	md, err := client.Metadata(ctx, nil)
 	if err != nil {

@@ -21,14 +21,6 @@ type TopicSpec struct {
 	Configs map[string]string
 }
 
-// Validate reports a count that is missing or below -1.
-func (s *TopicSpec) Validate() error {
-	if s.Partitions == 0 || s.Partitions < -1 || s.ReplicationFactor == 0 || s.ReplicationFactor < -1 {
-		return cdc.Fixable("set both to at least 1, or to -1 for the brokers' defaults", "topics.create lacks partitions or replication_factor")
-	}
-	return nil
-}
-
 // EnsureTopics creates those of the topics that do not exist, waits until they have leaders, and returns their names.
 func (c *Client) EnsureTopics(ctx context.Context, topics []string, spec *TopicSpec) (created []string, err error) {
 	defer c.Close()

@@ -3,12 +3,9 @@ package kafka
 import (
 	"context"
 	"crypto/tls"
-	"net"
 	"time"
 
 	"github.com/IBM/sarama"
-
-	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
 
 // SASL mechanisms.
@@ -32,7 +29,7 @@ type SASL struct {
 	Extensions map[string]string
 }
 
-// Options configure a [Client]. Zero values mean the defaults given here; only Brokers is required.
+// Options configure a [Client], as package config has validated them. Zero values mean the defaults given here; only Brokers is required.
 type Options struct {
 	// Brokers are the host:port addresses to begin with.
 	Brokers []string
@@ -61,34 +58,4 @@ func (o Options) WithDefaults() Options {
 		o.RequestTimeout = 15 * time.Second
 	}
 	return o
-}
-
-func (o *Options) validate() error {
-	if len(o.Brokers) == 0 {
-		return cdc.Fixable("set kafka.brokers to at least one host:port", "no Kafka brokers given")
-	}
-	for _, addr := range o.Brokers {
-		if host, port, err := net.SplitHostPort(addr); err != nil || host == "" || port == "" {
-			return cdc.Fixable("write it as for example broker-1:9092", "kafka broker %q is not host:port", addr)
-		}
-	}
-	return o.SASL.validate()
-}
-
-func (s *SASL) validate() error {
-	switch {
-	case s == nil:
-		return nil
-	case s.Mechanism == OAuthBearer && s.Token == nil:
-		return cdc.Fixable("set kafka.sasl.oauth", "SASL has no token")
-	case s.Mechanism == OAuthBearer:
-		return nil
-	case s.Mechanism != Plain && s.Mechanism != ScramSHA256 && s.Mechanism != ScramSHA512:
-		return cdc.Fixable("use PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER", "SASL mechanism %q is not known", s.Mechanism)
-	case s.Username == "":
-		return cdc.Fixable("set kafka.sasl.username", "SASL has no username")
-	case s.Password == nil:
-		return cdc.Fixable("set kafka.sasl.password", "SASL has no password")
-	}
-	return nil
 }

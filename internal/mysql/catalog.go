@@ -93,8 +93,6 @@ func (v Variables) Problem(o *Options) error {
 		oldest = minMariaDB
 	}
 	switch {
-	case o.Flavor != "" && o.Flavor != f:
-		return cdc.ConfigError("flavor", "correct source.mysql.flavor, or remove it", "server is %s %s and source.mysql.flavor says %s", f.Title(), v["version"], o.Flavor)
 	case version(v["version"]) < version(oldest):
 		return cdc.ConfigError("version", "upgrade the server to "+oldest+" or newer", "%s %s is too old: the relay needs %s or newer", f.Title(), v["version"], oldest)
 	case v.is("binlog_storage_engine", "innodb"): // MariaDB 12.3 and newer

@@ -35,8 +35,6 @@ type Options struct {
 	DSN func(context.Context) (string, error)
 	// TLS returns how to secure the connection; nil: as the DSN says. It is called at every connect.
 	TLS func() (*tls.Config, error)
-	// Flavor is what the server must be; empty: whatever it says.
-	Flavor cdc.Flavor
 	// ID names the binlog in checkpoints: it outlives the failover to another server. Empty: the flavor.
 	ID string
 	// Tables are the outbox tables with their database ("orders.outbox"), unquoted. Rows of others are

@@ -58,7 +58,7 @@ func (p *Partitions) Maintainable(ctx context.Context) error {
 	err := p.db.DB.QueryRowContext(ctx, partitionsAhead, schema, table).Scan(&ahead)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
-		return cdc.Fixable("remove partitions from the configuration, or, if the table does not exist, create it with `cdc-relay setup`",
+		return cdc.Fixable("set retention.partitions: false, or, if the table does not exist, create it with `cdc-relay setup`",
 			"table %s does not exist or has no daily partitions", p.Table)
 	case err != nil:
 		return fmt.Errorf("read partitions of %s: %w", p.Table, err)

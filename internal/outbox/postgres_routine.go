@@ -23,7 +23,7 @@ func PostgresRoutineBody(table Name) string {
 	return "\n" + routineText(table, youngest) + "\n"
 }
 
-// youngest is the age below which the relay's role removes nothing: the least that partitions.ttl may be.
+// youngest is the age below which the relay's role removes nothing: the least that retention.keep may be.
 const youngest = "24 hours"
 
 func routineText(table Name, age string) string {

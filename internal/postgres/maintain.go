@@ -48,7 +48,7 @@ func (p *Partitions) Maintainable(ctx context.Context) error {
 		return fmt.Errorf("read partitions of %s: %w", p.table, err)
 	}
 	if !partitioned {
-		return cdc.Fixable("remove partitions from the configuration, or, if the table does not exist, create it with `cdc-relay setup`", "table %s does not exist or has no partitions", p.table)
+		return cdc.Fixable("set retention.partitions: false, or, if the table does not exist, create it with `cdc-relay setup`", "table %s does not exist or has no partitions", p.table)
 	}
 	if err := p.findRoutine(ctx); err != nil {
 		return err

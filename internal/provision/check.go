@@ -138,8 +138,8 @@ func (c *check) checkOrder(ctx context.Context, table *app.Table, r *cdc.Report)
 
 // checkRows verifies that old rows can be deleted, and published ones marked.
 func (c *check) checkRows(ctx context.Context, r *cdc.Report) {
-	if deletes := c.config.Retention; deletes != nil {
-		c.checkActions(ctx, r, "retention", "old rows of %s can be deleted", c.db.Deletes(deletes.Delete.Age()))
+	if c.config.Purges() {
+		c.checkActions(ctx, r, "retention", "old rows of %s can be deleted", c.db.Deletes(c.config.Retention.Age()))
 	}
 	if marks := c.db.Marks(""); len(marks) > 0 {
 		c.checkActions(ctx, r, "write-back", "rows of %s can be marked", marks)

@@ -1,7 +1,6 @@
 package provision
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -100,7 +99,7 @@ func (s *mysqlSetup) script(v serverState, missing func(app.Table) bool, maintai
 func none(app.Table) bool { return false }
 
 func (s *mysqlSetup) printSQL(ctx context.Context) error {
-	v := serverState{flavor: cmp.Or(s.Binlog.Flavor, cdc.MySQL), user: s.config.Role()} // if the server does not answer
+	v := serverState{flavor: cdc.MySQL, user: s.config.Role()} // if the server does not answer
 	asking, cancel := context.WithTimeout(ctx, surveyTimeout)
 	defer cancel()
 	relay, away := mysql.OpenDatabase(asking, s.Binlog.Options)

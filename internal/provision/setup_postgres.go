@@ -9,7 +9,6 @@ import (
 
 	"github.com/cdc-relay/cdc-relay/internal/app"
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
-	"github.com/cdc-relay/cdc-relay/internal/config"
 	"github.com/cdc-relay/cdc-relay/internal/outbox"
 	"github.com/cdc-relay/cdc-relay/internal/postgres"
 )
@@ -77,7 +76,7 @@ func (s *postgresSetup) apply(ctx context.Context, owner app.ConnString) error {
 // script returns the SQL, with grants for role unless it is "".
 func (s *postgresSetup) script(version int, role string, missing func(app.Table) bool) (outbox.Steps, error) {
 	o := s.needed(missing)
-	o.Publication, o.Slot, o.Role, o.Failover = s.WAL.Publication, s.WAL.Slot, role, s.failover(version)
+	o.Publication, o.Slot, o.Role, o.Failover = s.WAL.Publication, s.WAL.Slot, role, version >= failoverVersion
 	steps, err := outbox.PostgresSetup(o)
 	if err != nil {
 		return nil, cdc.Usage("", "%w", err)
@@ -87,17 +86,6 @@ func (s *postgresSetup) script(version int, role string, missing func(app.Table)
 
 // failoverVersion is the first PostgreSQL that synchronizes slots to standbys.
 const failoverVersion = 170000
-
-func (s *postgresSetup) failover(version int) bool {
-	switch s.config.Source.Postgres.Failover {
-	case config.FailoverOn:
-		return true
-	case config.FailoverOff:
-		return false
-	default:
-		return version >= failoverVersion
-	}
-}
 
 // surveyTimeout limits how long --print waits for the server.
 const surveyTimeout = 5 * time.Second
@@ -114,7 +102,7 @@ func (s *postgresSetup) printSQL(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if version == 0 && s.config.Source.Postgres.Failover == config.FailoverAuto {
+	if version == 0 {
 		s.Printf("-- The database did not answer, so its version is not known. On PostgreSQL 17 and newer add\n" +
 			"-- failover => true to pg_create_logical_replication_slot: the slot then survives a standby's promotion.\n\n")
 	}
@@ -310,7 +298,7 @@ func (s *postgresSetup) createSlot(ctx context.Context) error {
 	if err := errors.Join(s.relay.Patient(ctx), s.relay.Exec(ctx, "set lock_timeout", "SET lock_timeout = 0")); err != nil { // it waits for transactions by their locks
 		return err
 	}
-	statement := outbox.PostgresSlot(s.WAL.Slot, s.failover(s.relay.Server.Version))
+	statement := outbox.PostgresSlot(s.WAL.Slot, s.relay.Server.Version >= failoverVersion)
 	return s.relay.CreateSlot(ctx, s.WAL.Slot, statement.SQL, s.waits)
 }
 

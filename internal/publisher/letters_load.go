@@ -112,13 +112,10 @@ func (p *Publisher) LoadLetters(ctx context.Context, id cdc.Source, passed func(
 }
 
 func (p *Publisher) readIndex(ctx context.Context, end int64) (*deadletter.Records, error) {
-	client, err := kafka.NewClient(p.opts.Kafka)
-	if err != nil {
-		return nil, err
-	}
+	client := kafka.NewClient(p.opts.Kafka)
 	defer client.Close()
 	records := deadletter.NewRecords()
-	err = client.Read(ctx, p.opts.Letters.Index, 0, kafka.Oldest, end, func(r *kafka.Record) error {
+	err := client.Read(ctx, p.opts.Letters.Index, 0, kafka.Oldest, end, func(r *kafka.Record) error {
 		return records.Add(string(r.Key), r.Value)
 	})
 	return records, err

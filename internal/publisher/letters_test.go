@@ -56,7 +56,7 @@ func eachDelivery(t *testing.T, test func(t *testing.T, l *lettered)) {
 			opts := options(c)
 			opts.Letters = &publisher.LetterOptions{
 				Topic: letterTopic, Index: letterIndex, Partitions: 4, Due: deadletter.NewDue(),
-				Options: deadletter.Options{HoldKey: true, MaxKeys: 100, MaxLetters: 1000},
+				Options: deadletter.Options{HoldKey: true, MaxLetters: 1000},
 			}
 			opts.UnknownTopic, opts.Malformed, opts.TooLarge, opts.Rejected = cdc.PolicyDeadLetter, cdc.PolicyDeadLetter, cdc.PolicyDeadLetter, cdc.PolicyDeadLetter
 			if exactlyOnce {

@@ -121,24 +121,6 @@ func setDefault[T comparable](v *T, def T) {
 	}
 }
 
-func (o *Options) validate() error {
-	if _, err := codec(o.Compression); err != nil {
-		return err
-	}
-	for _, p := range []cdc.Policy{o.UnknownTopic, o.Malformed, o.TooLarge, o.Rejected} {
-		if p != cdc.PolicyStop && p != cdc.PolicyDrop && (p != cdc.PolicyDeadLetter || o.Letters == nil) {
-			return fixable("use stop or drop, or dead_letter with a topic of dead letters", "policy %q is not known", p)
-		}
-	}
-	if o.MaxMessageBytes < 0 {
-		return fmt.Errorf("a size or count of the publisher is negative: %d", o.MaxMessageBytes)
-	}
-	if o.Create == nil {
-		return nil
-	}
-	return o.Create.Validate() // has its own words
-}
-
 func fixable(fix, cause string, args ...any) error {
 	return &cdc.FixableError{Cause: fmt.Errorf(cause, args...), Fix: fix}
 }

@@ -49,17 +49,11 @@ type Publisher struct {
 // Metrics that an earlier publisher has registered are reused.
 func New(opts Options, log *slog.Logger, reg prometheus.Registerer) (*Publisher, error) {
 	opts = withDefaults(opts)
-	if err := opts.validate(); err != nil {
+	if _, err := codec(opts.Compression); err != nil {
 		return nil, cdc.Stop(cdc.ClassConfig, "kafka_config", err, "")
 	}
-	client, err := kafka.NewClient(opts.Kafka)
-	if err != nil {
-		return nil, err // says what is wrong
-	}
-	coordinator, err := kafka.NewClient(opts.Kafka)
-	if err != nil {
-		return nil, err // says what is wrong
-	}
+	client := kafka.NewClient(opts.Kafka)
+	coordinator := kafka.NewClient(opts.Kafka)
 	m, err := newMetrics(reg)
 	if err != nil {
 		return nil, err
@@ -213,10 +207,7 @@ func (p *Publisher) Durable() <-chan cdc.Durable { return p.out }
 // LastPosition returns the value of the last committed record with key in the topic of positions, before the offset end
 // or [kafka.Committed].
 func (p *Publisher) LastPosition(ctx context.Context, key string, end int64) (value []byte, found bool, err error) {
-	client, err := kafka.NewClient(p.opts.Kafka)
-	if err != nil {
-		return nil, false, err
-	}
+	client := kafka.NewClient(p.opts.Kafka)
 	defer client.Close()
 	return client.LastRecord(ctx, p.opts.PositionTopic, key, end)
 }

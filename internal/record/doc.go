@@ -11,7 +11,7 @@
 //
 //	ce_id *                event_id; a uuid in its canonical form, lower case
 //	ce_specversion *       1.0
-//	ce_source *            record.source, by default /<database>/<table>
+//	ce_source *            the setting ce_source, by default /<database>/<table>
 //	ce_type *              event_type
 //	ce_subject             aggregate_id
 //	ce_time                occurred_at: RFC 3339 in UTC, to the microsecond, without trailing zeros (a

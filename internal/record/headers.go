@@ -59,10 +59,10 @@ func (h *headers) appendMembers(dst []cdc.Header, row *outbox.Row) ([]cdc.Header
 		}
 		switch {
 		case key == nil && len(member.Key) == 0:
-			return dst, outbox.Bad(&h.members, "has a member whose name is empty, which no header may have").Or("set headers_conflict of the table to drop")
+			return dst, outbox.Bad(&h.members, "has a member whose name is empty, which no header may have").Or("name it in headers_drop of the table")
 		case key == nil:
 			return dst, outbox.Bad(&h.members, fmt.Sprintf("sets the header %.100q, which is the relay's own", member.Key)).
-				Or("set headers_conflict of the table to rename or drop, or name it in headers_drop")
+				Or("rename it with headers_rename of the table, or name it in headers_drop")
 		}
 		dst[kept] = cdc.Header{Key: key, Value: member.Value}
 		kept++
@@ -79,35 +79,20 @@ func (h *headers) name(row *outbox.Row, member []byte) (name []byte, keep bool) 
 	name = member
 	if renamed, ok := h.rename[string(member)]; ok {
 		name = renamed
-	} else if h.how.Prefix != "" {
-		name = joined(row, h.how.Prefix, member)
 	}
-	if !h.taken(name) {
-		return name, true
-	}
-	switch {
-	case h.how.Conflict == ConflictDrop:
-		return nil, false
-	case h.how.Conflict == ConflictRename && len(name) > 0:
-		for h.taken(name) { // x_ too may stand before the name of a field
-			name = joined(row, renamedPrefix, name)
+	for h.taken(name) { // x_ too may stand before the name of a field
+		if !h.how.Prefixed || len(name) == 0 {
+			return nil, true
 		}
-		return name, true
-	default:
-		return nil, true
+		row.Draft = append(append(row.Draft[:0], "x_"...), name...)
+		name = row.Keep()
 	}
+	return name, true
 }
-
-const renamedPrefix = "x_"
 
 // taken reports whether a name is that of another header, or none.
 func (h *headers) taken(name []byte) bool {
 	return len(name) == 0 || h.own && outbox.ReservedHeader(name) || slices.ContainsFunc(h.fields, func(f field) bool { return bytes.Equal(f.name, name) })
-}
-
-func joined(row *outbox.Row, prefix string, name []byte) []byte {
-	row.Draft = append(append(row.Draft[:0], prefix...), name...)
-	return row.Keep()
 }
 
 // ones times a byte is that byte eight times.

@@ -22,19 +22,6 @@ const (
 	FormatPlain Format = "plain"
 )
 
-// Conflict is what becomes of a member of outbox.Headers that would be a header of the relay's own.
-type Conflict string
-
-// The choices.
-const (
-	// ConflictMalformed makes the row malformed.
-	ConflictMalformed Conflict = "malformed"
-	// ConflictRename puts x_ before the name.
-	ConflictRename Conflict = "rename"
-	// ConflictDrop leaves the header out.
-	ConflictDrop Conflict = "drop"
-)
-
 // Shape says what the records of a table are made of. The zero Shape is that of the native table.
 type Shape struct {
 	// Format is [FormatCloudEvents] if it is "".
@@ -57,14 +44,12 @@ type Field struct {
 
 // Members says how members become headers. The zero value leaves them as they are.
 type Members struct {
-	// Prefix goes before each name that is not in Rename.
-	Prefix string
 	// Rename has new names by those of members.
 	Rename map[string]string
 	// Drop are members that become no headers.
 	Drop []string
-	// Conflict is [ConflictMalformed] if it is "".
-	Conflict Conflict
+	// Prefixed puts x_ before a name that another header has; without it the row is malformed.
+	Prefixed bool
 }
 
 // Check returns the first error in the shape of a table with that layout, and the setting below the table's that it is about.
@@ -81,7 +66,7 @@ func (s *Shape) Check(l outbox.Layout) (setting string, err error) {
 		return "confluent_prefix", cdc.Fixable("use the format cloudevents or plain", "is set, and a record of the format cloudevents-json is JSON from its first byte on")
 	case s.Confluent && !l.Has(outbox.SchemaID):
 		return "columns.schema_id", cdc.Fixable("name what the number of the schema is made of", missing)
-	case !l.Has(outbox.Headers) && (s.Members.Prefix != "" || s.Members.Rename != nil || s.Members.Drop != nil || s.Members.Conflict != ""):
+	case !l.Has(outbox.Headers) && (s.Members.Rename != nil || s.Members.Drop != nil):
 		return "columns.headers", cdc.Fixable("name the column whose members are meant", missing)
 	}
 	if setting, err = checkFields("value", s.Value, outbox.Payload, nil); err == nil {
@@ -95,10 +80,6 @@ func (s *Shape) Check(l outbox.Layout) (setting string, err error) {
 
 // checkMembers refuses names that no member can get.
 func (s *Shape) checkMembers() (string, error) {
-	const reserved = "makes names that are headers of the relay's own"
-	if s.reserved(s.Members.Prefix) {
-		return "headers_prefix", cdc.Fixable("change it, or use the format plain", reserved)
-	}
 	for _, member := range slices.Sorted(maps.Keys(s.Members.Rename)) {
 		name, setting := s.Members.Rename[member], "headers_rename."+member
 		switch {

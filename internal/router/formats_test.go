@@ -50,7 +50,7 @@ func TestFormatsAgainstReference(t *testing.T) {
 		shape := &record.Shape{
 			Format:  rapid.SampledFrom([]record.Format{record.FormatCloudEvents, record.FormatCloudEventsJSON, record.FormatPlain}).Draw(t, "format"),
 			Headers: drawFields(t, "headers"),
-			Members: record.Members{Prefix: "m_", Rename: map[string]string{"old": "new"}, Drop: []string{"secret"}, Conflict: record.ConflictDrop},
+			Members: record.Members{Rename: map[string]string{"old": "new"}, Drop: []string{"secret"}, Prefixed: true},
 		}
 		parts := map[string]outbox.Part{
 			"event_id": outbox.Of("id"), "event_type": outbox.Of("kind"), "content_type": outbox.Of("media"), "headers": outbox.Of("members"), "occurred_at": outbox.Of("at"),
@@ -446,9 +446,12 @@ func (j *job) message(s *record.Shape, payload *outbox.Part, null outbox.NullPay
 	_ = json.Unmarshal(encoded, &members) // what is no UTF-8 is U+FFFD
 	delete(members, "secret")
 	for _, name := range slices.Sorted(maps.Keys(members)) {
-		key := "m_" + name
-		if name == "old" {
+		key := name
+		switch {
+		case name == "old":
 			key = "new"
+		case name == "ce_id" && s.Format != record.FormatPlain:
+			key = "x_" + name
 		}
 		m.Headers = append(m.Headers, cdc.Header{Key: []byte(key), Value: []byte(members[name])})
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/record"
 )
 
-// Options configure a router. Errors name the settings as the configuration file does.
+// Options configure a router, as package config has validated them. Errors name the settings as the configuration file does.
 type Options struct {
 	// Tables are the outbox tables; at least one.
 	Tables []Table
@@ -19,7 +19,7 @@ type Options struct {
 	Routes []Route
 	// TopicPrefix is put before the topic of every row.
 	TopicPrefix string
-	// Source is record.source, the ce_source of every record; "" leaves it to each table.
+	// Source is the setting ce_source, of every record; "" leaves it to each table.
 	Source string
 	// Unroutable is errors.unroutable, for rows without a topic or with a bad topic name, and Malformed is errors.malformed.
 	// "" is Stop, and for Malformed that of Unroutable.
@@ -70,40 +70,6 @@ func DefaultSource(database, table string) string {
 	return "/" + url.PathEscape(database) + "/" + url.PathEscape(table)
 }
 
-func (o *Options) check() error {
-	switch {
-	case len(o.Tables) == 0:
-		return cdc.Fixable("name the outbox table, for example [{name: public.outbox}]", "tables: empty")
-	case !known(o.Unroutable):
-		return cdc.Fixable("use stop, drop or dead_letter", "errors.unroutable: %q is unknown", o.Unroutable)
-	case !known(o.Malformed):
-		return cdc.Fixable("use stop, drop or dead_letter", "errors.malformed: %q is unknown", o.Malformed)
-	}
-	for i, id := range o.Skip {
-		if id == "" {
-			return cdc.Fixable("give the id of an event, or remove the line", "errors.skip[%d]: empty", i)
-		}
-	}
-	if o.Source != "" {
-		return checkSource("record.source", o.Source)
-	}
-	return nil
-}
-
-func known(p cdc.Policy) bool {
-	return p == "" || p == cdc.PolicyStop || p == cdc.PolicyDrop || p == cdc.PolicyDeadLetter
-}
-
-func checkSource(setting, source string) error {
-	if source == "" {
-		return cdc.Fixable("give a URI such as /orders", "%s: empty", setting)
-	}
-	if _, err := url.Parse(source); err != nil || strings.ContainsAny(source, " \t\r\n") {
-		return cdc.Fixable("give one such as /orders", "%s: %q is not a URI reference", setting, source)
-	}
-	return nil
-}
-
 // skipSet holds the ids to skip as records carry them: UUIDs in lower case, the others as they are.
 func skipSet(ids []string) map[string]struct{} {
 	set := make(map[string]struct{}, 2*len(ids))
@@ -137,18 +103,9 @@ func newTables(o Options) (map[string]*table, error) {
 		if tables[name.String()] != nil {
 			return nil, cdc.Fixable("remove one", "%s.name: %s is listed twice", setting, name)
 		}
-		shape := cmp.Or(t.Shape, new(record.Shape))
-		if at, err := shape.Check(t.Layout); err != nil {
-			return nil, fmt.Errorf("%s.%s: %w", setting, at, err)
+		made := &table{
+			setting: setting, name: name.Table, layout: t.Layout, shape: cmp.Or(t.Shape, new(record.Shape)), source: []byte(cmp.Or(o.Source, t.Source)),
 		}
-		source := o.Source
-		if source == "" {
-			source = t.Source
-			if err := checkSource(setting+".source", source); err != nil {
-				return nil, err
-			}
-		}
-		made := &table{setting: setting, name: name.Table, layout: t.Layout, shape: shape, source: []byte(source)}
 		if !o.EveryRow {
 			if made.only, err = newOnly(setting, t.Only); err != nil {
 				return nil, err

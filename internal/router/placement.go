@@ -21,21 +21,6 @@ func (c *route) placed() map[string]*outbox.Part {
 	return parts
 }
 
-// checkPlacement checks what key and partition are made of.
-func (c *route) checkPlacement() error {
-	if c.key != nil {
-		if err := c.key.Check(outbox.PartitionKey); err != nil {
-			return fmt.Errorf("%s.key %w", c.setting, err)
-		}
-	}
-	if c.partition != nil {
-		if err := c.partition.CheckPartition(); err != nil {
-			return fmt.Errorf("%s.partition %w", c.setting, err)
-		}
-	}
-	return nil
-}
-
 // findPlacements finds what keys and partitions of routes read. A column that is missing stops the relay, unless no row of the table takes
 // the route: NULL in its place would put events of one key into any partition.
 func (r *Router) findPlacements(p *plan) error {

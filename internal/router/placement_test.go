@@ -196,27 +196,6 @@ func TestColumnOfPlacementMissing(t *testing.T) {
 	}
 }
 
-func TestBadPlacement(t *testing.T) {
-	for _, tt := range []struct {
-		route router.Route
-		want  string
-	}{
-		{router.Route{Key: &outbox.Part{Const: "k"}}, "routes[0].key is the same for all events"},
-		{router.Route{Key: &outbox.Part{}}, "routes[0].key names nothing"},
-		{router.Route{Key: &outbox.Part{JSON: "payload", Path: "id"}}, `routes[0].key has the path "id", which does not begin with $`},
-		{router.Route{Partition: &outbox.Part{Const: "-1"}}, `routes[0].partition is "-1", which is not the number of a partition. Fix: give the number of a partition: 0, 1, 2 and so on`},
-		{router.Route{Partition: column("3")}, `routes[0].partition names the column 3. Fix: write the number of a partition as {const: NUMBER}`},
-		{router.Route{Partition: &outbox.Part{Column: "a", Const: "1"}}, "routes[0].partition has more than one of column"},
-	} {
-		tt.route.Topic = "t"
-		o := options()
-		o.Routes = []router.Route{tt.route}
-		if _, err := router.New(o); err == nil || !strings.Contains(cdc.Explain(err), tt.want) {
-			t.Errorf("got %v, want %s", err, tt.want)
-		}
-	}
-}
-
 // The relay asks for the columns of keys and partitions, and warns of those that the native table does not have.
 func TestPlacementReadsColumns(t *testing.T) {
 	o := options()

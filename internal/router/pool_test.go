@@ -23,7 +23,7 @@ func TestRouteAllocatesOncePerBatch(t *testing.T) {
 		{Name: "c", Part: outbox.Part{Const: "c"}},
 		{Name: "x", Part: outbox.Part{Template: "${tenant_id}/${aggregate_id}"}},
 	}
-	members := record.Members{Prefix: "app_", Rename: map[string]string{"a": "b"}, Drop: []string{"c"}, Conflict: record.ConflictRename}
+	members := record.Members{Rename: map[string]string{"a": "b"}, Drop: []string{"c"}, Prefixed: true}
 	for name, shape := range map[string]*record.Shape{
 		"native":     {},
 		prefixed:     {},

@@ -33,9 +33,6 @@ type Router struct {
 
 // New returns a router, or the first error in the options with the setting and the fix.
 func New(o Options) (*Router, error) {
-	if err := o.check(); err != nil {
-		return nil, err
-	}
 	r := &Router{
 		prefix: o.TopicPrefix, unroutable: o.Unroutable, malformed: cmp.Or(o.Malformed, o.Unroutable), reserved: o.Reserved,
 		skip:  skipSet(o.Skip),

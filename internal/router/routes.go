@@ -53,9 +53,6 @@ func newRoutes(routes []Route) ([]route, []string, error) {
 
 func (s *routeSet) compile(setting string, r *Route) (route, error) {
 	c := route{setting: setting, sanitize: r.Sanitize, key: r.Key, partition: r.Partition}
-	if err := c.checkPlacement(); err != nil {
-		return route{}, err
-	}
 	for _, name := range slices.Sorted(maps.Keys(r.Match)) {
 		re, err := fullMatch(r.Match[name])
 		if err != nil {
@@ -115,26 +112,13 @@ func (s *routeSet) template(c *route, text string) ([]part, error) {
 	}
 	var parts []part
 	for _, piece := range pieces {
-		if i := badTopicByte(piece.Text); i >= 0 {
-			return nil, cdc.Fixable("use letters, digits, '.', '_' and '-', and ${column}", "%q has %q in it, which a topic's name may not have", text, piece.Text[i:i+1])
-		}
 		if piece.Name != "" {
 			parts = append(parts, s.variable(c, piece.Name))
 		} else {
 			parts = append(parts, part{literal: piece.Text})
 		}
 	}
-	return parts, checkTemplate(text, parts)
-}
-
-func checkTemplate(text string, parts []part) error {
-	if len(parts) == 0 {
-		return cdc.Fixable("name a topic", "empty")
-	}
-	if len(parts) == 1 && parts[0].name == "" && !validTopic(text) {
-		return cdc.Fixable(fmt.Sprintf("give 1 to %d characters, but not a dot or two alone", maxTopicName), "%q is no topic's name", text)
-	}
-	return nil
+	return parts, nil
 }
 
 func (s *routeSet) variable(c *route, name string) part {

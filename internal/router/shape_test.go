@@ -97,16 +97,17 @@ func TestShapes(t *testing.T) {
 		"confluent and tombstone":  {shape: record.Shape{Format: record.FormatPlain, Confluent: true}, change: row{"payload": "NULL"}, value: "NULL"},
 		"confluent without number": {shape: record.Shape{Format: record.FormatPlain, Confluent: true}, change: row{"schema_id": "urn:x"}, refused: "column schema_id is no number of a schema"},
 		"confluent with NULL":      {shape: record.Shape{Format: record.FormatPlain, Confluent: true}, refused: "column schema_id is no number of a schema"},
-		"prefix, rename, drop": {
-			shape:  record.Shape{Members: record.Members{Prefix: "app_", Rename: map[string]string{"trace": "traceparent"}, Drop: []string{"password"}}},
-			change: row{"headers": `{"ce_id":"1","trace":"t","password":"p","a\n":"b"}`}, value: `{"total": 1}`,
-			headers: attributes + "app_ce_id: \"1\"\ntraceparent: \"t\"\napp_a\n: \"b\"\n",
+		"rename, drop": {
+			shape:  record.Shape{Members: record.Members{Rename: map[string]string{"trace": "traceparent"}, Drop: []string{"password"}}},
+			change: row{"headers": `{"trace":"t","password":"p","a\n":"b"}`}, value: `{"total": 1}`,
+			headers: attributes + "traceparent: \"t\"\na\n: \"b\"\n",
 		},
-		"conflict":               {change: row{"headers": `{"ce_id":"1"}`}, refused: `sets the header "ce_id", which is the relay's own. Fix: set headers_conflict of the table to rename or drop, or name it in headers_drop, or`},
-		"conflict renamed":       {shape: record.Shape{Members: record.Members{Conflict: record.ConflictRename}}, change: row{"headers": `{"Content-Type":"1","b":"2"}`}, value: `{"total": 1}`, headers: attributes + "x_Content-Type: \"1\"\nb: \"2\"\n"},
-		"conflict dropped":       {shape: record.Shape{Members: record.Members{Conflict: record.ConflictDrop}}, change: row{"headers": `{"ce_id":"1","b":"2","":"3"}`}, value: `{"total": 1}`, headers: attributes + "b: \"2\"\n"},
-		"conflict renamed twice": {shape: record.Shape{Headers: named("a=count", "x_a=count"), Members: record.Members{Conflict: record.ConflictRename}}, change: row{"headers": `{"a":"1"}`}, value: `{"total": 1}`, headers: attributes + "a: \"-7\"\nx_a: \"-7\"\nx_x_a: \"1\"\n"},
-		"conflict with a header": {shape: record.Shape{Headers: named("a=count"), Members: record.Members{Conflict: record.ConflictRename}}, change: row{"headers": `{"a":"1"}`}, value: `{"total": 1}`, headers: attributes + "a: \"-7\"\nx_a: \"1\"\n"},
+		"conflict":                {change: row{"headers": `{"ce_id":"1"}`}, refused: `sets the header "ce_id", which is the relay's own. Fix: rename it with headers_rename of the table, or name it in headers_drop, or`},
+		"conflict renamed":        {shape: record.Shape{Members: record.Members{Prefixed: true}}, change: row{"headers": `{"Content-Type":"1","b":"2"}`}, value: `{"total": 1}`, headers: attributes + "x_Content-Type: \"1\"\nb: \"2\"\n"},
+		"nameless member":         {shape: record.Shape{Members: record.Members{Prefixed: true}}, change: row{"headers": `{"":"3"}`}, refused: "has a member whose name is empty, which no header may have. Fix: name it in headers_drop of the table"},
+		"nameless member dropped": {shape: record.Shape{Members: record.Members{Drop: []string{""}}}, change: row{"headers": `{"b":"2","":"3"}`}, value: `{"total": 1}`, headers: attributes + "b: \"2\"\n"},
+		"conflict renamed twice":  {shape: record.Shape{Headers: named("a=count", "x_a=count"), Members: record.Members{Prefixed: true}}, change: row{"headers": `{"a":"1"}`}, value: `{"total": 1}`, headers: attributes + "a: \"-7\"\nx_a: \"-7\"\nx_x_a: \"1\"\n"},
+		"conflict with a header":  {shape: record.Shape{Headers: named("a=count"), Members: record.Members{Prefixed: true}}, change: row{"headers": `{"a":"1"}`}, value: `{"total": 1}`, headers: attributes + "a: \"-7\"\nx_a: \"1\"\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			table, r := typed()

@@ -25,8 +25,6 @@ type RepairOptions struct {
 	// out.
 	Read    []postgres.ReadOptions
 	ReadDSN func(context.Context) (string, error)
-	// Failover is whether standbys synchronize the slot.
-	Failover bool
 	// Where is a condition that picks the rows; "": all are read. Then the slot must be missing.
 	Where string
 }
@@ -313,7 +311,7 @@ const failoverSince = 170000
 
 // setFailover does what copying a slot does not.
 func (r *Repair) setFailover(ctx context.Context) error {
-	if !r.opts.Failover || r.ss.version < failoverSince {
+	if r.ss.version < failoverSince {
 		return nil
 	}
 	_, err := r.ss.repl.Exec(ctx, "ALTER_REPLICATION_SLOT "+pgx.Identifier{r.opts.Slot}.Sanitize()+" (FAILOVER true)").ReadAll()

@@ -76,34 +76,6 @@ func stops(t *testing.T, s *binlog.Source, reason string, says ...string) {
 	}
 }
 
-// If two relays use the same server ID, the server disconnects the first one, which reports it. IDs that relays choose do
-// not clash.
-func TestServerID(t *testing.T) {
-	onEach(t, func(d *database) {
-		t := d.t
-		d.simple()
-		o := current()
-		o.ServerID = 77
-		first := start(t, d.source(o), newQueue(), none)
-		second := start(t, d.source(o), newQueue(), none)
-		d.session(insert(1)) // the server notices when it has something to send
-		var stop *cdc.StopError
-		if err := first.ended(); !errors.As(err, &stop) || stop.Reason != "server_id_clash" {
-			t.Errorf("%v, want server_id_clash", err)
-		}
-		second.expect(1)
-		chosen, other := start(t, d.source(current()), newQueue(), none), start(t, d.source(current()), newQueue(), none)
-		d.session(insert(2))
-		chosen.expect(2)
-		other.expect(2)
-		for _, r := range []*running{second, chosen, other} {
-			if err := r.stop(); err != nil {
-				t.Error(err)
-			}
-		}
-	})
-}
-
 // Settings with which events could be lost or unreadable are refused at the start, with the statement that fixes them.
 func TestSettings(t *testing.T) {
 	onEach(t, func(d *database) {

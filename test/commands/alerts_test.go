@@ -27,7 +27,7 @@ func TestAlertsFire(t *testing.T) {
 		if s.mysql != nil {
 			s.replace("mysql: {", "mysql: {id: "+s.name+", ")
 		}
-		s.config += "errors: {unroutable: dead_letter, too_large: dead_letter, malformed: stop, on_stop: park}\npartitions: {ahead: 2}\n"
+		s.config += "errors: {unroutable: dead_letter, too_large: dead_letter, malformed: stop, on_stop: park}\nretention: {ahead: 2}\n"
 		s.says(0, "", "schema", "apply", "--ahead", "2")
 		s.setup()
 		relay := s.start()

@@ -145,7 +145,7 @@ func (s *site) leavesLetter(id int) {
 func TestPageInBrowser(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
-	s.config += "errors: {unroutable: dead_letter}\npartitions: {ttl: 30d}\n"
+	s.config += "errors: dead_letter\nretention: {keep: 30d}\n"
 	s.setup()
 	s.pageFor(t)
 	s.leavesLetter(3)

@@ -35,7 +35,7 @@ func TestOnlyAndTimeZone(t *testing.T) {
 func (s *site) onlyAndTimeZone(timeType, hoursAgo string) {
 	s.t.Helper()
 	s.sql(strings.ReplaceAll(onlyTable, "TIME_TYPE", timeType))
-	s.config = onlyConfig + s.config + "retention: {delete: {older_than: 1d}}\n"
+	s.config = onlyConfig + s.config + "retention: {keep: 1d}\n"
 	s.setup()
 	if r := s.run("check"); !strings.Contains(r.stdout, "column available_at is not read: an event is published when it is committed") || strings.Contains(r.stdout, "is read as UTC") {
 		s.t.Errorf("check: %s", r)

@@ -64,7 +64,7 @@ func (s *site) follows(code int, part, message, start string) {
 func TestPartitionsRun(t *testing.T) {
 	t.Parallel()
 	onAll(t, func(s *site) {
-		const maintained = "partitions: {ahead: 8, ttl: 2d}\n"
+		const maintained = "retention: {ahead: 8, keep: 2d}\n"
 		s.config += maintained
 		s.asReplicator("keeping")
 		s.ownedBy("owning_parts")
@@ -82,7 +82,7 @@ func TestPartitionsRun(t *testing.T) {
 		s.setup().says(0, "may maintain the partitions of "+s.qualified("outbox"), "check")
 		s.says(0, "would take out ", "partitions", "run", "--dry-run")
 		s.says(2, "--yes", "partitions", "run", "--ttl", "1h")
-		s.replace("ttl: 2d", "ttl: 2d, drop: false").says(0, `change="taken out"`, "partitions", "run")
+		s.replace("keep: 2d", "keep: 2d, drop: false").says(0, `change="taken out"`, "partitions", "run")
 		s.says(0, "taken out, not relayed yet", "partitions", "list")
 		s.asOwner("owning_parts", drop)
 		s.relayed().replace(", drop: false", "")
@@ -98,8 +98,8 @@ func TestPartitionsRun(t *testing.T) {
 		s.follows(0, "", said, "setup")
 		s.says(0, "nothing is left to do", "partitions", "run")
 		s.insert(1)
-		said = s.replace("ttl: 2d", "ttl: 1m").says(2, "shorter than a day", "partitions", "run")
-		s.replace("ttl: 1m", "ttl: 2d").follows(0, "nothing is left to do", said, "partitions run")
+		s.replace("keep: 2d", "keep: 1m").says(2, "shorter than a day", "partitions", "run")
+		s.replace("keep: 1m", "keep: 2d").says(0, "nothing is left to do", "partitions", "run")
 		stop()
 		s.wantRows(1)
 		s.youngDay(owner)
@@ -216,7 +216,7 @@ func TestSchemaOfAnotherRole(t *testing.T) {
 func TestPartitionsOfTheTablesOwner(t *testing.T) {
 	t.Parallel()
 	onAll(t, func(s *site) {
-		s.config += "partitions: {ahead: 3, ttl: 1d, drop: false}\n"
+		s.config += "retention: {ahead: 3, keep: 1d, drop: false}\n"
 		left := "SELECT (SELECT COUNT(*) FROM information_schema.tables WHERE table_schema = '" + s.name + "') + " +
 			"(SELECT COUNT(*) FROM information_schema.routines WHERE routine_schema = '" + s.name + "')"
 		if s.mysql == nil {
@@ -252,13 +252,13 @@ func TestPartitionsOfTheTablesOwner(t *testing.T) {
 func TestOldRowsAreDeletedByACommand(t *testing.T) {
 	t.Parallel()
 	onAll(t, func(s *site) {
-		const retention = "retention: {delete: {older_than: 30d}}\n"
+		const retention = "retention: {keep: 30d, partitions: false}\n"
 		role, table := "purging", s.qualified("outbox")
 		s.asReplicator(role)
 		s.ownedBy("owning_rows")
 		owner := s.env
 		s.says(0, "created", "setup", "--partition", "none")
-		s.says(2, "neither a section partitions nor", "partitions", "run")
+		s.says(2, "has no section retention", "partitions", "run")
 		s.config += retention
 		said := s.says(0, "may not delete rows of "+table, "check")
 		s.says(0, "GRANT DELETE ON ", "setup", "--print")
@@ -283,23 +283,22 @@ func TestOldRowsAreDeletedByACommand(t *testing.T) {
 		s.says(0, `msg="old rows deleted" table=`+table+` rows=5`, "partitions", "run")
 		stop()
 		s.wantRows(5)
-		said = s.sql("DELETE FROM outbox").insert(1).replace("older_than: 30d", "older_than: 20h").says(2, "shorter than a day", "partitions", "run")
-		s.replace("older_than: 20h", "older_than: 30d").follows(0, "nothing is left to do", said, "partitions run")
+		s.sql("DELETE FROM outbox").insert(1).says(0, "nothing is left to do", "partitions", "run")
 		s.wantRows(1)
-		refused := "otherwise remove retention.delete"
+		refused := "otherwise remove retention, and"
 		if s.mysql != nil {
 			s.sql("ALTER TABLE outbox DROP PRIMARY KEY", "ALTER TABLE outbox PARTITION BY KEY (created_at) PARTITIONS 2")
 			s.says(1, refused, "partitions", "run")
 			s.replace(retention, "").says(0, "", "check")
 			s.config += retention
-			refused = "set partitions in place of retention.delete"
+			refused = "remove retention.partitions: false if"
 		}
 		s.sql("DROP TABLE outbox")
 		s.env = owner
 		s.setup().insert(1)
 		s.says(1, refused, "partitions", "run")
 		s.replace(retention, "").says(0, "", "check")
-		s.config += "partitions: {ttl: 30d}\n" // in place of it
+		s.config += "retention: {keep: 30d}\n"
 		s.says(0, "nothing is left to do", "partitions", "run")
 		s.wantRows(1)
 	})

@@ -112,7 +112,7 @@ func (s *site) deletesNumber(url string) {
 	s.number("items", 6, "placed", "")
 	s.sql("INSERT INTO orders (id, kind, about, body, at) VALUES (6, 'placed', 'orders', 'old', " + old + ")")
 	s.saves(url, "orders-6")
-	s.config += "retention: {delete: {older_than: 1d}}\n"
+	s.config += "retention: {keep: 1d}\n"
 	eventually(s.t, func() error {
 		if r := s.run("partitions", "run"); !strings.Contains(r.stdout+r.stderr, "rows=1") {
 			return errors.New(r.String())

@@ -56,10 +56,10 @@ func TestSIGHUPAppliesTheLogLevel(t *testing.T) {
 
 	s.config = good
 	s.replace("level: debug", "level: error")
-	s.config += "window: {events: 1000}\nstartup_timeout: 1m\n"
+	s.config += "in_flight: {events: 1000}\nstartup_timeout: 1m\n"
 	relay.hup()
 	relay.await(`level=INFO msg="configuration read again" log_level=error`)
-	relay.await(`level=WARN msg="restart the relay to apply the other changes of the configuration" settings="startup_timeout, window.events"`)
+	relay.await(`level=WARN msg="restart the relay to apply the other changes of the configuration" settings="in_flight.events, startup_timeout"`)
 	<-load
 	s.event(101, "a", "quiet")
 	s.event(200, "a", s.name)

@@ -45,7 +45,7 @@ func (s *site) counts(url string, want int) {
 func TestRunWarnsOfPlaintext(t *testing.T) {
 	t.Parallel()
 	relay := newSite(t).setup().replace(redis.Addr(), "redis.invalid:6379").start()
-	relay.await(`level=WARN msg="unsafe configuration" warning="the connection to Redis at redis.invalid:6379 does not require TLS.*fix="set checkpoint.redis.tls"`)
+	relay.await(`level=WARN msg="check the configuration" warning="the connection to Redis at redis.invalid:6379 does not require TLS.*fix="set checkpoint.redis.tls"`)
 }
 
 // After setup, a relay whose role may only replicate publishes an event and exits with 0 after SIGTERM.

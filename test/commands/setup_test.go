@@ -286,10 +286,11 @@ func TestSlotOptionsOfPostgreSQL18(t *testing.T) {
 		"idle_replication_slot_timeout": "1h", "max_slot_wal_keep_size": "1GB",
 	}})
 	s := newSiteOn(t, pg)
-	s.replace("postgres: {", "postgres: {failover: off, ").sql("SELECT pg_create_physical_replication_slot('standby')").setup()
+	s.sql("SELECT pg_create_physical_replication_slot('standby')").setup().dropSlot()
+	s.sql("SELECT pg_create_logical_replication_slot('cdc_relay_" + s.name + "', 'pgoutput')")
 	first := s.run("check")
 	s.dropSlot()
-	s.replace("failover: off", "failover: auto").setup()
+	s.setup()
 	second := s.run("check")
 	golden(t, "newer_server.txt", first.String()+"\n"+second.String())
 }

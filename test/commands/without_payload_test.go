@@ -15,7 +15,7 @@ func TestLettersWithoutTheirPayloadComeFirst(t *testing.T) {
 		if s.mysql != nil {
 			s.replace("mysql: {", "mysql: {id: "+s.name+", ")
 		}
-		timer := s.config + "retention: {delete: {older_than: 1d}}\n"
+		timer := s.config + "retention: {keep: 1d}\n"
 		s.config += "errors: {unroutable: dead_letter}\n"
 		s.says(0, "created", "setup", "--partition", "none")
 		client, err := kgo.NewClient(kgo.SeedBrokers(kafka.Bootstrap()...))

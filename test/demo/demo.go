@@ -101,7 +101,7 @@ func (d *demo) setup(ctx context.Context) (err error) {
 		"kafka":      map[string]any{"brokers": d.servers.brokers},
 		"topics":     map[string]any{"create": map[string]any{"partitions": 8}},
 		"checkpoint": map[string]any{"redis": map[string]any{"addrs": d.servers.redis, "key": "cdc-relay-demo:{" + run + "}"}},
-		"window":     map[string]any{"events": window},
+		"in_flight":  map[string]any{"events": window},
 		"log":        map[string]any{"format": "text"},
 	})
 	if err != nil {

@@ -201,6 +201,7 @@ type schema struct {
 	Ref        string             `json:"$ref"`
 	Defs       map[string]*schema `json:"$defs"`
 	Properties map[string]*schema `json:"properties"`
+	AnyOf      []*schema          `json:"anyOf"`
 }
 
 // Every setting that the pages name exists.
@@ -236,6 +237,9 @@ func TestNamedSettingsExist(t *testing.T) {
 func (s *schema) resolve(all *schema) *schema {
 	for s != nil && s.Ref != "" {
 		s = all.Defs[strings.TrimPrefix(s.Ref, "#/$defs/")]
+	}
+	if s != nil && len(s.AnyOf) > 0 { // the form that is not short
+		return s.AnyOf[0]
 	}
 	return s
 }

@@ -57,7 +57,7 @@ func plain(tb testing.TB, s source) queried {
 }
 
 func deleting(o *cdctest.RigOptions) {
-	o.Settings = map[string]any{"retention": map[string]any{"delete": map[string]any{"older_than": "30d", "batch": 50, "pause": "1ms", "every": "500ms"}}}
+	o.Settings = map[string]any{"retention": map[string]any{"keep": "30d", "partitions": false, "batch": 50, "every": "500ms"}}
 }
 
 // awaitCount waits until so many rows are left. No row comes back.
@@ -98,11 +98,11 @@ func TestOldRowsAreDeletedOnceRelayed(t *testing.T) {
 			t.Errorf("partitions run: %s, %v", out, err)
 		}
 		awaitCount(r, db, 20)
-		if !strings.Contains(out, "make retention.delete.older_than longer") {
+		if !strings.Contains(out, "make retention.keep longer") {
 			t.Errorf("it does not say so: %s", out)
 		}
 		had := r.Config["retention"]
-		r.Reconfigure("retention", map[string]any{"delete": map[string]any{"older_than": "60d"}})
+		r.Reconfigure("retention", map[string]any{"keep": "60d", "partitions": false})
 		_, err = r.Relay.Command(r.Within(time.Minute), "partitions", "run")
 		r.Must(err)
 		awaitCount(r, db, 20)

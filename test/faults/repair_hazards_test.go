@@ -131,7 +131,7 @@ func TestRepairKeepsRelaysOut(t *testing.T) {
 		r := newRig(ofSource{t, name}, source.open(ofSource{t, name}), cdctest.InRedis, func(o *cdctest.RigOptions) {
 			exactlyOnce(o)
 			o.Listener = testenv.ListenerProxied
-			o.Settings = map[string]any{"kafka.request_timeout": "55s", "window.events": 500} // it is held in the middle of the table
+			o.Settings = map[string]any{"kafka.request_timeout": "55s", "in_flight.events": 500} // it is held in the middle of the table
 		})
 		lost(t, r)
 		r.Repeated("repair")

@@ -26,7 +26,7 @@ func visibilityMutants() []mutant {
 		},
 		{
 			"take the answer of another server", snapshot,
-			[]edit{{"case string(q.row[2]) != q.ss.serverStarted:", "case string(row[2]) == \"\":"}},
+			[]edit{{"case string(q.row[2]) != q.ss.serverStarted:", "case string(q.row[2]) == \"\":"}},
 			caughtBy{wal, "^TestVisibilityOfAnotherServer$", ""},
 		},
 		{
