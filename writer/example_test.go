@@ -18,34 +18,27 @@ type Order struct {
 }
 
 // placeOrder stores an order and the event about it, both or neither.
-func placeOrder(ctx context.Context, db *sql.DB, events *writer.Writer, o Order) error {
-	tx, err := db.BeginTx(ctx, nil)
-	if err != nil {
-		return err
-	}
-	defer tx.Rollback() // without effect once committed
-	if _, err := tx.ExecContext(ctx, `INSERT INTO orders (id, total) VALUES ($1, $2)`, o.ID, o.Total); err != nil {
-		return err
-	}
+func placeOrder(ctx context.Context, db writer.DB[*sql.Tx], events *writer.Writer, o Order) error {
 	event, err := writer.JSON("Order", o.ID, "OrderPlaced", o)
 	if err != nil {
 		return err
 	}
-	if err := events.Append(ctx, tx, event); err != nil {
+	return writer.Run(ctx, db, events, func(ctx context.Context, tx *sql.Tx, u *writer.Unit) error {
+		u.Add(event)
+		_, err := tx.ExecContext(ctx, `INSERT INTO orders (id, total) VALUES ($1, $2)`, o.ID, o.Total)
 		return err
-	}
-	return tx.Commit()
+	})
 }
 
 func Example() {
-	events, err := writer.New(writer.Postgres) // once, at start
+	pool := openShop() // sql.Open("pgx", dsn) or sql.Open("postgres", dsn)
+	defer pool.Close()
+	db := writer.SQL(pool, writer.Postgres)    // or writer.ORM, pgxwriter.Pool, gormwriter.DB
+	events, err := writer.New(writer.Postgres) // both once, at start
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	db := openShop() // sql.Open("pgx", dsn) or sql.Open("postgres", dsn)
-	defer db.Close()
-
 	if err := placeOrder(context.Background(), db, events, Order{ID: "o-1", Total: 1999}); err != nil {
 		fmt.Println(err)
 	}
@@ -54,6 +47,38 @@ func Example() {
 	// INSERT INTO orders: o-1, 1999
 	// INSERT INTO "outbox": Order, o-1, OrderPlaced, {"id":"o-1","total":1999}
 	// COMMIT
+}
+
+// In a transaction of your own, Append is one more statement.
+func ExampleWriter_Append() {
+	place := func(ctx context.Context, db *sql.DB, events *writer.Writer, o Order) error {
+		tx, err := db.BeginTx(ctx, nil)
+		if err != nil {
+			return err
+		}
+		defer tx.Rollback() // without effect once committed
+		if _, err := tx.ExecContext(ctx, `INSERT INTO orders (id, total) VALUES ($1, $2)`, o.ID, o.Total); err != nil {
+			return err
+		}
+		event, err := writer.JSON("Order", o.ID, "OrderPlaced", o)
+		if err != nil {
+			return err
+		}
+		if err := events.Append(ctx, tx, event); err != nil {
+			return err
+		}
+		return tx.Commit()
+	}
+	events, _ := writer.New(writer.Postgres)
+	db := openShop()
+	defer db.Close()
+	fmt.Println(place(context.Background(), db, events, Order{ID: "o-1", Total: 1999}))
+	// Output:
+	// BEGIN
+	// INSERT INTO orders: o-1, 1999
+	// INSERT INTO "outbox": Order, o-1, OrderPlaced, {"id":"o-1","total":1999}
+	// COMMIT
+	// <nil>
 }
 
 // On MySQL and MariaDB only the dialect differs.

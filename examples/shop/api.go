@@ -68,7 +68,7 @@ func (a *api) storeOrder(r *http.Request, tx *sql.Tx) (*order, error) {
 	if err != nil {
 		return nil, err
 	}
-	u := writer.NewUnit() // without hooks, which would have to wait for the middleware's commit
+	u := a.events.NewUnit() // without hooks, which would have to wait for the middleware's commit
 	u.Track(o)
 	if err := a.db.insertOrder(r.Context(), tx, o); err != nil {
 		return nil, err
@@ -81,7 +81,7 @@ func (a *api) cancel(w http.ResponseWriter, r *http.Request) {
 	var o *order
 	customer, err := a.customer(r)
 	if err == nil {
-		err = a.events.Run(r.Context(), a.db, nil, func(ctx context.Context, tx *sql.Tx, u *writer.Unit) (err error) {
+		err = writer.Run(r.Context(), writer.SQL(a.db, a.db.dialect), a.events, func(ctx context.Context, tx *sql.Tx, u *writer.Unit) (err error) {
 			if o, err = a.db.loadOrder(ctx, tx, customer, r.PathValue("id"), "FOR UPDATE"); err != nil {
 				return err
 			}

@@ -135,7 +135,7 @@ func (s sqlcStore) within(ctx context.Context, fn func(s store) error) error {
 	if s.tx != nil {
 		return savepoint(ctx, s.tx, func() error { return fn(s) })
 	}
-	return s.events.Run(ctx, s.db, nil, func(_ context.Context, tx *sql.Tx, _ *writer.Unit) error {
+	return writer.Run(ctx, writer.SQL(s.db, s.events.Dialect()), s.events, func(_ context.Context, tx *sql.Tx, _ *writer.Unit) error {
 		return fn(sqlcStore{s.db, s.events, tx, s.mysql})
 	})
 }
@@ -163,7 +163,7 @@ type pgxStore struct {
 	db interface {
 		Begin(ctx context.Context) (pgx.Tx, error)
 	}
-	events *pgxwriter.Writer
+	events *writer.Writer
 }
 
 func (s pgxStore) within(ctx context.Context, fn func(s store) error) error {
@@ -175,7 +175,7 @@ func (s pgxStore) place(ctx context.Context, p Purchase) error {
 		if _, err := tx.Exec(ctx, "INSERT INTO purchases (id, total) VALUES ($1, $2)", p.ID, p.Total); err != nil {
 			return err
 		}
-		return s.events.Append(ctx, tx, p.placed())
+		return s.events.Append(ctx, pgxwriter.Tx(tx), p.placed())
 	})
 }
 
@@ -203,8 +203,6 @@ func stores(t *testing.T, db *database) map[string]store {
 		pool, err := pgxpool.New(t.Context(), pg.DSN(db.name, ""))
 		must(t, err)
 		t.Cleanup(pool.Close)
-		events, err := pgxwriter.New()
-		must(t, err)
 		all["pgx"] = pgxStore{pool, events}
 	}
 	return all

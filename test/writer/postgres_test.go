@@ -97,12 +97,13 @@ func (p postgres) way(name, driver string, params ...string) way {
 
 type pgxSession struct {
 	conn   *pgx.Conn
-	events *pgxwriter.Writer
+	opts   []writer.Option
+	events *writer.Writer
 }
 
 func openPgx(tb testing.TB, dsn string, opts ...writer.Option) session {
 	tb.Helper()
-	events, err := pgxwriter.New(opts...)
+	events, err := writer.New(writer.Postgres, opts...)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -111,7 +112,7 @@ func openPgx(tb testing.TB, dsn string, opts ...writer.Option) session {
 		tb.Fatal(err)
 	}
 	tb.Cleanup(func() { _ = conn.Close(context.WithoutCancel(tb.Context())) })
-	return pgxSession{conn, events}
+	return pgxSession{conn, opts, events}
 }
 
 func (s pgxSession) begin(tb testing.TB) transaction {
@@ -123,23 +124,29 @@ func (s pgxSession) begin(tb testing.TB) transaction {
 	return pgxTx{tx, s.events}
 }
 
-func (s pgxSession) run(ctx context.Context, fn func(context.Context, transaction, *writer.Unit) error, o ...writer.UnitOption) error {
-	return s.events.Run(ctx, s.conn, pgx.TxOptions{}, func(ctx context.Context, tx pgx.Tx, u *writer.Unit) error {
-		return fn(ctx, pgxTx{tx, s.events}, u)
-	}, o...)
+func (s pgxSession) run(ctx context.Context, fn func(context.Context, transaction, *writer.Unit) error, o ...writer.Option) error {
+	events, err := writer.New(writer.Postgres, append(o, s.opts...)...)
+	if err != nil {
+		return err
+	}
+	return writer.Run(ctx, pgxwriter.Pool(s.conn), events, func(ctx context.Context, tx pgx.Tx, u *writer.Unit) error {
+		return fn(ctx, pgxTx{tx, events}, u)
+	})
 }
 
 type pgxTx struct {
 	pgx.Tx
 
-	events *pgxwriter.Writer
+	events *writer.Writer
 }
 
 func (t pgxTx) Append(ctx context.Context, events ...*writer.Event) error {
-	return t.events.Append(ctx, t.Tx, events...)
+	return t.events.Append(ctx, pgxwriter.Tx(t.Tx), events...)
 }
 
-func (t pgxTx) Flush(ctx context.Context, u *writer.Unit) error { return t.events.Flush(ctx, t.Tx, u) }
+func (t pgxTx) Flush(ctx context.Context, u *writer.Unit) error {
+	return t.events.Flush(ctx, pgxwriter.Tx(t.Tx), u)
+}
 
 func (t pgxTx) Exec(ctx context.Context, query string) error {
 	_, err := t.Tx.Exec(ctx, query)
