@@ -4,6 +4,8 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"net/http"
+	"net/http/httptest"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -15,6 +17,7 @@ import (
 	"gorm.io/gorm"
 
 	"github.com/cdc-relay/cdc-relay/inbox"
+	"github.com/cdc-relay/cdc-relay/inbox/idempotency"
 	"github.com/cdc-relay/cdc-relay/internal/outbox"
 	sqlcmysql "github.com/cdc-relay/cdc-relay/test/writer/sqlc/mysql"
 	sqlcpostgres "github.com/cdc-relay/cdc-relay/test/writer/sqlc/postgres"
@@ -76,7 +79,7 @@ func runWithEveryORM(t *testing.T, e engine) {
 	t.Helper()
 	db := newDatabase(t, e, plain("outbox"))
 	db.exec(t, "CREATE TABLE purchases (id varchar(10) PRIMARY KEY, total int NOT NULL)")
-	for _, s := range outbox.InboxTables(e != engine(pg)).Up {
+	for _, s := range append(outbox.InboxTables(e != engine(pg)).Up, outbox.IdempotencyTable(e != engine(pg)).Up...) {
 		db.exec(t, s.SQL)
 	}
 	pool, err := db.look(db.name)
@@ -104,7 +107,7 @@ func runWithEveryORM(t *testing.T, e engine) {
 func onORM[T any](t *testing.T, db *database, name string, d writer.DB[T], place func(context.Context, shop[T], Purchase) error) {
 	t.Helper()
 	t.Run(name, func(t *testing.T) {
-		db.clear(t, "outbox", "purchases", "inbox")
+		db.clear(t, "outbox", "purchases", "inbox", "idempotency_keys")
 		events, err := writer.New(d.Dialect())
 		must(t, err)
 		s, first := shop[T]{d, events}, Purchase{ID: "first", Total: 12}
@@ -113,7 +116,8 @@ func onORM[T any](t *testing.T, db *database, name string, d writer.DB[T], place
 			t.Error("a second row with its key was stored")
 		}
 		placedTwiceInTheInbox(t, s)
-		if rows, n := written(t, db), count(t, db, "purchases"); rows != "first Placed, second Placed" || n != 1 {
+		placedTwiceByKey(t, s)
+		if rows, n := written(t, db), count(t, db, "purchases"); rows != "first Placed, second Placed, third Placed" || n != 1 {
 			t.Errorf("events %q, %d purchases", rows, n)
 		}
 	})
@@ -131,6 +135,27 @@ func placedTwiceInTheInbox[T any](t *testing.T, s shop[T]) {
 		})
 		if !errors.Is(err, result) || repeat != (i == 2) {
 			t.Errorf("attempt %d: repeat %v, error %v", i, repeat, err)
+		}
+	}
+}
+
+// A handler of a request gets the library's transaction and a unit, whose events are written once.
+func placedTwiceByKey[T any](t *testing.T, s shop[T]) {
+	t.Helper()
+	keys, err := idempotency.New(s.db, s.events)
+	must(t, err)
+	caller := func(*http.Request) (string, error) { return "alice", nil }
+	for i, status := range []int{500, 503, 201, 201} { // an error, a status that is not stored, the work, a replay
+		handler := keys.Middleware(caller, func(w http.ResponseWriter, _ *http.Request, _ T, u *writer.Unit) error {
+			u.Add(Purchase{ID: "third"}.placed())
+			w.WriteHeader([]int{201, 503, 201, 0}[i])
+			return []error{errors.New("refused"), nil, nil, nil}[i]
+		})
+		w, r := httptest.NewRecorder(), httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/purchases", nil)
+		r.Header.Set(idempotency.HeaderKey, "1")
+		handler.ServeHTTP(w, r)
+		if w.Code != status || (w.Header().Get(idempotency.HeaderReplayed) != "") != (i == 3) {
+			t.Errorf("request %d: status %d, headers %v", i, w.Code, w.Header())
 		}
 	}
 }
