@@ -89,7 +89,9 @@ func (c *consumer) handle(ctx context.Context, m *inbox.Message) (again time.Dur
 // giveUp appends a dead letter in the transaction that records the message as handled. Later messages of its key go on before somebody has
 // looked at it: to keep their order, park it (inbox.Parking).
 func (c *consumer) giveUp(ctx context.Context, m *inbox.Message, cause error) error {
-	_, err := c.inbox.Handle(ctx, m, func(ctx context.Context, tx pgx.Tx) error { return c.letters.Append(ctx, pgxwriter.Tx(tx), letter(m, cause)) })
+	_, err := c.inbox.Handle(ctx, m, func(ctx context.Context, tx pgx.Tx) error {
+		return c.letters.Append(ctx, pgxwriter.Tx(tx), letter(m, cause))
+	})
 	return err
 }
 
