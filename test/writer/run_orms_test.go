@@ -14,6 +14,7 @@ import (
 	"github.com/uptrace/bun"
 	"github.com/uptrace/bun/dialect/mysqldialect"
 	"github.com/uptrace/bun/dialect/pgdialect"
+	gormpostgres "gorm.io/driver/postgres"
 	"gorm.io/gorm"
 
 	"github.com/cdc-relay/cdc-relay/inbox"
@@ -24,6 +25,8 @@ import (
 	"github.com/cdc-relay/cdc-relay/writer"
 	"github.com/cdc-relay/cdc-relay/writer/gormwriter"
 	"github.com/cdc-relay/cdc-relay/writer/pgxwriter"
+	"github.com/cdc-relay/cdc-relay/writer/pgxwriter/pgxwritertest"
+	"github.com/cdc-relay/cdc-relay/writer/writertest"
 )
 
 // shop has what an application makes at its start. T is the type of its library's transactions.
@@ -85,15 +88,17 @@ func runWithEveryORM(t *testing.T, e engine) {
 	pool, err := db.look(db.name)
 	must(t, err)
 	t.Cleanup(func() { _ = pool.Close() })
-	dialect, driver, bunDB := writer.Postgres, "pgx", bun.NewDB(pool, pgdialect.New())
+	d, sqlxDB, bunDB := writer.Postgres, sqlx.NewDb(pool, "pgx"), bun.NewDB(pool, pgdialect.New())
 	if m, ok := e.(mysql); ok {
-		dialect, driver, bunDB = m.dialect(), "mysql", bun.NewDB(pool, mysqldialect.New())
+		d, sqlxDB, bunDB = m.dialect(), sqlx.NewDb(pool, "mysql"), bun.NewDB(pool, mysqldialect.New())
 	}
-	onORM(t, db, "sqlc", writer.SQL(pool, dialect), placeSQLC)
-	onORM(t, db, "sqlx", writer.ORM(dialect, sqlx.NewDb(pool, driver).BeginTxx, func(tx *sqlx.Tx) *sqlx.Tx { return tx }), placeSQLX)
-	onORM(t, db, "bun", writer.ORM(dialect, bunDB.BeginTx, func(tx bun.Tx) *sql.Tx { return tx.Tx }), placeBun)
+	viaSQLX := writer.ORM(d, sqlxDB.BeginTxx, func(tx *sqlx.Tx) *sqlx.Tx { return tx })
+	viaBun := writer.ORM(d, bunDB.BeginTx, func(tx bun.Tx) *sql.Tx { return tx.Tx })
+	onORM(t, db, "sqlc", writer.SQL(pool, d), placeSQLC)
+	onORM(t, db, "sqlx", viaSQLX, placeSQLX)
+	onORM(t, db, "bun", viaBun, placeBun)
 	for name, c := range map[string]*gorm.Config{"gorm": {}, "gorm/prepared": {PrepareStmt: true, SkipDefaultTransaction: true}} {
-		onORM(t, db, name, gormwriter.DB(openGORM(t, db, pool, c), dialect), placeGORM)
+		onORM(t, db, name, gormwriter.DB(openGORM(t, db, pool, c), d), placeGORM)
 	}
 	if e == engine(pg) {
 		pool, err := pgxpool.New(t.Context(), pg.DSN(db.name, ""))
@@ -157,5 +162,29 @@ func placedTwiceByKey[T any](t *testing.T, s shop[T]) {
 		if w.Code != status || (w.Header().Get(idempotency.HeaderReplayed) != "") != (i == 3) {
 			t.Errorf("request %d: status %d, headers %v", i, w.Code, w.Header())
 		}
+	}
+}
+
+// Services with these libraries are tested without a database.
+func TestRecorderServesORMs(t *testing.T) {
+	var recorder writertest.Recorder
+	events, err := writer.New(writer.Postgres, recorder.Option())
+	must(t, err)
+	pool := recorder.DB(t)
+	opened, err := gorm.Open(gormpostgres.New(gormpostgres.Config{Conn: pool}))
+	must(t, err)
+	for id, err := range map[string]error{
+		"sqlc": placeSQLC(t.Context(), shop[*sql.Tx]{writer.SQL(pool, writer.Postgres), events}, Purchase{ID: "sqlc"}),
+		"sqlx": placeSQLX(t.Context(), shop[*sqlx.Tx]{
+			writer.ORM(writer.Postgres, sqlx.NewDb(pool, "pgx").BeginTxx, func(tx *sqlx.Tx) *sqlx.Tx { return tx }), events,
+		}, Purchase{ID: "sqlx"}),
+		"bun": placeBun(t.Context(), shop[bun.Tx]{
+			writer.ORM(writer.Postgres, bun.NewDB(pool, pgdialect.New()).BeginTx, func(tx bun.Tx) *sql.Tx { return tx.Tx }), events,
+		}, Purchase{ID: "bun"}),
+		"gorm": placeGORM(t.Context(), shop[*gorm.DB]{gormwriter.DB(opened, writer.Postgres), events}, Purchase{ID: "gorm"}),
+		"pgx":  placePgx(t.Context(), shop[pgx.Tx]{pgxwritertest.DB(&recorder), events}, Purchase{ID: "pgx"}),
+	} {
+		must(t, err)
+		writertest.RequireAppended(t, events, &recorder, writertest.Match{Type: "Placed", AggregateID: id})
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"reflect"
 	"strings"
 	"testing"
 
@@ -38,35 +37,14 @@ func newWriter(t *testing.T) *writer.Writer {
 	return w
 }
 
-func newEvents(n int) []*writer.Event {
-	events := make([]*writer.Event, n)
-	for i := range events {
-		events[i] = &writer.Event{AggregateType: "Order", AggregateID: "o-1", Type: "OrderPlaced", Payload: []byte(`{}`)}
-	}
-	return events
-}
-
-// A type that does not implement pgx.Tx does not compile as an argument of Append.
-func TestOnlyTransactionsImplementTx(t *testing.T) {
-	tx := reflect.TypeFor[pgx.Tx]()
-	if !reflect.TypeFor[*pgxpool.Tx]().Implements(tx) {
-		t.Error("a transaction of a pool does not implement pgx.Tx")
-	}
-	for _, outside := range []reflect.Type{reflect.TypeFor[*pgx.Conn](), reflect.TypeFor[*pgxpool.Pool](), reflect.TypeFor[*pgxpool.Conn]()} {
-		if outside.Implements(tx) {
-			t.Errorf("%v implements pgx.Tx but is not a transaction", outside)
-		}
-	}
-}
-
 // A transaction that is nil or closed is an error that names the fix.
 func TestTxWithoutATransaction(t *testing.T) {
-	events := newEvents(2)
-	if err := newWriter(t).Append(t.Context(), pgxwriter.Tx(nil), events...); !errors.Is(err, writer.ErrNoTransaction) {
+	event := &writer.Event{AggregateType: "Order", AggregateID: "o-1", Type: "OrderPlaced", Payload: []byte(`{}`)}
+	if err := newWriter(t).Append(t.Context(), pgxwriter.Tx(nil), event); !errors.Is(err, writer.ErrNoTransaction) {
 		t.Errorf("error %v", err)
 	}
 	tx := &recorder{err: pgx.ErrTxClosed}
-	err := newWriter(t).Append(t.Context(), pgxwriter.Tx(tx), events...)
+	err := newWriter(t).Append(t.Context(), pgxwriter.Tx(tx), event)
 	if !errors.Is(err, pgx.ErrTxClosed) || !strings.Contains(err.Error(), "append before the transaction is committed") || len(tx.queries) != 1 {
 		t.Errorf("error %v, statements %q", err, tx.queries)
 	}
