@@ -35,7 +35,7 @@ func (c *Cart) save(ctx context.Context, tx *sql.Tx) error {
 // Run writes the aggregate and its events, both or neither, and runs the function again after a deadlock. So the function
 // loads the aggregate.
 func ExampleRun() {
-	pool := openShop() // sql.Open("pgx", dsn)
+	pool := openShop() // of sql.Open
 	defer pool.Close()
 	db := writer.SQL(pool, writer.Postgres)
 	events, err := writer.New(writer.Postgres)

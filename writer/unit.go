@@ -11,15 +11,15 @@ import (
 // transaction.
 var ErrStaleSource = errors.New("the aggregate, or one that it is a copy of, was tracked in another unit of work or before a rollback: load it inside the transaction")
 
-// ErrUnitEnded means that a unit of work was used after its end.
-var ErrUnitEnded = errors.New("the unit of work has ended: use it only inside its transaction, and make another with NewUnit")
+// errUnitEnded means that a unit of work was used after its end.
+var errUnitEnded = errors.New("the unit of work has ended: use it only inside its transaction, and make another with NewUnit")
 
 // Unit collects the events of one transaction, in the order in which they are raised, and the functions to be called after
 // it. Each attempt has a unit of its own. [Run] makes it; in a transaction that something else begins call [Writer.NewUnit],
 // [Writer.Flush] as the last statement, and [Unit.End] after the commit or rollback.
 //
-// A Unit is not safe for concurrent use. Track, Add, AfterCommit, AfterRollback and Savepoint panic with an error that wraps
-// [ErrUnitEnded] after the end, because nothing would write the event or call the function.
+// A Unit is not safe for concurrent use. Track, Add, AfterCommit, AfterRollback and Savepoint panic after the end, because
+// nothing would write the event or call the function.
 type Unit struct {
 	raised     []raisedEvent
 	sources    []*Raised
@@ -84,7 +84,7 @@ func (u *Unit) AfterRollback(f func(context.Context) error) {
 // flush passes the events that were not flushed yet to write, in order.
 func (u *Unit) flush(write func(events ...*Event) error) error {
 	if u.ended {
-		return fmt.Errorf("flush events: %w", ErrUnitEnded)
+		return fmt.Errorf("flush events: %w", errUnitEnded)
 	}
 	if u.stale != nil {
 		return u.stale
@@ -102,14 +102,14 @@ func (u *Unit) flush(write func(events ...*Event) error) error {
 // before it was tracked have the place of Track. Call it as the last statement of the transaction: the relay publishes a
 // key's events in the order in which they are inserted. A second Flush appends what was raised since the first.
 //
-// Besides the errors of [Writer.Append] it returns [ErrStaleSource] and [ErrUnitEnded], before it sends anything.
+// Besides the errors of [Writer.Append] it returns [ErrStaleSource], and an error after the unit's end, before it sends anything.
 func (w *Writer) Flush(ctx context.Context, tx Tx, u *Unit) error {
 	return u.flush(func(events ...*Event) error { return w.Append(ctx, tx, events...) })
 }
 
 func (u *Unit) mustBeOpen() {
 	if u.ended {
-		panic(fmt.Errorf("use unit of work: %w", ErrUnitEnded))
+		panic(fmt.Errorf("use unit of work: %w", errUnitEnded))
 	}
 }
 

@@ -19,7 +19,7 @@ import (
 // A request's order is placed once, however often the client sends the request. What is not a new request is answered by the
 // middleware: here one without a key, before the database is asked.
 func Example() {
-	var pool *sql.DB // sql.Open("pgx", dsn)
+	var pool *sql.DB // of sql.Open
 	events, err := writer.New(writer.Postgres)
 	if err != nil {
 		panic(err)

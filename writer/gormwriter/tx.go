@@ -60,6 +60,7 @@ type sqlTx interface {
 type refused struct{ err error }
 
 func (r refused) ExecContext(context.Context, string, ...any) (sql.Result, error) { return nil, r.err }
+
 func (r refused) QueryContext(context.Context, string, ...any) (*sql.Rows, error) { return nil, r.err }
 func (r refused) Commit() error                                                   { return r.err }
 func (r refused) Rollback() error                                                 { return r.err }

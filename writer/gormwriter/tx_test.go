@@ -6,6 +6,7 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 
@@ -33,7 +34,7 @@ func (s shop) ExecContext(_ context.Context, query string, _ []driver.NamedValue
 }
 
 func (s shop) print(line string) error {
-	fmt.Println(line)
+	fmt.Fprintln(os.Stdout, line)
 	return nil
 }
 
@@ -95,7 +96,7 @@ func TestDBWithoutATransaction(t *testing.T) {
 	defer closeShop()
 	d := gormwriter.DB(db, writer.Postgres)
 	_, executed := d.Exec(t.Context(), db, "DELETE FROM outbox")
-	_, queried := d.Query(t.Context(), db, "SELECT 1") //nolint:sqlclosecheck // there are none
+	_, queried := d.Query(t.Context(), db, "SELECT 1") //nolint:gocritic // there are none
 	for _, err := range []error{executed, queried, d.Commit(t.Context(), db), d.Rollback(t.Context(), db)} {
 		if !errors.Is(err, writer.ErrNoTransaction) {
 			t.Errorf("error %v", err)

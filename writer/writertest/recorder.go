@@ -50,6 +50,7 @@ func (r *Recorder) Tx() writer.Tx { return &recorded{r: r} }
 // DB returns a pool whose transactions are like [Recorder.Tx], for code that begins them: with [writer.SQL] for [writer.Run],
 // or under sqlx, bun or GORM. A statement changes one row, and a query has none. The pool is closed after the test.
 func (r *Recorder) DB(tb testing.TB) *sql.DB {
+	tb.Helper()
 	db := sql.OpenDB(&conn{r: r})
 	tb.Cleanup(func() { _ = db.Close() })
 	return db
