@@ -54,8 +54,8 @@ func SQL(db interface {
 	return ORM(d, db.BeginTx, func(tx *sql.Tx) *sql.Tx { return tx })
 }
 
-// ORM returns the DB for a library with transactions of its own type. begin begins one, and sqlTx returns what is a transaction
-// of database/sql in it, or implements one:
+// ORM returns the DB for a library on database/sql with transactions of its own type. begin begins one, and tx returns it as a
+// transaction of database/sql:
 //
 //	writer.ORM(writer.Postgres, db.BeginTxx, func(tx *sqlx.Tx) *sqlx.Tx { return tx })    // sqlx
 //	writer.ORM(writer.Postgres, db.BeginTx, func(tx bun.Tx) *sql.Tx { return tx.Tx })     // bun

@@ -57,6 +57,11 @@ FROM %s ORDER BY tableoid, ctid`,
 			"CREATE FUNCTION hang() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN PERFORM pg_sleep(600); RETURN NEW; END'",
 			"CREATE TRIGGER hang BEFORE INSERT ON outbox FOR EACH ROW EXECUTE FUNCTION hang()",
 		},
+		deadlock: []string{
+			"CREATE SEQUENCE victims", `CREATE FUNCTION deadlock() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN
+	IF NEW.total = 13 AND nextval(''victims'') % 2 = 1 THEN RAISE EXCEPTION USING ERRCODE = ''40P01''; END IF; RETURN NEW; END'`,
+			"CREATE TRIGGER deadlock BEFORE INSERT ON purchases FOR EACH ROW EXECUTE FUNCTION deadlock()",
+		},
 		hanging:   "SELECT max(pid) FROM pg_stat_activity WHERE datname = current_database() AND wait_event = 'PgSleep' AND pid <> $1",
 		conflicts: map[string]conflict{"changed since the snapshot": {[]string{"SET TRANSACTION ISOLATION LEVEL REPEATABLE READ"}, true}},
 	}

@@ -82,6 +82,7 @@ func runWithEveryORM(t *testing.T, e engine) {
 	t.Helper()
 	db := newDatabase(t, e, plain("outbox"))
 	db.exec(t, "CREATE TABLE purchases (id varchar(10) PRIMARY KEY, total int NOT NULL)")
+	db.exec(t, e.speech().deadlock...)
 	for _, s := range append(outbox.InboxTables(e != engine(pg)).Up, outbox.IdempotencyTable(e != engine(pg)).Up...) {
 		db.exec(t, s.SQL)
 	}
@@ -120,9 +121,10 @@ func onORM[T any](t *testing.T, db *database, name string, d writer.DB[T], place
 		if err := place(t.Context(), s, first); err == nil {
 			t.Error("a second row with its key was stored")
 		}
+		must(t, place(t.Context(), s, Purchase{ID: "victim", Total: 13}))
 		placedTwiceInTheInbox(t, s)
 		placedTwiceByKey(t, s)
-		if rows, n := written(t, db), count(t, db, "purchases"); rows != "first Placed, second Placed, third Placed" || n != 1 {
+		if rows, n := written(t, db), count(t, db, "purchases"); rows != "first Placed, victim Placed, second Placed, third Placed" || n != 2 {
 			t.Errorf("events %q, %d purchases", rows, n)
 		}
 	})
