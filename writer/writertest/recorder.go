@@ -2,6 +2,7 @@ package writertest
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"database/sql"
 	"database/sql/driver"
@@ -12,6 +13,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -39,6 +41,7 @@ func (r *Recorder) Option() writer.Option {
 		for _, e := range events {
 			copied := *e
 			copied.Headers, copied.Payload = maps.Clone(e.Headers), bytes.Clone(e.Payload)
+			copied.ContentType, copied.OccurredAt = cmp.Or(e.ContentType, "application/json"), e.OccurredAt.UTC().Truncate(time.Microsecond) // as the table has them
 			r.rows = append(r.rows, row{&copied, r.sent[e.ID]})
 		}
 	})
