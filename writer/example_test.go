@@ -81,32 +81,6 @@ func ExampleWriter_Append() {
 	// <nil>
 }
 
-// On MySQL and MariaDB only the dialect differs.
-func ExampleNew_mySQL() {
-	events, err := writer.New(writer.MySQL, writer.WithTable("shop.outbox"), writer.WithOnDuplicate(writer.SkipDuplicate))
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	db := openShop() // applications call sql.Open with the driver "mysql"
-	defer db.Close()
-
-	tx, err := db.BeginTx(context.Background(), nil)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	defer tx.Rollback() // without effect once committed
-	event, _ := writer.JSON("Order", "o-1", "OrderPlaced", Order{ID: "o-1", Total: 1999})
-	event.ID, event.OccurredAt = uuid.MustParse("6f726465-7220-4e6f-a120-312020202020"), time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
-	fmt.Println(events.Append(context.Background(), tx, event))
-	// Output:
-	// BEGIN
-	// INSERT INTO `shop`.`outbox`: Order, o-1, OrderPlaced, {"id":"o-1","total":1999}, 2026-03-04 05:06:07.000000
-	// <nil>
-	// ROLLBACK
-}
-
 // A retried transaction writes the same event, so that consumers recognise a repeat by its ID.
 func ExampleWriter_Append_retry() {
 	events, _ := writer.New(writer.Postgres)
@@ -155,17 +129,7 @@ func ExampleEvent() {
 		SchemaVersion: 2,
 		OccurredAt:    time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC),
 		Headers:       map[string]string{"traceparent": "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"},
-		Payload:       []byte{0x0a, 0x03, 'i', '-', '7'},
-	})
-	fmt.Println(err)
-	// Output: <nil>
-}
-
-// A tombstone deletes its key from a compacted topic.
-func ExampleEvent_tombstone() {
-	events, _ := writer.New(writer.Postgres)
-	err := events.Append(context.Background(), &recorder{}, &writer.Event{
-		AggregateType: "Customer", AggregateID: "c-3", Type: "CustomerForgotten", Tombstone: true,
+		Payload:       []byte{0x0a, 0x03, 'i', '-', '7'}, // or Tombstone, which deletes the key from a compacted topic
 	})
 	fmt.Println(err)
 	// Output: <nil>

@@ -42,24 +42,30 @@ func (s *stock) consume(ctx context.Context, brokers []string, topic, instance s
 		RetryInterval: time.Second,
 	})
 	err = errors.Join(err,
-		inbox.OnJSON(&handlers, string(aggregateOrder), string(orderPlaced), s.reserve(1)),
-		inbox.OnJSON(&handlers, string(aggregateOrder), string(orderCancelled), s.reserve(-1)))
+		inbox.OnJSON(&handlers, string(aggregateOrder), string(orderPlaced), s.placed),
+		inbox.OnJSON(&handlers, string(aggregateOrder), string(orderCancelled), s.cancelled))
 	if err != nil {
 		return err
 	}
 	return c.Run(ctx)
 }
 
-// reserve returns a handler, which is called in the transaction that records the message in the inbox. It parks the message of an
-// unknown item at once: another attempt cannot help before somebody has added the item.
-func (s *stock) reserve(sign int) func(context.Context, *sql.Tx, *inbox.Message, order) error {
-	return func(ctx context.Context, tx *sql.Tx, _ *inbox.Message, o order) error {
-		known, err := s.db.reserve(ctx, tx, o.Item, sign*o.Quantity)
-		if err == nil && !known {
-			err = inbox.Permanent(fmt.Errorf("the stock has no item %q: insert it, then retry", o.Item))
-		}
-		return err
+// placed is called in the transaction that records the message in the inbox.
+func (s *stock) placed(ctx context.Context, tx *sql.Tx, _ *inbox.Message, o order) error {
+	return s.reserve(ctx, tx, o.Item, o.Quantity)
+}
+
+func (s *stock) cancelled(ctx context.Context, tx *sql.Tx, _ *inbox.Message, o order) error {
+	return s.reserve(ctx, tx, o.Item, -o.Quantity)
+}
+
+// reserve parks the message of an unknown item at once: another attempt cannot help before somebody has added the item.
+func (s *stock) reserve(ctx context.Context, tx *sql.Tx, item string, pieces int) error {
+	known, err := s.db.reserve(ctx, tx, item, pieces)
+	if err == nil && !known {
+		err = inbox.Permanent(fmt.Errorf("the stock has no item %q: insert it, then retry", item))
 	}
+	return err
 }
 
 // listParked prints the parked messages.

@@ -62,15 +62,6 @@ func ExampleStore_Do() {
 	_ = pay
 }
 
-// Keys are deleted after the time for which the API's documentation promises to know them.
-func ExampleStore_Purge() {
-	purge := func(ctx context.Context, keys *idempotency.Store[*sql.Tx]) error {
-		_, err := keys.Purge(ctx, time.Now().Add(-24*time.Hour), 1000)
-		return err
-	}
-	_ = purge
-}
-
 // An API with error bodies of its own replaces those of the middleware.
 func ExampleWithErrorHandler() {
 	own := idempotency.WithErrorHandler(func(w http.ResponseWriter, _ *http.Request, err error) {
@@ -81,14 +72,6 @@ func ExampleWithErrorHandler() {
 		idempotency.Respond(w, err)
 	})
 	_ = own
-}
-
-// Respond chooses status and body as the middleware does.
-func ExampleRespond() {
-	w := httptest.NewRecorder()
-	idempotency.Respond(w, &idempotency.MismatchError{Key: idempotency.Key{Scope: "alice", Key: "k1"}})
-	fmt.Print(w.Code, " ", w.Body)
-	// Output: 422 {"title":"Unprocessable Entity","status":422,"detail":"idempotency key \"k1\" was used for another request: use a new key"}
 }
 
 // An error that the handler expects is an answer. On PostgreSQL the statement that failed has undone what the handler wrote.
