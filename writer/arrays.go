@@ -27,15 +27,9 @@ FROM (SELECT unnest($1::text[]) AS event_id, unnest($2::text[]) AS aggregate_typ
 		`unnest($14::timestamptz[]) AS created_at, unnest($15::int[]) AS payload_at, unnest($16::int[]) AS payload_size) AS e`
 }
 
-// InsertArrays returns the INSERT of any number of rows, always the same text. It is for adapters and [Postgres] only. Its
-// arguments are an array for each column, in the order of Row's fields, of text (also event_id and headers), int and
-// timestamptz; instead of payloads the first result of [JoinPayloads] ($12), and the two others at the end. "", 0 and a
-// NULL array mean NULL.
-func (w *Writer) InsertArrays() string { return w.arrays }
-
-// JoinPayloads returns the concatenated payloads of rows, and for each row the first byte of its payload, from 1, and its
-// length, -1 for NULL. It is for adapters.
-func JoinPayloads(rows []Row) (joined []byte, at, size []int32) {
+// joinPayloads returns the concatenated payloads of rows, and for each row the first byte of its payload, from 1, and its
+// length, -1 for NULL.
+func joinPayloads(rows []row) (joined []byte, at, size []int32) {
 	total := 0
 	for i := range rows {
 		total += len(rows[i].Payload)
@@ -51,26 +45,28 @@ func JoinPayloads(rows []Row) (joined []byte, at, size []int32) {
 	return joined, at, size
 }
 
-// arrays returns the arguments of InsertArrays as text (PostgreSQL documentation, "Array Input and Output Syntax"), which
+// arrays returns the arguments of the INSERT with arraysSelect: an array for each column, in the order of row's fields, with the
+// first result of joinPayloads in place of payloads ($12), and the two others at the end. "", 0 and NULL arrays mean NULL. All
+// are text (PostgreSQL documentation, "Array Input and Output Syntax"), which
 // every driver sends unchanged.
-func arrays(rows []Row) []any {
-	payloads, at, size := JoinPayloads(rows)
+func arrays(rows []row) []any {
+	payloads, at, size := joinPayloads(rows)
 	return []any{
-		array(rows, hex.EncodedLen(len(rows[0].EventID)), func(*Row) bool { return true }, writeID),
-		textArray(rows, func(r *Row) string { return r.AggregateType }),
-		textArray(rows, func(r *Row) string { return r.AggregateID }),
-		textArray(rows, func(r *Row) string { return r.EventType }),
-		textArray(rows, func(r *Row) string { return r.TenantID }),
-		textArray(rows, func(r *Row) string { return r.Topic }),
-		textArray(rows, func(r *Row) string { return r.PartitionKey }),
-		textArray(rows, func(r *Row) string { return r.ContentType }),
-		textArray(rows, func(r *Row) string { return r.SchemaID }),
-		array(rows, len("0"), func(r *Row) bool { return r.SchemaVersion != 0 },
-			func(b *strings.Builder, r *Row) { writeInt(b, r.SchemaVersion) }),
-		textArray(rows, func(r *Row) string { return r.Headers }),
+		array(rows, hex.EncodedLen(len(rows[0].EventID)), func(*row) bool { return true }, writeID),
+		textArray(rows, func(r *row) string { return r.AggregateType }),
+		textArray(rows, func(r *row) string { return r.AggregateID }),
+		textArray(rows, func(r *row) string { return r.EventType }),
+		textArray(rows, func(r *row) string { return r.TenantID }),
+		textArray(rows, func(r *row) string { return r.Topic }),
+		textArray(rows, func(r *row) string { return r.PartitionKey }),
+		textArray(rows, func(r *row) string { return r.ContentType }),
+		textArray(rows, func(r *row) string { return r.SchemaID }),
+		array(rows, len("0"), func(r *row) bool { return r.SchemaVersion != 0 },
+			func(b *strings.Builder, r *row) { writeInt(b, r.SchemaVersion) }),
+		textArray(rows, func(r *row) string { return r.Headers }),
 		payloads,
-		timeArray(rows, func(r *Row) time.Time { return r.OccurredAt }),
-		timeArray(rows, func(r *Row) time.Time { return r.CreatedAt }),
+		timeArray(rows, func(r *row) time.Time { return r.OccurredAt }),
+		timeArray(rows, func(r *row) time.Time { return r.CreatedAt }),
 		array(at, len("1234567"), func(*int32) bool { return true }, func(b *strings.Builder, i *int32) { writeInt(b, *i) }),
 		array(size, len("1234"), func(*int32) bool { return true }, func(b *strings.Builder, i *int32) { writeInt(b, *i) }),
 	}
@@ -98,13 +94,13 @@ func array[T any](rows []T, size int, has func(*T) bool, write func(*strings.Bui
 	return b.String()
 }
 
-func textArray(rows []Row, text func(*Row) string) any {
+func textArray(rows []row, text func(*row) string) any {
 	size := 0
 	for i := range rows {
 		size += len(text(&rows[i]))
 	}
-	return array(rows, size/len(rows)+3, func(r *Row) bool { return text(r) != "" },
-		func(b *strings.Builder, r *Row) { writeQuoted(b, text(r)) })
+	return array(rows, size/len(rows)+3, func(r *row) bool { return text(r) != "" },
+		func(b *strings.Builder, r *row) { writeQuoted(b, text(r)) })
 }
 
 // writeQuoted writes text in quotes, in which only the quote and the backslash must be escaped.
@@ -123,7 +119,7 @@ func writeQuoted(b *strings.Builder, s string) {
 }
 
 // writeID writes a UUID without hyphens.
-func writeID(b *strings.Builder, r *Row) {
+func writeID(b *strings.Builder, r *row) {
 	var space [2 * len(r.EventID)]byte
 	hex.Encode(space[:], r.EventID[:])
 	b.Write(space[:])
@@ -134,9 +130,9 @@ func writeInt(b *strings.Builder, i int32) {
 	b.Write(strconv.AppendInt(space[:0], int64(i), 10))
 }
 
-func timeArray(rows []Row, at func(*Row) time.Time) any {
-	return array(rows, len(time.RFC3339Nano), func(r *Row) bool { return !at(r).IsZero() },
-		func(b *strings.Builder, r *Row) {
+func timeArray(rows []row, at func(*row) time.Time) any {
+	return array(rows, len(time.RFC3339Nano), func(r *row) bool { return !at(r).IsZero() },
+		func(b *strings.Builder, r *row) {
 			if at(r).IsZero() {
 				b.WriteString("NULL")
 				return

@@ -4,16 +4,23 @@
 // or binlog and publishes them, at least once and in commit order per key. This package does not connect to a broker,
 // starts no goroutines and keeps no state between calls.
 //
-//	w, err := writer.New(writer.Postgres)            // once, at start; or writer.MySQL, writer.MariaDB
+//	events, err := writer.New(writer.Postgres)                // once, at start; or writer.MySQL, writer.MariaDB
+//	db := writer.SQL(pool, writer.Postgres)                   // once; or writer.ORM, pgxwriter.Pool, gormwriter.DB
 //	...
 //	event, err := writer.JSON("Order", order.ID, "OrderPlaced", order)
 //	...
-//	err = w.Append(ctx, tx, event)                   // tx is the *sql.Tx that also writes the order
+//	err = writer.Run(ctx, db, events, func(ctx context.Context, tx *sql.Tx, u *writer.Unit) error {
+//		u.Add(event)
+//		_, err := tx.ExecContext(ctx, "INSERT INTO orders ...")
+//		return err
+//	})
+//
+// In a transaction of your own it is one more statement, events.Append(ctx, tx, event).
 //
 // # Drivers
 //
-// [Writer.Append] takes transactions of database/sql and is tested with pgx/v5/stdlib, lib/pq and
-// go-sql-driver/mysql. For pgx's own transactions there is the module writer/pgxwriter.
+// [Writer.Append] takes transactions of database/sql and is tested with pgx/v5/stdlib, lib/pq and go-sql-driver/mysql. [DB] is
+// what [Run] needs of a library; the modules writer/pgxwriter and writer/gormwriter have those of pgx and GORM.
 //
 // With go-sql-driver/mysql, parseTime, loc and the session's time zone have no effect: times are stored in UTC. The
 // connection's character set must be utf8mb4, the default. With another one, such as utf8, the server rejects some text
@@ -33,16 +40,15 @@
 //
 // # Unit of work
 //
-// Aggregates that embed [Raised] raise events, and [Writer.Run] writes them: it runs a function in a transaction, appends what
-// was raised as the last statements, commits, and runs the function again after a deadlock. Events are cleared only after
-// the commit. [Unit.AfterCommit] and [Unit.AfterRollback] are for work that is not in the database. [Writer.Flush] and
+// [Run] runs a function in a transaction, appends as the last statements what was added to its [Unit] or raised by aggregates that
+// embed [Raised], commits, and runs the function again after a deadlock. Events are cleared only after the commit.
+// [Unit.AfterCommit] and [Unit.AfterRollback] are for work that is not in the database. [Writer.NewUnit], [Writer.Flush] and
 // [Unit.End] do the same in transactions that something else begins.
 //
 // # Context and interceptors
 //
 // [WithHeaders] and [WithTenant] take a trace context, an operator or a tenant from the context of each Append.
-// [WithInterceptor] changes events, adds others or leaves some out, and [WithObserver] sees the rows that were written.
-// They apply to every adapter.
+// [WithInterceptor] changes events, adds others or leaves some out, and [WithObserver] sees what was written.
 //
 // # Ownership
 //

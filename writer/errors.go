@@ -32,7 +32,7 @@ func Retryable(err error) bool {
 }
 
 // ServerError returns the SQLSTATE of PostgreSQL's error in err's tree, or the number of MySQL's or MariaDB's, by whatever
-// driver; "" and 0 mean that the error is not the server's. It is for adapters.
+// driver; "" and 0 mean that the error is not the server's.
 func ServerError(err error) (sqlState string, number uint64) {
 	var state interface{ SQLState() string } // *pgconn.PgError and *pq.Error have it
 	if errors.As(err, &state) {
@@ -94,9 +94,8 @@ func fixPostgres(sqlState, table string) string {
 	}
 }
 
-// InsertError wraps the database's error for an INSERT of rows with a description and, if known, the fix. It is for
-// adapters; err must not be nil.
-func (w *Writer) InsertError(rows int, err error) error {
+// insertError wraps the database's error for an INSERT of rows with a description and, if known, the fix.
+func (w *Writer) insertError(rows int, err error) error {
 	what := strconv.Itoa(rows) + " events"
 	if rows == 1 {
 		what = "1 event"

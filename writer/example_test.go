@@ -18,34 +18,27 @@ type Order struct {
 }
 
 // placeOrder stores an order and the event about it, both or neither.
-func placeOrder(ctx context.Context, db *sql.DB, events *writer.Writer, o Order) error {
-	tx, err := db.BeginTx(ctx, nil)
-	if err != nil {
-		return err
-	}
-	defer tx.Rollback() // without effect once committed
-	if _, err := tx.ExecContext(ctx, `INSERT INTO orders (id, total) VALUES ($1, $2)`, o.ID, o.Total); err != nil {
-		return err
-	}
+func placeOrder(ctx context.Context, db writer.DB[*sql.Tx], events *writer.Writer, o Order) error {
 	event, err := writer.JSON("Order", o.ID, "OrderPlaced", o)
 	if err != nil {
 		return err
 	}
-	if err := events.Append(ctx, tx, event); err != nil {
+	return writer.Run(ctx, db, events, func(ctx context.Context, tx *sql.Tx, u *writer.Unit) error {
+		u.Add(event)
+		_, err := tx.ExecContext(ctx, `INSERT INTO orders (id, total) VALUES ($1, $2)`, o.ID, o.Total)
 		return err
-	}
-	return tx.Commit()
+	})
 }
 
 func Example() {
-	events, err := writer.New(writer.Postgres) // once, at start
+	pool := openShop() // sql.Open("pgx", dsn) or sql.Open("postgres", dsn)
+	defer pool.Close()
+	db := writer.SQL(pool, writer.Postgres)    // or writer.ORM, pgxwriter.Pool, gormwriter.DB
+	events, err := writer.New(writer.Postgres) // both once, at start
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	db := openShop() // sql.Open("pgx", dsn) or sql.Open("postgres", dsn)
-	defer db.Close()
-
 	if err := placeOrder(context.Background(), db, events, Order{ID: "o-1", Total: 1999}); err != nil {
 		fmt.Println(err)
 	}
@@ -56,30 +49,36 @@ func Example() {
 	// COMMIT
 }
 
-// On MySQL and MariaDB only the dialect differs.
-func ExampleNew_mySQL() {
-	events, err := writer.New(writer.MySQL, writer.WithTable("shop.outbox"), writer.WithOnDuplicate(writer.SkipDuplicate))
-	if err != nil {
-		fmt.Println(err)
-		return
+// In a transaction of your own, Append is one more statement.
+func ExampleWriter_Append() {
+	place := func(ctx context.Context, db *sql.DB, events *writer.Writer, o Order) error {
+		tx, err := db.BeginTx(ctx, nil)
+		if err != nil {
+			return err
+		}
+		defer tx.Rollback() // without effect once committed
+		if _, err := tx.ExecContext(ctx, `INSERT INTO orders (id, total) VALUES ($1, $2)`, o.ID, o.Total); err != nil {
+			return err
+		}
+		event, err := writer.JSON("Order", o.ID, "OrderPlaced", o)
+		if err != nil {
+			return err
+		}
+		if err := events.Append(ctx, tx, event); err != nil {
+			return err
+		}
+		return tx.Commit()
 	}
-	db := openShop() // applications call sql.Open with the driver "mysql"
+	events, _ := writer.New(writer.Postgres)
+	db := openShop()
 	defer db.Close()
-
-	tx, err := db.BeginTx(context.Background(), nil)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	defer tx.Rollback() // without effect once committed
-	event, _ := writer.JSON("Order", "o-1", "OrderPlaced", Order{ID: "o-1", Total: 1999})
-	event.ID, event.OccurredAt = uuid.MustParse("6f726465-7220-4e6f-a120-312020202020"), time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
-	fmt.Println(events.Append(context.Background(), tx, event))
+	fmt.Println(place(context.Background(), db, events, Order{ID: "o-1", Total: 1999}))
 	// Output:
 	// BEGIN
-	// INSERT INTO `shop`.`outbox`: Order, o-1, OrderPlaced, {"id":"o-1","total":1999}, 2026-03-04 05:06:07.000000
+	// INSERT INTO orders: o-1, 1999
+	// INSERT INTO "outbox": Order, o-1, OrderPlaced, {"id":"o-1","total":1999}
+	// COMMIT
 	// <nil>
-	// ROLLBACK
 }
 
 // A retried transaction writes the same event, so that consumers recognise a repeat by its ID.
@@ -130,17 +129,7 @@ func ExampleEvent() {
 		SchemaVersion: 2,
 		OccurredAt:    time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC),
 		Headers:       map[string]string{"traceparent": "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"},
-		Payload:       []byte{0x0a, 0x03, 'i', '-', '7'},
-	})
-	fmt.Println(err)
-	// Output: <nil>
-}
-
-// A tombstone deletes its key from a compacted topic.
-func ExampleEvent_tombstone() {
-	events, _ := writer.New(writer.Postgres)
-	err := events.Append(context.Background(), &recorder{}, &writer.Event{
-		AggregateType: "Customer", AggregateID: "c-3", Type: "CustomerForgotten", Tombstone: true,
+		Payload:       []byte{0x0a, 0x03, 'i', '-', '7'}, // or Tombstone, which deletes the key from a compacted topic
 	})
 	fmt.Println(err)
 	// Output: <nil>

@@ -34,12 +34,16 @@ func (c *Cart) save(ctx context.Context, tx *sql.Tx) error {
 
 // Run writes the aggregate and its events, both or neither, and runs the function again after a deadlock. So the function
 // loads the aggregate.
-func ExampleWriter_Run() {
-	events, _ := writer.New(writer.Postgres)
-	db := openShop()
-	defer db.Close()
-
-	err := events.Run(context.Background(), db, nil, func(ctx context.Context, tx *sql.Tx, u *writer.Unit) error {
+func ExampleRun() {
+	pool := openShop() // of sql.Open
+	defer pool.Close()
+	db := writer.SQL(pool, writer.Postgres)
+	events, err := writer.New(writer.Postgres)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	err = writer.Run(context.Background(), db, events, func(ctx context.Context, tx *sql.Tx, u *writer.Unit) error {
 		cart := &Cart{ID: "c-1"} // load it
 		u.Track(cart)
 		u.AfterCommit(func(context.Context) error { fmt.Println("clear the cache"); return nil })
@@ -47,7 +51,7 @@ func ExampleWriter_Run() {
 			return err
 		}
 		return cart.save(ctx, tx)
-	}, writer.WithAttempts(5))
+	})
 	var unknown *writer.CommitUnknownError
 	if errors.As(err, &unknown) {
 		fmt.Println("look whether it was committed, before you repeat it")
@@ -70,7 +74,7 @@ func ExampleWriter_Flush() {
 	ctx := context.Background()
 
 	place := func() (err error) {
-		u := writer.NewUnit()
+		u := events.NewUnit()
 		tx, err := db.BeginTx(ctx, nil)
 		if err != nil {
 			return err
@@ -97,43 +101,17 @@ func ExampleWriter_Flush() {
 	// <nil>
 }
 
-// With a savepoint, Restore forgets what was rolled back.
-func ExampleUnit_Mark() {
-	u := writer.NewUnit(writer.WithHookErrors(func(_ context.Context, err error) { fmt.Println(err) }))
+// What was raised in a savepoint is forgotten if the savepoint was rolled back.
+func ExampleUnit_Savepoint() {
+	events, _ := writer.New(writer.Postgres)
+	u := events.NewUnit() // in Run it is given
 	cart := &Cart{ID: "c-1"}
 	u.Track(cart)
 	_ = cart.Put("pen")
-	gift := u.Mark() // SAVEPOINT gift
-	_ = cart.Put("gift card")
-	u.Restore(gift) // ROLLBACK TO SAVEPOINT gift
-	fmt.Println(len(cart.Events()), "event")
-	u.AfterRollback(func(context.Context) error { fmt.Println("rolled back"); return nil })
-	u.End(context.Background(), errors.New("sold out"))
-	// Output:
-	// 1 event
-	// rolled back
-}
-
-// An adapter for a library with transactions of its own says how one begins, commits and rolls back.
-func ExampleRunAttempts() {
-	events, _ := writer.New(writer.Postgres)
-	err := writer.RunAttempts(context.Background(), func(context.Context) (writer.Attempt, error) {
-		tx := &recorder{}
-		return writer.Attempt{
-			Do: func(ctx context.Context, u *writer.Unit) error {
-				cart := &Cart{ID: "c-1"}
-				u.Track(cart)
-				if err := cart.Put("pen"); err != nil {
-					return err
-				}
-				return events.Flush(ctx, tx, u)
-			},
-			Commit:   func(context.Context) error { fmt.Println("COMMIT"); return nil },
-			Rollback: func(context.Context) error { fmt.Println("ROLLBACK"); return nil },
-		}, nil
+	err := u.Savepoint(func() error { // with GORM: return tx.Transaction(...)
+		_ = cart.Put("gift card")
+		return errors.New("sold out") // after ROLLBACK TO SAVEPOINT
 	})
-	fmt.Println(err)
-	// Output:
-	// COMMIT
-	// <nil>
+	fmt.Println(err, len(cart.Events()))
+	// Output: sold out 1
 }

@@ -31,7 +31,7 @@ func FuzzPrepare(f *testing.F) {
 			e.OccurredAt = time.Unix(sec, 123456789)
 		}
 		for i, w := range writers {
-			rows, err := w.Prepare(t.Context(), nil, e)
+			rows, err := w.Prepare(t.Context(), e)
 			if err != nil {
 				if !errors.Is(err, writer.ErrInvalidEvent) || len(rows) != 0 {
 					t.Fatalf("error %v with %d rows", err, len(rows))

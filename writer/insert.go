@@ -11,27 +11,19 @@ const columnCount = 14
 // rows nor arguments.
 type inserts interface {
 	// one inserts one row; its text is always the same.
-	one(row Row) (query string, args []any)
+	one(r row) (query string, args []any)
 	// many inserts 1 to maxRows rows.
-	many(rows []Row) (query string, args []any)
+	many(rows []row) (query string, args []any)
 }
 
-// insertInto returns the start of every INSERT. The columns are in the order of Row's fields.
+// insertInto returns the start of every INSERT. The columns are in the order of row's fields.
 func insertInto(table string) string {
 	return "INSERT INTO " + table + " (event_id, aggregate_type, aggregate_id, event_type, tenant_id, topic, " +
 		"partition_key, content_type, schema_id, schema_version, headers, payload, occurred_at, created_at)"
 }
 
-// InsertOne returns the INSERT of one row, always the same text, and its arguments, of types that every driver of
-// database/sql accepts. It is for adapters.
-func (w *Writer) InsertOne(row Row) (query string, args []any) { return w.sql.one(row) }
-
-// InsertMany returns the INSERT of a chunk of rows and its arguments, of types that every driver of database/sql accepts.
-// On PostgreSQL it is one of nine texts. It is for adapters.
-func (w *Writer) InsertMany(rows []Row) (query string, args []any) { return w.sql.many(rows) }
-
 // appendTexts appends the arguments between event_id and payload, which are the same in all dialects.
-func appendTexts(args []any, r *Row) []any {
+func appendTexts(args []any, r *row) []any {
 	var contentType, version any = contentTypeJSON, nil
 	if r.ContentType != contentTypeJSON { // the constant costs no allocation
 		contentType = r.ContentType

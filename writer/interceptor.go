@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"slices"
 
 	"github.com/google/uuid"
 )
@@ -76,9 +77,9 @@ func WithTenant(from func(context.Context) string) Option {
 	}
 }
 
-// WithObserver adds a function that is called after the INSERT of an Append with the rows that were written, for example
-// to count them. The transaction may still be rolled back. The function must not keep or change the rows.
-func WithObserver(written func(ctx context.Context, rows []Row)) Option {
+// WithObserver adds a function that is called after the INSERT of an Append with the events that were written, for example
+// to count them. The transaction may still be rolled back. The function must not keep or change the events.
+func WithObserver(written func(ctx context.Context, events []*Event)) Option {
 	return func(c *config) error {
 		if written == nil {
 			return errors.New("the observer is nil: give WithObserver a function")
@@ -129,12 +130,12 @@ func (w *Writer) intercept(ctx context.Context, events []*Event) ([]*Event, erro
 	return copies, nil
 }
 
-// Written calls the observers with the rows of an append after its last INSERT. It is for adapters.
-func (w *Writer) Written(ctx context.Context, rows []Row) {
+// observe calls the observers with the events of an append after its last INSERT.
+func (w *Writer) observe(ctx context.Context, events []*Event) {
 	if len(w.observers) == 0 {
 		return
 	}
-	copied := append([]Row(nil), rows...) // the caller's stay on its stack
+	copied := slices.Clone(events) // the caller's stay on its stack
 	for _, written := range w.observers {
 		written(ctx, copied)
 	}

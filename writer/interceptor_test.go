@@ -182,7 +182,7 @@ func TestObserver(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			calls, rows := 0, 0
-			w := newWriter(t, writer.WithObserver(func(_ context.Context, written []writer.Row) {
+			w := newWriter(t, writer.WithObserver(func(_ context.Context, written []*writer.Event) {
 				calls++
 				rows += len(written)
 			}))
@@ -278,9 +278,9 @@ func ExampleWithInterceptor() {
 		return events, nil
 	}
 	events, err := writer.New(writer.Postgres, writer.WithInterceptor(audit),
-		writer.WithObserver(func(_ context.Context, rows []writer.Row) {
-			for i := range rows {
-				fmt.Printf("%s to %q\n", rows[i].EventType, rows[i].Topic)
+		writer.WithObserver(func(_ context.Context, events []*writer.Event) {
+			for _, e := range events {
+				fmt.Printf("%s to %q\n", e.Type, e.Topic)
 			}
 		}))
 	if err != nil {
@@ -310,11 +310,11 @@ func ExampleWithHeaders() {
 			name, _ := ctx.Value(operator{}).(string)
 			return map[string]string{"operator": name}
 		}),
-		writer.WithObserver(func(_ context.Context, rows []writer.Row) { fmt.Println(rows[0].Headers) }))
+		writer.WithObserver(func(_ context.Context, written []*writer.Event) { fmt.Println(written[0].Headers) }))
 	event, _ := writer.JSON("Order", "o-1", "OrderPlaced", Order{ID: "o-1", Total: 1999})
 	ctx := context.WithValue(context.Background(), operator{}, "ada")
 	fmt.Println(events.Append(ctx, &recorder{}, event))
 	// Output:
-	// {"operator":"ada"}
+	// map[operator:ada]
 	// <nil>
 }

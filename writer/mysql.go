@@ -35,11 +35,11 @@ func newMySQL(w *Writer) *mysql {
 	return m
 }
 
-func (m *mysql) one(row Row) (query string, args []any) {
-	return m.alone, m.appendArgs(make([]any, 0, columnCount), &row)
+func (m *mysql) one(r row) (query string, args []any) {
+	return m.alone, m.appendArgs(make([]any, 0, columnCount), &r)
 }
 
-func (m *mysql) many(rows []Row) (query string, args []any) {
+func (m *mysql) many(rows []row) (query string, args []any) {
 	args = make([]any, 0, len(rows)*columnCount)
 	for i := range rows {
 		args = m.appendArgs(args, &rows[i])
@@ -49,7 +49,7 @@ func (m *mysql) many(rows []Row) (query string, args []any) {
 
 // appendArgs appends the arguments of a row of VALUES. Times are sent as text in UTC, because the driver converts a
 // time.Time according to loc in its DSN, and DATETIME has no time zone.
-func (m *mysql) appendArgs(args []any, r *Row) []any {
+func (m *mysql) appendArgs(args []any, r *row) []any {
 	var payload, created any
 	switch {
 	case r.Payload == nil:

@@ -33,9 +33,11 @@ type config struct {
 type hooks struct {
 	chain        []Interceptor
 	copyPayloads bool
-	observers    []func(context.Context, []Row)
+	observers    []func(context.Context, []*Event)
 	now          func() time.Time
 	newID        func() (uuid.UUID, error)
+	attempts     int // of Run
+	hookErrors   func(context.Context, error)
 }
 
 // PayloadColumn is the type of the table's payload column.
@@ -117,6 +119,29 @@ func WithClock(now func() time.Time) Option {
 			return errors.New("the clock is nil: give WithClock a function")
 		}
 		c.now = now
+		return nil
+	}
+}
+
+// WithAttempts sets how often [Run] runs its function while the errors are [Retryable]; the default is 3.
+func WithAttempts(n int) Option {
+	return func(c *config) error {
+		if n < 1 {
+			return fmt.Errorf("%d attempts: give WithAttempts at least 1", n)
+		}
+		c.attempts = n
+		return nil
+	}
+}
+
+// WithHookErrors sets what gets the errors and panics of functions after the transaction, see [Unit]; the default logs them
+// with slog. They are not in the result of [Run], because a caller would repeat work that is committed.
+func WithHookErrors(handle func(context.Context, error)) Option {
+	return func(c *config) error {
+		if handle == nil {
+			return errors.New("the handler of hooks' errors is nil: give WithHookErrors a function")
+		}
+		c.hookErrors = handle
 		return nil
 	}
 }

@@ -38,6 +38,8 @@ func TestNewRefusesBadSettings(t *testing.T) {
 		"observer":            {1, writer.WithObserver(nil), "give WithObserver a function"},
 		"clock":               {1, writer.WithClock(nil), "give WithClock a function"},
 		"IDs":                 {1, writer.WithIDs(nil), "give WithIDs a function"},
+		"attempts":            {1, writer.WithAttempts(0), "give WithAttempts at least 1"},
+		"errors of hooks":     {1, writer.WithHookErrors(nil), "give WithHookErrors a function"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var opts []writer.Option

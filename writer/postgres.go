@@ -14,7 +14,7 @@ const maxValues = 8
 // postgres builds the statements of [Postgres].
 type postgres struct {
 	values [maxValues + 1]string // the INSERT of that many rows as VALUES
-	arrays string                // the INSERT of any number of rows, see InsertArrays
+	arrays string                // the INSERT of any number of rows, with arraysSelect
 }
 
 func newPostgres(w *Writer) *postgres {
@@ -47,12 +47,12 @@ func rowValues(parameter int, payload func(bytea string) string) string {
 	return "(" + strings.Join(values[:], ", ") + ")"
 }
 
-func (p *postgres) one(row Row) (query string, args []any) {
-	return p.values[1], appendArgs(make([]any, 0, columnCount), &row)
+func (p *postgres) one(r row) (query string, args []any) {
+	return p.values[1], appendArgs(make([]any, 0, columnCount), &r)
 }
 
 // many returns one of nine texts.
-func (p *postgres) many(rows []Row) (query string, args []any) {
+func (p *postgres) many(rows []row) (query string, args []any) {
 	if len(rows) > maxValues {
 		return p.arrays, arrays(rows)
 	}
@@ -76,7 +76,7 @@ func (w *Writer) payloadSQL(bytea string) string {
 }
 
 // appendArgs appends the arguments of a row of VALUES.
-func appendArgs(args []any, r *Row) []any {
+func appendArgs(args []any, r *row) []any {
 	var payload, created any
 	if r.Payload != nil {
 		payload = r.Payload

@@ -18,9 +18,9 @@ const (
 	rowOverhead = 128
 )
 
-// Row has the columns of one checked event, for adapters. Each field is a column of the table. Empty text and zero numbers
-// are stored as NULL.
-type Row struct {
+// row has the columns of one checked event. Each field is a column of the table. Empty text and zero numbers are stored as
+// NULL.
+type row struct {
 	EventID       uuid.UUID // never zero
 	AggregateType string    // never empty
 	AggregateID   string    // never empty
@@ -37,21 +37,20 @@ type Row struct {
 	CreatedAt     time.Time // UTC, in whole milliseconds; zero is the database's now()
 }
 
-// Prepare is the part of an append that needs no database, for adapters. It calls the interceptors, checks the events,
-// sets their IDs and times, and returns dst with their rows appended, in order; with interceptors there may be more or
-// fewer of them, or none. The rows share the events' payloads. An error is [ErrInvalidEvent], an interceptor's, or ctx's
-// error if ctx has ended.
-func (w *Writer) Prepare(ctx context.Context, dst []Row, events ...*Event) ([]Row, error) {
+// prepare calls the interceptors, checks the events, sets their IDs and times, and returns dst with their rows appended, and the
+// events that they are of; with interceptors there may be more or fewer of them, or none. The rows share the events' payloads.
+// An error is [ErrInvalidEvent], an interceptor's, or ctx's error if ctx has ended.
+func (w *Writer) prepare(ctx context.Context, dst []row, events []*Event) ([]row, []*Event, error) {
 	if err := ctx.Err(); err != nil {
-		return dst, fmt.Errorf("append events: %w", err)
+		return dst, nil, fmt.Errorf("append events: %w", err)
 	}
 	events, err := w.intercept(ctx, events)
 	if err != nil {
-		return dst, err
+		return dst, nil, err
 	}
 	for i, e := range events {
 		if err := w.check(i, e); err != nil {
-			return dst, err
+			return dst, nil, err
 		}
 	}
 	given := 0
@@ -60,19 +59,19 @@ func (w *Writer) Prepare(ctx context.Context, dst []Row, events ...*Event) ([]Ro
 			given++
 		}
 		if err := w.fill(e); err != nil {
-			return dst, err
+			return dst, nil, err
 		}
 	}
 	if given > 0 { // new IDs differ; an event that is passed twice counts as given
 		if err := checkDistinct(events); err != nil {
-			return dst, err
+			return dst, nil, err
 		}
 	}
 	dst = slices.Grow(dst, len(events))
 	for _, e := range events {
-		dst = append(dst, w.row(e))
+		dst = append(dst, rowOf(e))
 	}
-	return dst, nil
+	return dst, events, nil
 }
 
 // fill sets what a retry must use again.
@@ -90,8 +89,8 @@ func (w *Writer) fill(e *Event) error {
 	return nil
 }
 
-func (w *Writer) row(e *Event) Row {
-	row := Row{
+func rowOf(e *Event) row {
+	r := row{
 		EventID: e.ID, AggregateType: e.AggregateType, AggregateID: e.AggregateID, EventType: e.Type,
 		TenantID: e.TenantID, Topic: e.Topic, PartitionKey: e.PartitionKey,
 		ContentType: e.ContentType, SchemaID: e.SchemaID, SchemaVersion: int32(e.SchemaVersion),
@@ -99,13 +98,13 @@ func (w *Writer) row(e *Event) Row {
 		OccurredAt: e.OccurredAt.UTC().Truncate(time.Microsecond), // some drivers truncate and some round
 		CreatedAt:  createdAt(e.ID),
 	}
-	if row.ContentType == "" {
-		row.ContentType = contentTypeJSON
+	if r.ContentType == "" {
+		r.ContentType = contentTypeJSON
 	}
 	if len(e.Headers) > 0 {
-		row.Headers = headersJSON(e.Headers)
+		r.Headers = headersJSON(e.Headers)
 	}
-	return row
+	return r
 }
 
 // createdAt returns the time in a UUIDv7 (RFC 9562, section 5.7: milliseconds since 1970 in the first 48 bits), or zero.
@@ -120,10 +119,10 @@ func createdAt(id uuid.UUID) time.Time {
 	return time.UnixMilli(ms).UTC()
 }
 
-// Chunks splits rows, in order, into chunks for one statement each: at most maxRows rows and about 4 MiB, and at least one
-// row. It is for adapters.
-func Chunks(rows []Row, maxRows int) iter.Seq[[]Row] {
-	return func(yield func([]Row) bool) {
+// chunks splits rows, in order, into chunks for one statement each: at most maxRows rows and about 4 MiB, and at least one
+// row.
+func chunks(rows []row) iter.Seq[[]row] {
+	return func(yield func([]row) bool) {
 		for len(rows) > 0 {
 			n, size := 1, rows[0].size()
 			for n < len(rows) && n < maxRows {
@@ -140,7 +139,7 @@ func Chunks(rows []Row, maxRows int) iter.Seq[[]Row] {
 	}
 }
 
-func (r *Row) size() int {
+func (r *row) size() int {
 	return rowOverhead + len(r.AggregateType) + len(r.AggregateID) + len(r.EventType) + len(r.TenantID) +
 		len(r.Topic) + len(r.PartitionKey) + len(r.ContentType) + len(r.SchemaID) + len(r.Headers) + len(r.Payload)
 }

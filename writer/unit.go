@@ -11,26 +11,24 @@ import (
 // transaction.
 var ErrStaleSource = errors.New("the aggregate, or one that it is a copy of, was tracked in another unit of work or before a rollback: load it inside the transaction")
 
-// ErrUnitEnded means that a unit of work was used after its end.
-var ErrUnitEnded = errors.New("the unit of work has ended: use it only inside its transaction, and make another with NewUnit")
+// errUnitEnded means that a unit of work was used after its end.
+var errUnitEnded = errors.New("the unit of work has ended: use it only inside its transaction, and make another with NewUnit")
 
 // Unit collects the events of one transaction, in the order in which they are raised, and the functions to be called after
-// it. Each attempt has a unit of its own. [Writer.Run] makes it; in a transaction of your own call NewUnit, [Writer.Flush]
-// as the last statement, and [Unit.End] after the commit or rollback.
+// it. Each attempt has a unit of its own. [Run] makes it; in a transaction that something else begins call [Writer.NewUnit],
+// [Writer.Flush] as the last statement, and [Unit.End] after the commit or rollback.
 //
-// A Unit is not safe for concurrent use. Track, Add, AfterCommit, AfterRollback and Restore panic with an error that wraps
-// [ErrUnitEnded] after the end, because nothing would write the event or call the function.
+// A Unit is not safe for concurrent use. Track, Add, AfterCommit, AfterRollback and Savepoint panic after the end, because
+// nothing would write the event or call the function.
 type Unit struct {
-	raised      []raisedEvent
-	sources     []*Raised
-	committed   []hook
-	rolledBack  []hook
-	flushed     int   // so many of raised are in the table
-	marks       []int // the numbers of those whose savepoints exist
-	marked      int   // the number of the last mark
-	stale       error // for Flush
-	ended       bool
-	onHookError func(context.Context, error)
+	raised     []raisedEvent
+	sources    []*Raised
+	committed  []hook
+	rolledBack []hook
+	flushed    int   // so many of raised are in the table
+	stale      error // for Flush
+	ended      bool
+	hookErrors func(context.Context, error)
 }
 
 // raisedEvent is an event and, unless it was added, the aggregate that raised it.
@@ -41,9 +39,8 @@ type raisedEvent struct {
 
 type hook func(context.Context) error
 
-// NewUnit returns a unit of work for a transaction that is not begun by Run. Of the options only [WithHookErrors] has an
-// effect.
-func NewUnit(o ...UnitOption) *Unit { return newUnitConfig(o).newUnit() }
+// NewUnit returns a unit of work for a transaction that is not begun by [Run].
+func (w *Writer) NewUnit() *Unit { return &Unit{hookErrors: w.hookErrors} }
 
 // Track adds the events of aggregates to the unit: those that they have raised, and from now on those that they raise. An
 // aggregate may be tracked twice. If one is stale, Flush returns [ErrStaleSource].
@@ -84,10 +81,10 @@ func (u *Unit) AfterRollback(f func(context.Context) error) {
 	u.rolledBack = append(u.rolledBack, f)
 }
 
-// Flush passes the events that were not flushed yet to write, in order. It is for adapters; see [Writer.Flush].
-func (u *Unit) Flush(write func(events ...*Event) error) error {
+// flush passes the events that were not flushed yet to write, in order.
+func (u *Unit) flush(write func(events ...*Event) error) error {
 	if u.ended {
-		return fmt.Errorf("flush events: %w", ErrUnitEnded)
+		return fmt.Errorf("flush events: %w", errUnitEnded)
 	}
 	if u.stale != nil {
 		return u.stale
@@ -105,14 +102,14 @@ func (u *Unit) Flush(write func(events ...*Event) error) error {
 // before it was tracked have the place of Track. Call it as the last statement of the transaction: the relay publishes a
 // key's events in the order in which they are inserted. A second Flush appends what was raised since the first.
 //
-// Besides the errors of [Writer.Append] it returns [ErrStaleSource] and [ErrUnitEnded], before it sends anything.
+// Besides the errors of [Writer.Append] it returns [ErrStaleSource], and an error after the unit's end, before it sends anything.
 func (w *Writer) Flush(ctx context.Context, tx Tx, u *Unit) error {
-	return u.Flush(func(events ...*Event) error { return w.Append(ctx, tx, events...) })
+	return u.flush(func(events ...*Event) error { return w.Append(ctx, tx, events...) })
 }
 
 func (u *Unit) mustBeOpen() {
 	if u.ended {
-		panic(fmt.Errorf("use unit of work: %w", ErrUnitEnded))
+		panic(fmt.Errorf("use unit of work: %w", errUnitEnded))
 	}
 }
 

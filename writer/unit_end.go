@@ -8,36 +8,27 @@ import (
 	"runtime/debug"
 )
 
-// Mark is what a unit holds at a savepoint.
-type Mark struct {
-	unit                                            *Unit
-	depth, number                                   int // the place in the unit's marks, and the number there
-	raised, sources, committed, rolledBack, flushed int
-	stale                                           error
-}
-
-// Mark returns what the unit holds now. Call it with SAVEPOINT.
-func (u *Unit) Mark() Mark {
-	u.marked++
-	u.marks = append(u.marks, u.marked)
-	return Mark{u, len(u.marks) - 1, u.marked, len(u.raised), len(u.sources), len(u.committed), len(u.rolledBack), u.flushed, u.stale}
-}
-
-// Restore forgets what was tracked, raised, added and hooked since the mark. Call it with ROLLBACK TO SAVEPOINT. Aggregates
-// that were tracked since are stale: load them again. Those tracked before keep what changed in their fields. It panics if
-// the mark is of another unit, or was made after one that has been restored since.
-func (u *Unit) Restore(m Mark) {
+// Savepoint calls fn, which works in a savepoint and rolls back to it if it fails. If fn returns an error or panics, the unit
+// forgets what was tracked, raised, added and hooked in it, and Savepoint returns the error. Aggregates that were tracked in fn
+// are stale then: load them again. Those tracked before keep what changed in their fields.
+func (u *Unit) Savepoint(fn func() error) error {
 	u.mustBeOpen()
-	if m.unit != u || m.depth >= len(u.marks) || u.marks[m.depth] != m.number {
-		panic(errors.New("restore unit of work: the mark is of another unit, or of a savepoint that was rolled back: restore one of its own"))
-	}
-	for _, r := range u.sources[m.sources:] {
-		r.leave(u, false)
-	}
-	u.marks = u.marks[:m.depth+1]
-	u.raised, u.sources = u.raised[:m.raised], u.sources[:m.sources]
-	u.committed, u.rolledBack = u.committed[:m.committed], u.rolledBack[:m.rolledBack]
-	u.flushed, u.stale = m.flushed, m.stale
+	raised, sources, committed, rolledBack, flushed, stale := len(u.raised), len(u.sources), len(u.committed), len(u.rolledBack), u.flushed, u.stale
+	failed := true
+	defer func() {
+		if !failed {
+			return
+		}
+		for _, r := range u.sources[sources:] {
+			r.leave(u, false)
+		}
+		u.raised, u.sources = u.raised[:raised], u.sources[:sources]
+		u.committed, u.rolledBack = u.committed[:committed], u.rolledBack[:rolledBack]
+		u.flushed, u.stale = flushed, stale
+	}()
+	err := fn()
+	failed = err != nil
+	return err
 }
 
 // End ends the unit after its transaction. If err is nil, the transaction was committed: the aggregates' events are cleared
@@ -63,11 +54,11 @@ func (u *Unit) End(ctx context.Context, err error) {
 		r.leave(u, err == nil)
 	}
 	if err == nil && unflushed > 0 {
-		u.onHookError(ctx, fmt.Errorf("end unit of work: %d events were not written: call Flush before the commit", unflushed))
+		u.hookErrors(ctx, fmt.Errorf("end unit of work: %d events were not written: call Flush before the commit", unflushed))
 	}
 	for _, h := range u.hooksAfter(err) {
 		if err := h.call(ctx); err != nil {
-			u.onHookError(ctx, err)
+			u.hookErrors(ctx, err)
 		}
 	}
 }

@@ -42,37 +42,51 @@ func requireNames(t *testing.T, got []*writer.Event, want ...string) {
 	}
 }
 
+func newUnit(t *testing.T) *writer.Unit {
+	t.Helper()
+	return newWriter(t).NewUnit()
+}
+
 // flush flushes u into a slice.
 func flush(t *testing.T, u *writer.Unit) (events []*writer.Event) {
 	t.Helper()
-	if err := u.Flush(func(e ...*writer.Event) error { events = e; return nil }); err != nil {
+	if err := u.FlushTo(func(e ...*writer.Event) error { events = e; return nil }); err != nil {
 		t.Fatal(err)
 	}
 	return events
 }
 
 // What was flushed before a savepoint is flushed once; what was flushed in it and raised before it again.
-func TestRestoreAndFlush(t *testing.T) {
-	a, u := &basket{name: "a"}, writer.NewUnit()
+func TestSavepointAndFlush(t *testing.T) {
+	a, u := &basket{name: "a"}, newUnit(t)
 	u.Track(a)
 	a.add("1")
 	requireNames(t, flush(t, u), "a 1")
 	a.add("2")
-	m := u.Mark()
-	a.add("3")
-	requireNames(t, flush(t, u), "a 2", "a 3")
-	u.Restore(m)
-	a.add("4")
-	requireNames(t, flush(t, u), "a 2", "a 4")
+	kept := u.Savepoint(func() error { a.add("3"); return nil })
+	undone := u.Savepoint(func() error {
+		a.add("4")
+		requireNames(t, flush(t, u), "a 2", "a 3", "a 4")
+		return io.EOF
+	})
+	if kept != nil || !errors.Is(undone, io.EOF) {
+		t.Errorf("errors %v, %v", kept, undone)
+	}
+	func() {
+		defer func() { _ = recover() }()
+		_ = u.Savepoint(func() error { a.add("5"); panic("sold out") })
+	}()
+	a.add("6")
+	requireNames(t, flush(t, u), "a 2", "a 3", "a 6")
 	u.End(t.Context(), nil)
 	requireNames(t, a.Events())
 }
 
 // A write that fails is not a flush.
 func TestFlushAgain(t *testing.T) {
-	u, full := writer.NewUnit(), errors.New("disk full")
+	u, full := newUnit(t), errors.New("disk full")
 	u.Add(&writer.Event{AggregateID: "a", Type: "1"})
-	if err := u.Flush(func(...*writer.Event) error { return full }); !errors.Is(err, full) {
+	if err := u.FlushTo(func(...*writer.Event) error { return full }); !errors.Is(err, full) {
 		t.Errorf("error %v", err)
 	}
 	requireNames(t, flush(t, u), "a 1")
@@ -93,48 +107,40 @@ func TestStaleSources(t *testing.T) {
 			u.End(t.Context(), nil)
 			b.add("1")
 		},
-		"savepoint":          func(u *writer.Unit, b *basket) { m := u.Mark(); u.Track(b); u.Restore(m) },
+		"savepoint": func(u *writer.Unit, b *basket) {
+			_ = u.Savepoint(func() error { u.Track(b); return io.EOF })
+		},
 		"ended, not flushed": func(u *writer.Unit, b *basket) { u.Track(b); u.End(t.Context(), writer.ErrInvalidEvent) },
 	} {
-		b, u := &basket{name: "b"}, writer.NewUnit()
+		b, u := &basket{name: "b"}, newUnit(t)
 		b.add("1")
-		spoil(writer.NewUnit(), b)
+		spoil(newUnit(t), b)
 		requireNames(t, b.Events(), "b 1")
-		m := u.Mark()
-		u.Track(b)
-		if err := u.Flush(func(...*writer.Event) error { return nil }); !errors.Is(err, writer.ErrStaleSource) || !strings.Contains(err.Error(), "a copy of") {
+		err := u.Savepoint(func() error {
+			u.Track(b)
+			return u.FlushTo(func(...*writer.Event) error { return nil })
+		})
+		if !errors.Is(err, writer.ErrStaleSource) || !strings.Contains(err.Error(), "a copy of") {
 			t.Errorf("%s: error %v", name, err)
 		}
-		u.Restore(m)
 		requireNames(t, flush(t, u))
 	}
 }
 
 func TestMisuseOfAUnitPanics(t *testing.T) {
-	ended := func() *writer.Unit { u := writer.NewUnit(); u.End(t.Context(), nil); return u }
+	ended := func() *writer.Unit { u := newUnit(t); u.End(t.Context(), nil); return u }
 	hook := func(context.Context) error { return nil }
 	for name, use := range map[string]func(){
 		"track":          func() { ended().Track(&basket{}) },
 		"add":            func() { ended().Add(&writer.Event{}) },
 		"after commit":   func() { ended().AfterCommit(hook) },
 		"after rollback": func() { ended().AfterRollback(hook) },
-		"restore":        func() { u := ended(); u.Restore(u.Mark()) },
-		"another's mark": func() { writer.NewUnit().Restore(writer.NewUnit().Mark()) },
-		"a mark of a rolled-back savepoint": func() {
-			u := writer.NewUnit()
-			outer := u.Mark()
-			u.Add(&writer.Event{})
-			inner := u.Mark()
-			u.Restore(outer)
-			u.Add(&writer.Event{}, &writer.Event{})
-			u.Mark()
-			u.Restore(inner)
-		},
+		"savepoint":      func() { _ = ended().Savepoint(nil) },
 	} {
 		func() {
 			defer func() {
 				err, _ := recover().(error)
-				if err == nil || errors.Is(err, writer.ErrUnitEnded) == (name[0] == 'a' && name[1] != 'd' && name[1] != 'f') {
+				if err == nil || !strings.Contains(err.Error(), "has ended") {
 					t.Errorf("%s: panic %v", name, err)
 				}
 			}()
@@ -180,27 +186,30 @@ func TestCommitError(t *testing.T) {
 	}
 }
 
-func TestAttemptsAreChecked(t *testing.T) {
-	events, _ := writer.New(writer.Postgres)
-	if err := events.Run(t.Context(), openShop(), nil, nil, writer.WithAttempts(0)); err == nil {
-		t.Error("no error")
-	}
-}
-
 // Run ends when its context does between two attempts, and says why it wanted another.
 func TestRunEndsBetweenAttempts(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	attempts := 0
-	err := writer.RunAttempts(ctx, func(context.Context) (writer.Attempt, error) {
-		return writer.Attempt{
-			Do: func(context.Context, *writer.Unit) error { attempts++; return state("40001") },
-			Rollback: func(context.Context) error {
-				cancel()
-				return nil
-			},
-		}, ctx.Err()
-	}, writer.WithAttempts(1000))
-	if attempts != 1 || !errors.Is(err, context.Canceled) {
+	err := writer.Run(ctx, fake(t), newWriter(t, writer.WithAttempts(1000)), func(context.Context, *sql.Tx, *writer.Unit) error {
+		attempts++
+		cancel()
+		return state("40001")
+	})
+	if attempts != 1 || !errors.Is(err, context.Canceled) || !writer.Retryable(err) {
 		t.Errorf("%d attempts, error %v", attempts, err)
 	}
+}
+
+func TestRunOfAnotherDialect(t *testing.T) {
+	if err := writer.Run(t.Context(), fake(t), newMySQL(t), nil); err == nil || !strings.Contains(err.Error(), "different dialects") {
+		t.Errorf("error %v", err)
+	}
+}
+
+// fake is a database without a server.
+func fake(t *testing.T) writer.DB[*sql.Tx] {
+	t.Helper()
+	db := openShop()
+	t.Cleanup(func() { _ = db.Close() })
+	return writer.SQL(db, writer.Postgres)
 }

@@ -42,7 +42,6 @@ type Writer struct {
 	onDuplicate OnDuplicate
 	maxText     int // characters of a text column; 0: no limit
 	sql         inserts
-	arrays      string // see InsertArrays
 	hooks
 }
 
@@ -51,7 +50,7 @@ func New(d Dialect, opts ...Option) (*Writer, error) {
 	if d < Postgres || d > MariaDB {
 		return nil, fmt.Errorf("make writer: dialect %d is unknown: use writer.Postgres, writer.MySQL or writer.MariaDB", d)
 	}
-	c := config{table: defaultTable, maxPayload: defaultMaxPayload, hooks: hooks{now: time.Now, newID: uuid.NewV7}}
+	c := config{table: defaultTable, maxPayload: defaultMaxPayload, hooks: hooks{now: time.Now, newID: uuid.NewV7, attempts: defaultAttempts, hookErrors: logHookError}}
 	for _, o := range opts {
 		if err := o(&c); err != nil {
 			return nil, fmt.Errorf("make writer: %w", err)
@@ -74,8 +73,7 @@ func (w *Writer) speak(table string) (err error) {
 		return fmt.Errorf("%w: correct WithTable", err)
 	}
 	if w.dialect == Postgres {
-		p := newPostgres(w)
-		w.sql, w.arrays = p, p.arrays
+		w.sql = newPostgres(w)
 		return nil
 	}
 	w.sql, w.maxText = newMySQL(w), maxMySQLText
@@ -111,39 +109,41 @@ func (w *Writer) Append(ctx context.Context, tx Tx, events ...*Event) error {
 
 // appendOne keeps the row on the stack.
 func (w *Writer) appendOne(ctx context.Context, tx Tx, e *Event) error {
-	var space [1]Row
-	rows, err := w.Prepare(ctx, space[:0], e)
+	var one [1]*Event
+	var space [1]row
+	one[0] = e
+	rows, events, err := w.prepare(ctx, space[:0], one[:])
 	if err != nil {
 		return err
 	}
 	if len(rows) != 1 { // interceptors left it out or added others
-		return w.insertMany(ctx, tx, slices.Clone(rows))
+		return w.insertMany(ctx, tx, slices.Clone(rows), events)
 	}
-	query, args := w.InsertOne(rows[0])
+	query, args := w.sql.one(rows[0])
 	if _, err := tx.ExecContext(ctx, query, args...); err != nil {
-		return w.InsertError(1, explainBun(tx, err))
+		return w.insertError(1, explainBun(tx, err))
 	}
-	w.Written(ctx, rows)
+	w.observe(ctx, events)
 	return nil
 }
 
 func (w *Writer) appendMany(ctx context.Context, tx Tx, events []*Event) error {
-	rows, err := w.Prepare(ctx, nil, events...)
+	rows, events, err := w.prepare(ctx, nil, events)
 	if err != nil {
 		return err
 	}
-	return w.insertMany(ctx, tx, rows)
+	return w.insertMany(ctx, tx, rows, events)
 }
 
-func (w *Writer) insertMany(ctx context.Context, tx Tx, rows []Row) error {
-	for chunk := range Chunks(rows, maxRows) {
-		query, args := w.InsertMany(chunk)
+func (w *Writer) insertMany(ctx context.Context, tx Tx, rows []row, events []*Event) error {
+	for chunk := range chunks(rows) {
+		query, args := w.sql.many(chunk)
 		if _, err := tx.ExecContext(ctx, query, args...); err != nil {
-			return w.InsertError(len(chunk), explainBun(tx, err))
+			return w.insertError(len(chunk), explainBun(tx, err))
 		}
 	}
 	if len(rows) > 0 {
-		w.Written(ctx, rows)
+		w.observe(ctx, events)
 	}
 	return nil
 }

@@ -239,7 +239,7 @@ func TestAppendEncodesHeadersAsJSON(t *testing.T) {
 	}
 	e := newEvent()
 	e.Headers = headers
-	rows, err := newWriter(t).Prepare(t.Context(), nil, e)
+	rows, err := newWriter(t).Prepare(t.Context(), e)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -247,7 +247,7 @@ func TestAppendEncodesHeadersAsJSON(t *testing.T) {
 	if err := json.Unmarshal([]byte(rows[0].Headers), &got); err != nil || !maps.Equal(got, headers) {
 		t.Errorf("headers %s, error %v", rows[0].Headers, err)
 	}
-	if again, _ := newWriter(t).Prepare(t.Context(), nil, e); again[0].Headers != rows[0].Headers {
+	if again, _ := newWriter(t).Prepare(t.Context(), e); again[0].Headers != rows[0].Headers {
 		t.Errorf("headers are once %s, once %s", rows[0].Headers, again[0].Headers)
 	}
 }

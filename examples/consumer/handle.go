@@ -27,7 +27,7 @@ const (
 type consumer struct {
 	inbox    *inbox.Inbox[pgx.Tx]
 	handlers inbox.Registry[pgx.Tx]
-	letters  *pgxwriter.Writer
+	letters  *writer.Writer
 	workers  inbox.Workers // of all partitions
 	stop     context.CancelCauseFunc
 	log      *slog.Logger
@@ -49,7 +49,7 @@ func newConsumer(ctx context.Context, pool *pgxpool.Pool, stop context.CancelCau
 	if err := in.Check(ctx); err != nil {
 		return nil, err
 	}
-	letters, err := pgxwriter.New()
+	letters, err := writer.New(writer.Postgres)
 	if err != nil {
 		return nil, err
 	}
@@ -89,7 +89,9 @@ func (c *consumer) handle(ctx context.Context, m *inbox.Message) (again time.Dur
 // giveUp appends a dead letter in the transaction that records the message as handled. Later messages of its key go on before somebody has
 // looked at it: to keep their order, park it (inbox.Parking).
 func (c *consumer) giveUp(ctx context.Context, m *inbox.Message, cause error) error {
-	_, err := c.inbox.Handle(ctx, m, func(ctx context.Context, tx pgx.Tx) error { return c.letters.Append(ctx, tx, letter(m, cause)) })
+	_, err := c.inbox.Handle(ctx, m, func(ctx context.Context, tx pgx.Tx) error {
+		return c.letters.Append(ctx, pgxwriter.Tx(tx), letter(m, cause))
+	})
 	return err
 }
 

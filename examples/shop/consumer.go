@@ -22,7 +22,7 @@ type stock struct {
 }
 
 func openStock(db database) (*stock, error) {
-	in, err := inbox.New(inbox.SQL(db.DB, db.dialect), "stock")
+	in, err := inbox.New(db.transactions, "stock")
 	if err != nil {
 		return nil, err
 	}

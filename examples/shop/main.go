@@ -69,7 +69,7 @@ func run(ctx context.Context, command string) error {
 
 // serve serves the API until ctx ends, and then lets requests finish.
 func serve(ctx context.Context, db database) error {
-	events, err := writer.New(db.dialect)
+	events, err := writer.New(db.transactions.Dialect())
 	if err != nil {
 		return err
 	}

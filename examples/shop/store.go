@@ -21,11 +21,11 @@ import (
 //go:embed migrations
 var migrations embed.FS
 
-// database is a pool and its dialect. MariaDB's SQL is MySQL's here.
+// database is a pool, and the transactions of the libraries on it. MariaDB's SQL is MySQL's here.
 type database struct {
 	*sql.DB
 
-	dialect writer.Dialect
+	transactions *writer.SQLDB[*sql.Tx]
 }
 
 func openDatabase(kind, dsn string) (database, error) {
@@ -40,13 +40,13 @@ func openDatabase(kind, dsn string) (database, error) {
 		return database{}, fmt.Errorf("unknown database %q: use postgres, mysql or mariadb", kind)
 	}
 	db, err := sql.Open(driver, dsn)
-	return database{db, dialect}, err
+	return database{db, writer.SQL(db, dialect)}, err
 }
 
 // migrate creates the tables that are missing. A real application has a tool for it: 'cdc-relay schema print --format'
 // writes files for several.
 func (db database) migrate(ctx context.Context) error {
-	files, err := fs.Glob(migrations, "migrations/"+map[bool]string{true: "postgres", false: "mysql"}[db.dialect == writer.Postgres]+"/*.sql")
+	files, err := fs.Glob(migrations, "migrations/"+map[bool]string{true: "postgres", false: "mysql"}[db.isPostgres()]+"/*.sql")
 	if err != nil {
 		return err
 	}
@@ -64,9 +64,11 @@ func (db database) migrate(ctx context.Context) error {
 	return nil
 }
 
+func (db database) isPostgres() bool { return db.transactions.Dialect() == writer.Postgres }
+
 // rebind writes the parameters ? as PostgreSQL does, $1, $2, ...
 func (db database) rebind(query string) string {
-	if db.dialect != writer.Postgres {
+	if !db.isPostgres() {
 		return query
 	}
 	parts := strings.Split(query, "?")

@@ -3,7 +3,7 @@
 // The client gives each request a key. Key, effect and response are one transaction: after a crash the key is free or the
 // response is stored, and there is no lock that must expire. A repeat gets the stored response.
 //
-//	keys, err := idempotency.New(inbox.SQL(db, writer.Postgres))
+//	keys, err := idempotency.New(writer.SQL(db, writer.Postgres), events)
 //	...
 //	mux.Handle("POST /orders", keys.Middleware(caller, placeOrder))
 //

@@ -12,50 +12,34 @@ import (
 	"strings"
 	"time"
 
-	"github.com/cdc-relay/cdc-relay/inbox"
 	"github.com/cdc-relay/cdc-relay/inbox/idempotency"
 	"github.com/cdc-relay/cdc-relay/writer"
 )
 
-// Without HTTP, the caller says what the request is.
-func ExampleStore_Do() {
-	pay := func(ctx context.Context, keys *idempotency.Store[*sql.Tx], account, key string, cents int) error {
-		k := idempotency.Key{Scope: account, Key: key}
-		_, _, err := keys.Do(ctx, k, sha256.Sum256(fmt.Append(nil, cents)), func(ctx context.Context, tx *sql.Tx) (*idempotency.Response, error) {
-			_, err := tx.ExecContext(ctx, "INSERT INTO payments (account, cents) VALUES ($1, $2)", account, cents)
-			return &idempotency.Response{Status: http.StatusCreated}, err
-		})
-		return err
-	}
-	_ = pay
-}
-
-// A request without a key is refused before the database is asked.
-func ExampleStore_Middleware() {
-	var db *sql.DB
-	keys, err := idempotency.New(inbox.SQL(db, writer.Postgres), idempotency.WithWait(time.Second))
-	if err != nil {
-		panic(err)
-	}
+// A request's order is placed once, however often the client sends the request. What is not a new request is answered by the
+// middleware: here one without a key, before the database is asked.
+func Example() {
+	var pool *sql.DB // of sql.Open
 	events, err := writer.New(writer.Postgres)
 	if err != nil {
 		panic(err)
 	}
+	keys, err := idempotency.New(writer.SQL(pool, writer.Postgres), events, idempotency.WithWait(time.Second))
+	if err != nil {
+		panic(err)
+	}
 	caller := func(*http.Request) (string, error) { return "alice", nil } // whom the API has authenticated
-	place := keys.Middleware(caller, func(w http.ResponseWriter, r *http.Request, tx *sql.Tx) {
-		if _, err := tx.ExecContext(r.Context(), "INSERT INTO orders DEFAULT VALUES"); err != nil {
-			http.Error(w, "try again", http.StatusInternalServerError) // rolls back
-			return
-		}
+	place := keys.Middleware(caller, func(w http.ResponseWriter, r *http.Request, tx *sql.Tx, u *writer.Unit) error {
 		event, err := writer.JSON("Order", "o-1", "OrderPlaced", 1)
-		if err == nil {
-			err = events.Append(r.Context(), tx, event)
-		}
 		if err != nil {
-			http.Error(w, "try again", http.StatusInternalServerError)
-			return
+			return err
+		}
+		u.Add(event)
+		if _, err := tx.ExecContext(r.Context(), "INSERT INTO orders (id) VALUES ('o-1')"); err != nil {
+			return err // rolls back
 		}
 		w.WriteHeader(http.StatusCreated)
+		return nil
 	})
 	answer := httptest.NewRecorder()
 	place.ServeHTTP(answer, httptest.NewRequest(http.MethodPost, "/orders", strings.NewReader("{}")))
@@ -65,13 +49,17 @@ func ExampleStore_Middleware() {
 	// Output: 400 Bad Request
 }
 
-// Keys are deleted after the time for which the API's documentation promises to know them.
-func ExampleStore_Purge() {
-	purge := func(ctx context.Context, keys *idempotency.Store[*sql.Tx]) error {
-		_, err := keys.Purge(ctx, time.Now().Add(-24*time.Hour), 1000)
+// Without HTTP, the caller says what the request is.
+func ExampleStore_Do() {
+	pay := func(ctx context.Context, keys *idempotency.Store[*sql.Tx], account, key string, cents int) error {
+		k := idempotency.Key{Scope: account, Key: key}
+		_, _, err := keys.Do(ctx, k, sha256.Sum256(fmt.Append(nil, cents)), func(ctx context.Context, tx *sql.Tx, _ *writer.Unit) (*idempotency.Response, error) {
+			_, err := tx.ExecContext(ctx, "INSERT INTO payments (account, cents) VALUES ($1, $2)", account, cents)
+			return &idempotency.Response{Status: http.StatusCreated}, err
+		})
 		return err
 	}
-	_ = purge
+	_ = pay
 }
 
 // An API with error bodies of its own replaces those of the middleware.
@@ -86,27 +74,20 @@ func ExampleWithErrorHandler() {
 	_ = own
 }
 
-// Respond chooses status and body as the middleware does.
-func ExampleRespond() {
-	w := httptest.NewRecorder()
-	idempotency.Respond(w, &idempotency.MismatchError{Key: idempotency.Key{Scope: "alice", Key: "k1"}})
-	fmt.Print(w.Code, " ", w.Body)
-	// Output: 422 {"title":"Unprocessable Entity","status":422,"detail":"idempotency key \"k1\" was used for another request: use a new key"}
-}
-
 // An error that the handler expects is an answer. On PostgreSQL the statement that failed has undone what the handler wrote.
 func ExampleStore_Middleware_conflict() {
 	register := func(keys *idempotency.Store[*sql.Tx], caller func(*http.Request) (string, error)) http.Handler {
-		return keys.Middleware(caller, func(w http.ResponseWriter, r *http.Request, tx *sql.Tx) {
+		return keys.Middleware(caller, func(w http.ResponseWriter, r *http.Request, tx *sql.Tx, _ *writer.Unit) error {
 			_, err := tx.ExecContext(r.Context(), "INSERT INTO users (email) VALUES ($1)", r.FormValue("email"))
 			switch sqlState, _ := writer.ServerError(err); {
 			case sqlState == "23505": // unique_violation; on MySQL and MariaDB the number 1062
 				http.Error(w, "this address is registered", http.StatusConflict) // stored: a repeat gets it, too
 			case err != nil:
-				panic(err) // rolled back; after a deadlock the handler is called again
+				return err // rolled back; after a deadlock the handler is called again
 			default:
 				w.WriteHeader(http.StatusCreated)
 			}
+			return nil
 		})
 	}
 	_ = register
@@ -121,11 +102,15 @@ func ExampleUnauthorizedError() {
 		}
 		return name, nil
 	}
-	keys, err := idempotency.New(inbox.SQL(nil, writer.Postgres), idempotency.WithOptionalKey())
+	events, err := writer.New(writer.Postgres)
 	if err != nil {
 		panic(err)
 	}
-	place := keys.Middleware(caller, func(http.ResponseWriter, *http.Request, *sql.Tx) {})
+	keys, err := idempotency.New(writer.SQL(new(sql.DB), writer.Postgres), events, idempotency.WithOptionalKey())
+	if err != nil {
+		panic(err)
+	}
+	place := keys.Middleware(caller, func(http.ResponseWriter, *http.Request, *sql.Tx, *writer.Unit) error { return nil })
 	answer := httptest.NewRecorder()
 	place.ServeHTTP(answer, httptest.NewRequest(http.MethodPost, "/orders", nil))
 	fmt.Println(answer.Code, answer.Header().Get("WWW-Authenticate"))

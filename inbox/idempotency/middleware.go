@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"github.com/cdc-relay/cdc-relay/inbox"
+	"github.com/cdc-relay/cdc-relay/writer"
 )
 
 // HeaderKey is the header of the key (IETF draft-ietf-httpapi-idempotency-key-header-07), and HeaderReplayed is set to "true"
@@ -35,6 +36,12 @@ var (
 // errBodyTaken is a mistake of the server, not of the client.
 var errBodyTaken = errors.New("the request's body, which tells it from others, was read before the middleware: read it and its form in the handler only")
 
+// Handler does a request's work in the transaction. Events of the unit are appended before the commit, and what it calls
+// AfterCommit runs before the response is sent. After an error everything is rolled back and what was written is not sent: the
+// handler is called again if the database could not serialize the transaction ([writer.Retryable]), and other errors are
+// answered with 500, or 503 if the database failed.
+type Handler[Tx any] func(w http.ResponseWriter, r *http.Request, tx Tx, u *writer.Unit) error
+
 // Middleware gives a request to h once, in a transaction, and sends what h has written after the commit. A repeat of the
 // request gets the same response. The hash that tells requests apart is that of method, host, path, query, Content-Type and
 // body, which nothing may have read before, also not as a form.
@@ -45,14 +52,13 @@ var errBodyTaken = errors.New("the request's body, which tells it from others, w
 // connection. There are no trailers. If h answers with a status that [WithStored] does not store, or panics, everything is
 // rolled back; the panic goes on as *[inbox.PanicError].
 //
-// If a statement fails, h must answer with 500 or more, or panic with the statement's error: if the database could not
-// serialize the transaction ([writer.Retryable]), h is called again with the same request. An error that h expects, such as a
-// row that exists, it may answer with 400 to 499, as in [Store.Do].
+// h must return the errors of its statements. An error that it expects, such as a row that exists, it may answer with 400 to
+// 499 instead, as in [Store.Do].
 //
 // Other answers: 400 for a key that is invalid or missing (see [WithOptionalKey]) or a body that was cut short, 409 for another
 // request with the key in progress, 413 for a body over [WithMaxRequest], 422 for a key of another request, 503 if the
 // database failed: the client may send the request again with the same key.
-func (s *Store[Tx]) Middleware(scope func(*http.Request) (string, error), h func(w http.ResponseWriter, r *http.Request, tx Tx)) http.Handler {
+func (s *Store[Tx]) Middleware(scope func(*http.Request) (string, error), h Handler[Tx]) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		response, replayed, err := s.serve(w, r, scope, h)
 		if err != nil {
@@ -83,7 +89,7 @@ func passPanic(err error) {
 	panic(p)
 }
 
-func (s *Store[Tx]) serve(w http.ResponseWriter, r *http.Request, scope func(*http.Request) (string, error), h func(http.ResponseWriter, *http.Request, Tx)) (*Response, bool, error) {
+func (s *Store[Tx]) serve(w http.ResponseWriter, r *http.Request, scope func(*http.Request) (string, error), h Handler[Tx]) (*Response, bool, error) {
 	var k Key
 	var err error
 	if k.Scope, err = scope(r); err != nil || k.Scope == "" {
@@ -104,7 +110,7 @@ func (s *Store[Tx]) serve(w http.ResponseWriter, r *http.Request, scope func(*ht
 		return nil, false, errBodyTaken
 	}
 	var sent http.Header // by h, with what is not stored
-	response, replayed, err := s.Do(r.Context(), k, hash(r, body), func(ctx context.Context, tx Tx) (*Response, error) {
+	response, replayed, err := s.Do(r.Context(), k, hash(r, body), func(ctx context.Context, tx Tx, u *writer.Unit) (*Response, error) {
 		again := r.WithContext(ctx)
 		again.Body = io.NopCloser(bytes.NewReader(body))
 		defer func() { // as net/http does for its own request
@@ -113,7 +119,9 @@ func (s *Store[Tx]) serve(w http.ResponseWriter, r *http.Request, scope func(*ht
 			}
 		}()
 		b := newBuffer(w.Header(), s.maxBody)
-		h(b, again, tx)
+		if err := h(b, again, tx, u); err != nil {
+			return nil, err
+		}
 		response, err := b.response()
 		sent = b.final
 		return response, err

@@ -77,9 +77,9 @@ func keeps(status int) bool {
 	return status != http.StatusRequestTimeout && status != http.StatusTooEarly && status != http.StatusTooManyRequests
 }
 
-// WithErrorHandler replaces what answers a request that [Store.Middleware] cannot let through, and sees every error. The
-// default answers with application/problem+json (RFC 9457) and logs statuses of 500 and more with [log/slog.Default]. It may
-// call [Respond] after something else.
+// WithErrorHandler replaces what answers a request that [Store.Middleware] cannot let through, or whose handler returned an
+// error, and sees every error. The default answers with application/problem+json (RFC 9457) and logs statuses of 500 and more
+// with [log/slog.Default]. It may call [Respond] after something else.
 func WithErrorHandler(fail func(http.ResponseWriter, *http.Request, error)) Option {
 	return func(c *config) error {
 		if fail == nil {

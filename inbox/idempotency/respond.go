@@ -8,6 +8,7 @@ import (
 	"net/http"
 
 	"github.com/cdc-relay/cdc-relay/inbox"
+	"github.com/cdc-relay/cdc-relay/writer"
 )
 
 // respond is the default of [WithErrorHandler].
@@ -41,7 +42,7 @@ func Respond(w http.ResponseWriter, err error) int {
 		w.Header().Set("Retry-After", "1")
 	case errors.As(err, &mismatch):
 		status, detail = http.StatusUnprocessableEntity, err.Error()
-	case errors.Is(err, inbox.ErrDatabase):
+	case errors.Is(err, inbox.ErrDatabase), writer.Retryable(err):
 		status = http.StatusServiceUnavailable
 		w.Header().Set("Retry-After", "1")
 	}

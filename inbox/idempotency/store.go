@@ -27,13 +27,18 @@ type Response struct {
 
 // Store keeps keys and responses in one table. It holds only settings and is safe for concurrent use.
 type Store[Tx any] struct {
-	db inbox.DB[Tx]
+	db     writer.DB[Tx]
+	events *writer.Writer
 	config
 }
 
-// New returns a store in the table idempotency_keys. It does not connect to the database.
-func New[Tx any](db inbox.DB[Tx], opts ...Option) (*Store[Tx], error) {
-	s := &Store[Tx]{db: db, config: config{table: "idempotency_keys", wait: 2 * time.Second, maxRequest: 1 << 20, maxBody: MaxBody, keeps: keeps, fail: respond}}
+// New returns a store in the table idempotency_keys, whose handlers raise events that the writer appends. It does not connect
+// to the database.
+func New[Tx any](db writer.DB[Tx], events *writer.Writer, opts ...Option) (*Store[Tx], error) {
+	if events == nil || events.Dialect() != db.Dialect() {
+		return nil, errors.New("make store of idempotency keys: the writer is nil or has another dialect than the database: give New one of the same dialect")
+	}
+	s := &Store[Tx]{db: db, events: events, config: config{table: "idempotency_keys", wait: 2 * time.Second, maxRequest: 1 << 20, maxBody: MaxBody, keeps: keeps, fail: respond}}
 	for _, o := range opts {
 		if err := o(&s.config); err != nil {
 			return nil, fmt.Errorf("make store of idempotency keys: %w", err)
@@ -47,8 +52,9 @@ func New[Tx any](db inbox.DB[Tx], opts ...Option) (*Store[Tx], error) {
 	return s, nil
 }
 
-// Do runs fn in a transaction that also stores the key and fn's response, and returns the response. If the key is stored,
-// it returns the stored response and true, without calling fn.
+// Do runs fn in a transaction that also stores the key and fn's response, and appends the events of the unit, and returns the
+// response. If the key is stored, it returns the stored response and true, without calling fn. The unit is fn's, as in
+// [writer.Run].
 //
 // A second call with the same key waits for the first one, and if that rolls back, runs its own fn; [ErrInProgress] means
 // that it took longer than [WithWait]. request identifies what is asked for: with another one than the stored key's the
@@ -61,11 +67,17 @@ func New[Tx any](db inbox.DB[Tx], opts ...Option) (*Store[Tx], error) {
 // An error of fn, a panic (returned as *[inbox.PanicError]) and a status that is not stored ([WithStored]) roll back; the
 // response of such a status is returned as it is. If the database could not serialize the transaction, fn is called again.
 // The database's own errors wrap [inbox.ErrDatabase]; call Do again with the same key.
-func (s *Store[Tx]) Do(ctx context.Context, k Key, request [32]byte, fn func(ctx context.Context, tx Tx) (*Response, error)) (r *Response, replayed bool, err error) {
+func (s *Store[Tx]) Do(ctx context.Context, k Key, request [32]byte, fn func(ctx context.Context, tx Tx, u *writer.Unit) (*Response, error)) (r *Response, replayed bool, err error) {
 	if err := k.check(); err != nil {
 		return nil, false, err
 	}
+	var u *writer.Unit
+	committing := false
 	err = inbox.Transact(ctx, s.db, func(ctx context.Context, tx Tx) error {
+		if committing = false; u != nil {
+			u.End(ctx, errAgain)
+		}
+		u = s.events.NewUnit()
 		first, err := s.insert(ctx, tx, k, request)
 		if replayed = err == nil && !first; err != nil {
 			return err
@@ -74,17 +86,24 @@ func (s *Store[Tx]) Do(ctx context.Context, k Key, request [32]byte, fn func(ctx
 			r, err = s.stored(ctx, tx, k, request)
 			return err
 		}
-		if r, err = fn(ctx, tx); err != nil {
-			return err
+		if r, err = fn(ctx, tx, u); err == nil {
+			err = s.store(ctx, tx, k, r)
 		}
-		return s.store(ctx, tx, k, r)
+		if err == nil {
+			err = s.events.Flush(ctx, writer.TxOf(s.db, tx), u)
+		}
+		committing = err == nil
+		return err
 	})
+	if u != nil {
+		u.End(ctx, outcome(ctx, err, committing))
+	}
 	switch {
 	case errors.Is(err, errNotStored):
 		return r, false, nil
 	case errors.Is(err, errAborted): // the key was free for a moment: another call's response may be stored by now
 		refusal := r
-		return s.Do(ctx, k, request, func(context.Context, Tx) (*Response, error) { return refusal, nil })
+		return s.Do(ctx, k, request, func(context.Context, Tx, *writer.Unit) (*Response, error) { return refusal, nil })
 	case err != nil:
 		return nil, false, err
 	default:
@@ -92,9 +111,20 @@ func (s *Store[Tx]) Do(ctx context.Context, k Key, request [32]byte, fn func(ctx
 	}
 }
 
+// outcome is the error for [writer.Unit.End].
+func outcome(ctx context.Context, err error, committing bool) error {
+	if committing {
+		return writer.CommitError(ctx, err)
+	}
+	return err
+}
+
 var (
 	// errNotStored rolls back a transaction whose response is returned nevertheless.
 	errNotStored = errors.New("the response's status is not stored")
+
+	// errAgain ends the unit of an attempt that is not the last.
+	errAgain = errors.New("the transaction was rolled back, to be run again")
 
 	// errAborted rolls back a transaction of PostgreSQL in which a statement has failed, and which takes no others. A
 	// savepoint before fn would cost every request a round trip.

@@ -95,7 +95,7 @@ func TestExamplesOfPages(t *testing.T) {
 	for page, files := range map[string][]string{
 		"README.md": {"writer/example_test.go"},
 		"docs/go.md": {
-			"test/writer/orms_test.go", "test/writer/testdata/ent/main.go.txt", "test/writer/context_test.go", "writer/example_test.go", "writer/example_unit_test.go", "writer/writertest/example_test.go",
+			"test/writer/run_orms_test.go", "test/writer/testdata/ent/main.go.txt", "test/writer/context_test.go", "writer/example_test.go", "writer/example_unit_test.go", "writer/writertest/example_test.go",
 		},
 		"docs/idempotency.md": {"inbox/idempotency/example_test.go"},
 		"docs/consumer.md":    {"inbox/example_test.go", "inbox/kgoinbox/example_test.go"},

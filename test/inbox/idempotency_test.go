@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -263,8 +264,18 @@ func (db *database) hourBefore(column string) string {
 }
 
 func TestInvalidKeys(t *testing.T) {
-	keys, err := idempotency.New(inbox.SQL(nil, writer.Postgres))
+	db := writer.SQL(new(sql.DB), writer.Postgres)
+	events, err := writer.New(writer.Postgres)
 	must(t, err)
+	keys, err := idempotency.New(db, events)
+	must(t, err)
+	other, err := writer.New(writer.MySQL)
+	must(t, err)
+	for _, w := range []*writer.Writer{nil, other} {
+		if _, err := idempotency.New(db, w); err == nil || !strings.Contains(err.Error(), "give New one") {
+			t.Errorf("writer %v: %v", w, err)
+		}
+	}
 	long := strings.Repeat("k", idempotency.MaxKey+1)
 	for _, k := range []idempotency.Key{{}, {Scope: "a"}, {Key: "k"}, {Scope: "a", Key: long}, {Scope: long, Key: "k"}, {Scope: "a\x00", Key: "k"}, {Scope: "a", Key: "\xff"}} {
 		if _, _, err := keys.Do(t.Context(), k, [32]byte{}, nil); !errors.Is(err, idempotency.ErrInvalidKey) {
@@ -275,7 +286,7 @@ func TestInvalidKeys(t *testing.T) {
 		"table": idempotency.WithTable("a.b.c.d"), "wait": idempotency.WithWait(0), "limit": idempotency.WithMaxRequest(-1), "handler": idempotency.WithErrorHandler(nil),
 		"stored": idempotency.WithStored(nil), "response": idempotency.WithMaxResponse(-1),
 	} {
-		if _, err := idempotency.New(inbox.SQL(nil, writer.Postgres), o); err == nil {
+		if _, err := idempotency.New(db, events, o); err == nil {
 			t.Errorf("%s: no error", name)
 		}
 	}
@@ -292,18 +303,25 @@ func TestMiddleware(t *testing.T) {
 		t.Helper()
 		var calls atomic.Int64
 		var retried atomic.Bool
+		var hooks []string
 		var failed atomic.Value // the text of an error, which clients do not get
 		respond := idempotency.WithErrorHandler(func(w http.ResponseWriter, _ *http.Request, err error) {
 			failed.Store(err.Error())
 			idempotency.Respond(w, err)
 		})
-		handler := db.ways()[0].open(t, sql.LevelDefault).keys(t, idempotency.WithMaxRequest(300), respond).serve(func(w http.ResponseWriter, r *http.Request, tx execer) {
+		handler := db.ways()[0].open(t, sql.LevelDefault).keys(t, idempotency.WithMaxRequest(300), respond).serve(func(w http.ResponseWriter, r *http.Request, tx execer, u *writer.Unit) error {
 			calls.Add(1)
+			u.AfterCommit(func(context.Context) error { hooks = append(hooks, "committed"); return nil })
+			u.AfterRollback(func(context.Context) error { hooks = append(hooks, "rolled back"); return nil })
 			must(t, tx(r.Context(), "INSERT INTO effects VALUES ('x')"))
 			if r.URL.Path == "/retried" && !retried.Swap(true) {
-				panic(tx(r.Context(), db.deadlock()))
+				return tx(r.Context(), db.deadlock())
 			}
 			write(t, w, r)
+			if r.URL.Path == "/error" {
+				return errors.New("sold out")
+			}
+			return nil
 		})
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Outer", "kept")
@@ -372,9 +390,12 @@ func TestMiddleware(t *testing.T) {
 			{request{path: "/encoded", keys: []string{"encoded"}}, 200, false, true, "<html>"},
 			{request{path: "/encoded", keys: []string{"encoded"}}, 200, true, false, "<html>"},
 			{request{path: "/retried", keys: []string{"retried"}}, 200, false, true, "once"},
+			{request{path: "/error", keys: []string{"error"}}, 500, false, true, "sold out"},
+			{request{path: "/error", keys: []string{"error"}}, 500, false, true, "sold out"},
 		} {
 			before, effects := calls.Load(), db.count(t, "effects")
 			failed.Store("")
+			hooks = nil
 			r, body := send(t, server.URL, step.request)
 			name := step.path + " " + strings.Join(step.keys, " ")
 			if r.StatusCode != step.status || (r.Header.Get(idempotency.HeaderReplayed) != "") != step.replayed || !strings.Contains(body+failed.Load().(string), step.body) {
@@ -382,6 +403,16 @@ func TestMiddleware(t *testing.T) {
 			}
 			if (calls.Load() != before) != step.called || (db.count(t, "effects") != effects) != (step.called && step.status < 500) {
 				t.Errorf("%s: %d calls, %d effects more", name, calls.Load()-before, db.count(t, "effects")-effects)
+			}
+			var want []string
+			if step.path == "/retried" {
+				want = append(want, "rolled back")
+			}
+			if step.called {
+				want = append(want, map[bool]string{true: "committed", false: "rolled back"}[step.status < 500])
+			}
+			if !slices.Equal(hooks, want) {
+				t.Errorf("%s: hooks %q, want %q", name, hooks, want)
 			}
 			if want, ok := map[string]string{"/created": "text/plain; charset=utf-8", "/encoded": ""}[step.path]; ok && r.StatusCode < 300 && r.Header.Get("Content-Type") != want {
 				t.Errorf("%s: headers %v", name, r.Header)
@@ -411,7 +442,7 @@ const upload = "--x\r\nContent-Disposition: form-data; name=\"f\"; filename=\"f\
 func TestOptionalKey(t *testing.T) {
 	onEach(t, func(t *testing.T, db *database) {
 		t.Helper()
-		handler := db.ways()[0].open(t, sql.LevelDefault).keys(t, idempotency.WithOptionalKey()).serve(func(w http.ResponseWriter, r *http.Request, tx execer) {
+		handler := db.ways()[0].open(t, sql.LevelDefault).keys(t, idempotency.WithOptionalKey()).serve(func(w http.ResponseWriter, r *http.Request, tx execer, _ *writer.Unit) error {
 			must(t, tx(r.Context(), "INSERT INTO effects VALUES ('x')"))
 			status, err := strconv.Atoi(r.URL.RawQuery)
 			must(t, err)
@@ -422,6 +453,7 @@ func TestOptionalKey(t *testing.T) {
 				must(t, tx(r.Context(), "ROLLBACK")) // as a deadlock does whose error is not returned
 			}
 			w.WriteHeader(status)
+			return nil
 		})
 		server := httptest.NewServer(handler)
 		t.Cleanup(server.Close)
@@ -449,10 +481,11 @@ func TestMaxResponse(t *testing.T) {
 	onEach(t, func(t *testing.T, db *database) {
 		t.Helper()
 		limit := 2 * idempotency.MaxBody
-		server := httptest.NewServer(db.ways()[0].open(t, sql.LevelDefault).keys(t, idempotency.WithMaxResponse(limit)).serve(func(w http.ResponseWriter, r *http.Request, _ execer) {
+		server := httptest.NewServer(db.ways()[0].open(t, sql.LevelDefault).keys(t, idempotency.WithMaxResponse(limit)).serve(func(w http.ResponseWriter, r *http.Request, _ execer, _ *writer.Unit) error {
 			size, err := strconv.Atoi(r.URL.RawQuery)
 			must(t, err)
 			_, _ = w.Write(make([]byte, size))
+			return nil
 		}))
 		t.Cleanup(server.Close)
 		for size, status := range map[int]int{limit: 200, limit + 1: 500} {
@@ -506,6 +539,8 @@ func write(t *testing.T, w http.ResponseWriter, r *http.Request) {
 		_, _ = io.WriteString(w, "<html>")
 	case "/retried":
 		_, _ = io.WriteString(w, "once")
+	case "/error":
+		w.WriteHeader(http.StatusCreated) // not sent
 	case "/hijacked":
 		_, _, _ = http.NewResponseController(w).Hijack()
 	}

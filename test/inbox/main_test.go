@@ -194,7 +194,7 @@ type access interface {
 type keys interface {
 	do(ctx context.Context, key string, work func(ctx context.Context, tx execer) (*idempotency.Response, error)) (*idempotency.Response, bool, error)
 	doAndCommit(ctx context.Context, key string) error
-	serve(h func(w http.ResponseWriter, r *http.Request, tx execer)) http.Handler
+	serve(h func(w http.ResponseWriter, r *http.Request, tx execer, u *writer.Unit) error) http.Handler
 	Purge(ctx context.Context, before time.Time, batch int) (int64, error)
 }
 
@@ -244,25 +244,27 @@ type typedKeys[Tx any] struct {
 
 func (a typed[Tx]) keys(t *testing.T, opts ...idempotency.Option) keys {
 	t.Helper()
-	s, err := idempotency.New(a.db, opts...)
+	events, err := writer.New(a.db.Dialect())
+	must(t, err)
+	s, err := idempotency.New(a.db, events, opts...)
 	must(t, err)
 	return typedKeys[Tx]{s, a.db}
 }
 
 func (k typedKeys[Tx]) do(ctx context.Context, key string, work func(context.Context, execer) (*idempotency.Response, error)) (*idempotency.Response, bool, error) {
-	return k.Do(ctx, idempotency.Key{Scope: "alice", Key: key}, [32]byte{1}, func(ctx context.Context, tx Tx) (*idempotency.Response, error) {
+	return k.Do(ctx, idempotency.Key{Scope: "alice", Key: key}, [32]byte{1}, func(ctx context.Context, tx Tx, _ *writer.Unit) (*idempotency.Response, error) {
 		return work(ctx, exec(k.db, tx))
 	})
 }
 
 func (k typedKeys[Tx]) doAndCommit(ctx context.Context, key string) error {
-	_, _, err := k.Do(ctx, idempotency.Key{Scope: "alice", Key: key}, [32]byte{1}, func(ctx context.Context, tx Tx) (*idempotency.Response, error) {
+	_, _, err := k.Do(ctx, idempotency.Key{Scope: "alice", Key: key}, [32]byte{1}, func(ctx context.Context, tx Tx, _ *writer.Unit) (*idempotency.Response, error) {
 		return &idempotency.Response{Status: 200}, k.db.Commit(ctx, tx)
 	})
 	return err
 }
 
-func (k typedKeys[Tx]) serve(h func(http.ResponseWriter, *http.Request, execer)) http.Handler {
+func (k typedKeys[Tx]) serve(h func(http.ResponseWriter, *http.Request, execer, *writer.Unit) error) http.Handler {
 	caller := func(r *http.Request) (string, error) {
 		switch caller := r.Header.Get("Caller"); caller {
 		case "nobody":
@@ -273,7 +275,9 @@ func (k typedKeys[Tx]) serve(h func(http.ResponseWriter, *http.Request, execer))
 			return caller, nil
 		}
 	}
-	return k.Middleware(caller, func(w http.ResponseWriter, r *http.Request, tx Tx) { h(w, r, exec(k.db, tx)) })
+	return k.Middleware(caller, func(w http.ResponseWriter, r *http.Request, tx Tx, u *writer.Unit) error {
+		return h(w, r, exec(k.db, tx), u)
+	})
 }
 
 func exec[Tx any](db inbox.DB[Tx], tx Tx) execer {

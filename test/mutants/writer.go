@@ -27,12 +27,12 @@ func writerMutants() []mutant {
 		},
 		{
 			"what a savepoint raised is kept", "writer/unit_end.go",
-			[]edit{{"u.raised, u.sources = u.raised[:m.raised], u.sources[:m.sources]", "u.sources = u.sources[:m.sources]"}},
+			[]edit{{"u.raised, u.sources = u.raised[:raised], u.sources[:sources]", "u.raised, u.sources = u.raised[:max(raised, len(u.raised))], u.sources[:sources]"}},
 			unit,
 		},
 		{
 			"what was flushed in a savepoint is not flushed again", "writer/unit_end.go",
-			[]edit{{"u.flushed, u.stale = m.flushed, m.stale", "u.stale = m.stale"}},
+			[]edit{{"u.flushed, u.stale = flushed, stale", "u.flushed, u.stale = max(flushed, u.flushed), stale"}},
 			unit,
 		},
 		{

@@ -168,16 +168,16 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-func place(ctx context.Context, events *pgxwriter.Writer, tx pgx.Tx) error {
+func place(ctx context.Context, events *writer.Writer, tx pgx.Tx) error {
 	event, err := writer.JSON("Order", "o-1", "OrderPlaced", 1)
 	if err != nil {
 		return err
 	}
-	return events.Append(ctx, tx, event)
+	return events.Append(ctx, pgxwriter.Tx(tx), event)
 }
 
 func main() {
-	if _, err := pgxwriter.New(); err != nil {
+	if _, err := writer.New(writer.Postgres); err != nil {
 		panic(err)
 	}
 	if _, err := gormwriter.Tx(nil); !errors.Is(err, writer.ErrNoTransaction) {

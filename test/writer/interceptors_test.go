@@ -41,9 +41,9 @@ func interceptors(t *testing.T, e engine) {
 			t.Run(w.name+"/"+name, func(t *testing.T) {
 				db.clear(t, "outbox")
 				var seen []string
-				s := w.open(t, db.name, "", writer.WithInterceptor(times), writer.WithObserver(func(_ context.Context, rows []writer.Row) {
-					for i := range rows {
-						seen = append(seen, rows[i].EventID.String())
+				s := w.open(t, db.name, "", writer.WithInterceptor(times), writer.WithObserver(func(_ context.Context, written []*writer.Event) {
+					for _, e := range written {
+						seen = append(seen, e.ID.String())
 					}
 				}))
 				events := newEvents(len(keys))

@@ -89,6 +89,7 @@ type speech struct {
 	hang        []string
 	hanging     string // the newest connection after the given one that hangs in the trigger; NULL if there is none
 	conflicts   map[string]conflict
+	deadlock    []string // every other purchase with a total of 13 is the victim of one
 }
 
 // conflict is how a transaction fails that changes a row after another one has.

@@ -66,7 +66,9 @@ FROM %s ORDER BY seq`,
 		payload:     "LOWER(HEX(payload))",
 		textPayload: "CAST(payload AS CHAR)",
 		hang:        []string{"CREATE TRIGGER hang BEFORE INSERT ON outbox FOR EACH ROW SET @hang = SLEEP(600)"},
-		hanging:     "SELECT MAX(id) FROM information_schema.processlist WHERE db = DATABASE() AND state = 'User sleep' AND id > ?",
+		deadlock: []string{`CREATE TRIGGER deadlock BEFORE INSERT ON purchases FOR EACH ROW
+	IF NEW.total = 13 THEN SET @victims = COALESCE(@victims, 0) + 1; IF @victims % 2 = 1 THEN SIGNAL SQLSTATE '40001' SET MYSQL_ERRNO = 1213; END IF; END IF`},
+		hanging: "SELECT MAX(id) FROM information_schema.processlist WHERE db = DATABASE() AND state = 'User sleep' AND id > ?",
 	}
 }
 

@@ -57,6 +57,11 @@ FROM %s ORDER BY tableoid, ctid`,
 			"CREATE FUNCTION hang() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN PERFORM pg_sleep(600); RETURN NEW; END'",
 			"CREATE TRIGGER hang BEFORE INSERT ON outbox FOR EACH ROW EXECUTE FUNCTION hang()",
 		},
+		deadlock: []string{
+			"CREATE SEQUENCE victims", `CREATE FUNCTION deadlock() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN
+	IF NEW.total = 13 AND nextval(''victims'') % 2 = 1 THEN RAISE EXCEPTION USING ERRCODE = ''40P01''; END IF; RETURN NEW; END'`,
+			"CREATE TRIGGER deadlock BEFORE INSERT ON purchases FOR EACH ROW EXECUTE FUNCTION deadlock()",
+		},
 		hanging:   "SELECT max(pid) FROM pg_stat_activity WHERE datname = current_database() AND wait_event = 'PgSleep' AND pid <> $1",
 		conflicts: map[string]conflict{"changed since the snapshot": {[]string{"SET TRANSACTION ISOLATION LEVEL REPEATABLE READ"}, true}},
 	}
@@ -97,12 +102,13 @@ func (p postgres) way(name, driver string, params ...string) way {
 
 type pgxSession struct {
 	conn   *pgx.Conn
-	events *pgxwriter.Writer
+	opts   []writer.Option
+	events *writer.Writer
 }
 
 func openPgx(tb testing.TB, dsn string, opts ...writer.Option) session {
 	tb.Helper()
-	events, err := pgxwriter.New(opts...)
+	events, err := writer.New(writer.Postgres, opts...)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -111,7 +117,7 @@ func openPgx(tb testing.TB, dsn string, opts ...writer.Option) session {
 		tb.Fatal(err)
 	}
 	tb.Cleanup(func() { _ = conn.Close(context.WithoutCancel(tb.Context())) })
-	return pgxSession{conn, events}
+	return pgxSession{conn, opts, events}
 }
 
 func (s pgxSession) begin(tb testing.TB) transaction {
@@ -123,23 +129,29 @@ func (s pgxSession) begin(tb testing.TB) transaction {
 	return pgxTx{tx, s.events}
 }
 
-func (s pgxSession) run(ctx context.Context, fn func(context.Context, transaction, *writer.Unit) error, o ...writer.UnitOption) error {
-	return s.events.Run(ctx, s.conn, pgx.TxOptions{}, func(ctx context.Context, tx pgx.Tx, u *writer.Unit) error {
-		return fn(ctx, pgxTx{tx, s.events}, u)
-	}, o...)
+func (s pgxSession) run(ctx context.Context, fn func(context.Context, transaction, *writer.Unit) error, o ...writer.Option) error {
+	events, err := writer.New(writer.Postgres, append(o, s.opts...)...)
+	if err != nil {
+		return err
+	}
+	return writer.Run(ctx, pgxwriter.Pool(s.conn), events, func(ctx context.Context, tx pgx.Tx, u *writer.Unit) error {
+		return fn(ctx, pgxTx{tx, events}, u)
+	})
 }
 
 type pgxTx struct {
 	pgx.Tx
 
-	events *pgxwriter.Writer
+	events *writer.Writer
 }
 
 func (t pgxTx) Append(ctx context.Context, events ...*writer.Event) error {
-	return t.events.Append(ctx, t.Tx, events...)
+	return t.events.Append(ctx, pgxwriter.Tx(t.Tx), events...)
 }
 
-func (t pgxTx) Flush(ctx context.Context, u *writer.Unit) error { return t.events.Flush(ctx, t.Tx, u) }
+func (t pgxTx) Flush(ctx context.Context, u *writer.Unit) error {
+	return t.events.Flush(ctx, pgxwriter.Tx(t.Tx), u)
+}
 
 func (t pgxTx) Exec(ctx context.Context, query string) error {
 	_, err := t.Tx.Exec(ctx, query)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/cdc-relay/cdc-relay/internal/outbox"
 	"github.com/cdc-relay/cdc-relay/writer"
+	"github.com/cdc-relay/cdc-relay/writer/writertest"
 )
 
 // Random batches of random events, appended in random ways, are stored unchanged and in order.
@@ -89,7 +90,7 @@ func TestReservedHeadersAreRefused(t *testing.T) {
 		e := newEvent(1)
 		header := strings.ReplaceAll(name.Draw(r, "header"), "\x00", "0")
 		e.Headers = map[string]string{header: "x"}
-		_, err := events.Prepare(t.Context(), nil, e)
+		err := events.Append(t.Context(), new(writertest.Recorder).Tx(), e)
 		if refused := err != nil; refused != outbox.ReservedHeader(header) {
 			r.Fatalf("header %q: refused by the writer: %v, by the relay: %v", header, refused, !refused)
 		}

@@ -128,7 +128,7 @@ func TestCommitRolledBack(t *testing.T) {
 				db.clear(t, "outbox")
 				other := w.open(t, db.name, "").begin(t)
 				var attempts int
-				observer := writer.WithObserver(func(ctx context.Context, _ []writer.Row) {
+				observer := writer.WithObserver(func(ctx context.Context, _ []*writer.Event) {
 					if attempts == 1 && c.other != "" { // between the last statement and COMMIT
 						must(t, other.Commit(ctx))
 					}

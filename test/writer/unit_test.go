@@ -36,12 +36,12 @@ type outcome struct {
 type work func(ctx context.Context, tx transaction, u *writer.Unit) error
 
 // run runs work and returns what it did.
-func (w work) run(t *testing.T, db *database, s session, o ...writer.UnitOption) (did outcome, err error) {
+func (w work) run(t *testing.T, db *database, s session, o ...writer.Option) (did outcome, err error) {
 	t.Helper()
 	return w.runIn(t.Context(), t, db, s, o...)
 }
 
-func (w work) runIn(ctx context.Context, t *testing.T, db *database, s session, o ...writer.UnitOption) (did outcome, err error) {
+func (w work) runIn(ctx context.Context, t *testing.T, db *database, s session, o ...writer.Option) (did outcome, err error) {
 	t.Helper()
 	note := func(name string) func(context.Context) error {
 		return func(ctx context.Context) error {
@@ -162,15 +162,20 @@ func unitSavepoint(t *testing.T, db *database, s session) {
 	did, err := work(func(ctx context.Context, tx transaction, u *writer.Unit) error {
 		u.Track(a)
 		a.raise("Placed")
-		must(t, tx.Exec(ctx, "SAVEPOINT gift"))
-		m := u.Mark()
-		u.Track(b)
-		b.raise("Placed")
-		a.raise("Wrapped")
-		u.AfterCommit(func(context.Context) error { return errors.New("called") })
-		must(t, tx.Flush(ctx, u))
-		must(t, tx.Exec(ctx, "ROLLBACK TO SAVEPOINT gift"))
-		u.Restore(m)
+		soldOut := errors.New("sold out")
+		err := u.Savepoint(func() error {
+			must(t, tx.Exec(ctx, "SAVEPOINT gift"))
+			u.Track(b)
+			b.raise("Placed")
+			a.raise("Wrapped")
+			u.AfterCommit(func(context.Context) error { return errors.New("called") })
+			must(t, tx.Flush(ctx, u))
+			must(t, tx.Exec(ctx, "ROLLBACK TO SAVEPOINT gift"))
+			return soldOut
+		})
+		if !errors.Is(err, soldOut) {
+			t.Errorf("error %v", err)
+		}
 		a.raise("Paid")
 		return nil
 	}).run(t, db, s)
@@ -203,7 +208,7 @@ func unitHooks(t *testing.T, db *database, s session) {
 	must(t, err)
 	did.require(t, "", 1, "committed")
 	if h := did.handled; len(h) != 4 || !errors.Is(h[0], failed) || !errors.Is(h[1], failed) || !strings.Contains(h[1].Error(), "unit_test.go") ||
-		!strings.Contains(h[2].Error(), "no stamp") || !errors.Is(h[3], writer.ErrUnitEnded) {
+		!strings.Contains(h[2].Error(), "no stamp") || !strings.Contains(h[3].Error(), "has ended") {
 		t.Errorf("handled %v", h)
 	}
 }
@@ -212,14 +217,16 @@ func unitHooks(t *testing.T, db *database, s session) {
 func unitByHand(t *testing.T, db *database, s session) {
 	t.Helper()
 	var did outcome
-	u := writer.NewUnit(writer.WithHookErrors(func(_ context.Context, err error) { did.handled = append(did.handled, err) }))
+	events, err := writer.New(writer.Postgres, writer.WithHookErrors(func(_ context.Context, err error) { did.handled = append(did.handled, err) }))
+	must(t, err)
+	u := events.NewUnit()
 	u.AfterCommit(func(context.Context) error { did.hooks = append(did.hooks, "committed"); return nil })
 	a, tx := &order{id: "a"}, s.begin(t)
 	u.Track(a)
 	a.raise("Placed")
 	must(t, tx.Flush(t.Context(), u))
 	a.raise("Forgotten")
-	err := writer.CommitError(t.Context(), tx.Commit(t.Context()))
+	err = writer.CommitError(t.Context(), tx.Commit(t.Context()))
 	u.End(t.Context(), err)
 	u.End(t.Context(), errors.New("the first End counts"))
 	must(t, err)
@@ -228,7 +235,7 @@ func unitByHand(t *testing.T, db *database, s session) {
 	if left := a.Events(); len(left) != 1 || left[0].Type != "Forgotten" || len(did.handled) != 1 {
 		t.Errorf("%v are left, handled %v", left, did.handled)
 	}
-	if err := tx.Flush(t.Context(), u); !errors.Is(err, writer.ErrUnitEnded) {
+	if err := tx.Flush(t.Context(), u); err == nil || !strings.Contains(err.Error(), "has ended") {
 		t.Errorf("error %v", err)
 	}
 }

@@ -34,22 +34,24 @@ func (w way) openThrough(tb testing.TB, proxy *testenv.ProxyServer, database str
 // session is a connection with one transaction at a time.
 type session interface {
 	begin(tb testing.TB) transaction
-	run(ctx context.Context, fn func(context.Context, transaction, *writer.Unit) error, o ...writer.UnitOption) error
+	run(ctx context.Context, fn func(context.Context, transaction, *writer.Unit) error, o ...writer.Option) error
 }
 
 type transaction interface {
 	Append(ctx context.Context, events ...*writer.Event) error
 	Flush(ctx context.Context, u *writer.Unit) error
 	// look returns what reads the events of the transaction.
-	look() (writertest.Table, writertest.Reader)
+	look() (*writer.Writer, writertest.Reader)
 	Exec(ctx context.Context, query string) error
 	Commit(ctx context.Context) error
 	Rollback(ctx context.Context) error
 }
 
 type sqlSession struct {
-	pool   *sql.DB
-	events *writer.Writer
+	pool    *sql.DB
+	dialect writer.Dialect
+	opts    []writer.Option
+	events  *writer.Writer
 }
 
 func openSQL(tb testing.TB, d writer.Dialect, driver, dsn string, opts []writer.Option) session {
@@ -64,7 +66,7 @@ func openSQL(tb testing.TB, d writer.Dialect, driver, dsn string, opts []writer.
 	}
 	pool.SetMaxOpenConns(1)
 	tb.Cleanup(func() { _ = pool.Close() })
-	return sqlSession{pool, events}
+	return sqlSession{pool, d, opts, events}
 }
 
 func (s sqlSession) begin(tb testing.TB) transaction {
@@ -77,10 +79,14 @@ func (s sqlSession) begin(tb testing.TB) transaction {
 	return sqlTx{tx, s.events}
 }
 
-func (s sqlSession) run(ctx context.Context, fn func(context.Context, transaction, *writer.Unit) error, o ...writer.UnitOption) error {
-	return s.events.Run(ctx, s.pool, nil, func(ctx context.Context, tx *sql.Tx, u *writer.Unit) error {
-		return fn(ctx, sqlTx{tx, s.events}, u)
-	}, o...)
+func (s sqlSession) run(ctx context.Context, fn func(context.Context, transaction, *writer.Unit) error, o ...writer.Option) error {
+	events, err := writer.New(s.dialect, append(o, s.opts...)...)
+	if err != nil {
+		return err
+	}
+	return writer.Run(ctx, writer.SQL(s.pool, s.dialect), events, func(ctx context.Context, tx *sql.Tx, u *writer.Unit) error {
+		return fn(ctx, sqlTx{tx, events}, u)
+	})
 }
 
 type sqlTx struct {

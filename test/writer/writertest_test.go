@@ -44,9 +44,9 @@ func readsWhatWasAppended(t *testing.T, e engine) {
 	}
 }
 
-func (t sqlTx) look() (writertest.Table, writertest.Reader) { return t.events, writertest.SQL(t.tx) }
+func (t sqlTx) look() (*writer.Writer, writertest.Reader) { return t.events, writertest.SQL(t.tx) }
 
-func (t pgxTx) look() (writertest.Table, writertest.Reader) { return t.events, writertest.Pgx(t.Tx) }
+func (t pgxTx) look() (*writer.Writer, writertest.Reader) { return t.events, writertest.Pgx(t.Tx) }
 
 // JSON in a column of jsonb is compared as a value.
 func TestWritertestReadsJSON(t *testing.T) {

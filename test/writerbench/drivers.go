@@ -171,11 +171,11 @@ func (s *sqlSession) Insert(ctx context.Context, e *writer.Event) error {
 type pgxSession struct {
 	conn   *pgx.Conn
 	tx     pgx.Tx
-	events *pgxwriter.Writer
+	events *writer.Writer
 }
 
 func openPgx(ctx context.Context, dsn string) (Session, error) {
-	w, err := pgxwriter.New()
+	w, err := writer.New(writer.Postgres)
 	if err != nil {
 		return nil, err
 	}
@@ -195,7 +195,7 @@ func (s *pgxSession) Rollback(ctx context.Context) error { return s.tx.Rollback(
 func (s *pgxSession) Close()                             { _ = s.conn.Close(context.Background()) }
 
 func (s *pgxSession) Append(ctx context.Context, events ...*writer.Event) error {
-	return s.events.Append(ctx, s.tx, events...)
+	return s.events.Append(ctx, pgxwriter.Tx(s.tx), events...)
 }
 
 func (s *pgxSession) Insert(ctx context.Context, e *writer.Event) error {

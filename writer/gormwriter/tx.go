@@ -1,6 +1,8 @@
 package gormwriter
 
 import (
+	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 
@@ -33,3 +35,32 @@ func Tx(db *gorm.DB) (writer.Tx, error) {
 	}
 	return tx, nil
 }
+
+// DB returns the [writer.DB] for GORM. In a function that it is given to, nested calls of Transaction are savepoints, see
+// [writer.Unit.Savepoint].
+func DB(db *gorm.DB, d writer.Dialect) *writer.SQLDB[*gorm.DB] {
+	return writer.ORM(d, func(ctx context.Context, o *sql.TxOptions) (*gorm.DB, error) {
+		tx := db.WithContext(ctx).Begin(o)
+		return tx, tx.Error
+	}, func(db *gorm.DB) sqlTx {
+		tx, err := Tx(db)
+		if err != nil {
+			return refused{err}
+		}
+		return tx.(sqlTx) // the pool of a transaction, which GORM itself queries
+	})
+}
+
+type sqlTx interface {
+	writer.Tx
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+}
+
+// refused is a *gorm.DB that is not in a transaction.
+type refused struct{ err error }
+
+func (r refused) ExecContext(context.Context, string, ...any) (sql.Result, error) { return nil, r.err }
+
+func (r refused) QueryContext(context.Context, string, ...any) (*sql.Rows, error) { return nil, r.err }
+func (r refused) Commit() error                                                   { return r.err }
+func (r refused) Rollback() error                                                 { return r.err }

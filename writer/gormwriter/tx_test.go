@@ -6,7 +6,9 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
+	"testing"
 
 	"gorm.io/gorm"
 	"gorm.io/gorm/utils/tests"
@@ -32,28 +34,36 @@ func (s shop) ExecContext(_ context.Context, query string, _ []driver.NamedValue
 }
 
 func (s shop) print(line string) error {
-	fmt.Println(line)
+	fmt.Fprintln(os.Stdout, line)
 	return nil
 }
 
 // The order and its event are committed or rolled back together. Tests with servers are in test/writer.
-func ExampleTx() {
-	pool := sql.OpenDB(shop{})
-	defer pool.Close()
-	db, err := gorm.Open(tests.DummyDialector{}, &gorm.Config{ConnPool: pool}) // applications use gorm.io/driver/postgres or mysql
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
+func Example() {
+	db, closeShop := openShop() // applications call gorm.Open with gorm.io/driver/postgres or mysql
+	defer closeShop()
 	events, _ := writer.New(writer.Postgres)
-	err = db.Transaction(func(db *gorm.DB) error {
-		if err := db.Exec(`UPDATE orders SET (paid) = (true)`).Error; err != nil {
-			return err
-		}
-		event, err := writer.JSON("Order", "o-1", "OrderPaid", true)
-		if err != nil {
-			return err
-		}
+	event, _ := writer.JSON("Order", "o-1", "OrderPaid", true)
+	err := writer.Run(context.Background(), gormwriter.DB(db, writer.Postgres), events, func(_ context.Context, tx *gorm.DB, u *writer.Unit) error {
+		u.Add(event)
+		return tx.Exec(`UPDATE orders SET (paid) = (true)`).Error
+	})
+	fmt.Println(err)
+	// Output:
+	// BEGIN
+	// UPDATE orders SET
+	// INSERT INTO "outbox"
+	// COMMIT
+	// <nil>
+}
+
+// In a transaction of your own, Append is one more statement.
+func ExampleTx() {
+	db, closeShop := openShop()
+	defer closeShop()
+	events, _ := writer.New(writer.Postgres)
+	event, _ := writer.JSON("Order", "o-1", "OrderPaid", true)
+	err := db.Transaction(func(db *gorm.DB) error {
 		tx, err := gormwriter.Tx(db)
 		if err != nil {
 			return err
@@ -65,9 +75,31 @@ func ExampleTx() {
 	fmt.Println(errors.Is(err, writer.ErrNoTransaction))
 	// Output:
 	// BEGIN
-	// UPDATE orders SET
 	// INSERT INTO "outbox"
 	// COMMIT
 	// <nil>
 	// true
+}
+
+func openShop() (db *gorm.DB, closeShop func()) {
+	pool := sql.OpenDB(shop{})
+	db, err := gorm.Open(tests.DummyDialector{}, &gorm.Config{ConnPool: pool})
+	if err != nil {
+		panic(err)
+	}
+	return db, func() { _ = pool.Close() }
+}
+
+// A *gorm.DB that is in no transaction is refused by each statement.
+func TestDBWithoutATransaction(t *testing.T) {
+	db, closeShop := openShop()
+	defer closeShop()
+	d := gormwriter.DB(db, writer.Postgres)
+	_, executed := d.Exec(t.Context(), db, "DELETE FROM outbox")
+	_, queried := d.Query(t.Context(), db, "SELECT 1") //nolint:gocritic // there are none
+	for _, err := range []error{executed, queried, d.Commit(t.Context(), db), d.Rollback(t.Context(), db)} {
+		if !errors.Is(err, writer.ErrNoTransaction) {
+			t.Errorf("error %v", err)
+		}
+	}
 }

@@ -1,7 +1,7 @@
-// Package writertest checks in tests which events were appended.
+// Package writertest verifies in tests which events were appended.
 //
-//	event := writertest.RequireAppended(t, events, writertest.SQL(tx), writertest.Match{Type: "OrderPlaced", AggregateID: "o-1"})
+//	event := writertest.RequireAppended(t, events, &recorder, writertest.Match{Type: "OrderPlaced", AggregateID: "o-1"})
 //
-// It reads the outbox table through the transaction under test, before it is committed, or through a pool, with [SQL] for
-// database/sql and [Pgx] for pgx. A [Recorder] needs no database. It is for tests only.
+// A [Recorder] needs no database. In a test with one, [SQL] and [Pgx] read the outbox table through the transaction under
+// test, before it is committed, or through a pool. The package is for tests only.
 package writertest

@@ -16,15 +16,9 @@ import (
 // maxEvents bounds what a check reads.
 const maxEvents = 10000
 
-// Table is a *writer.Writer or a *pgxwriter.Writer.
-type Table interface {
-	Table() string
-	Dialect() writer.Dialect
-}
-
 // Reader reads events; see [SQL], [Pgx] and [Recorder]. Of a table it reads the newest 10,000.
 type Reader interface {
-	events(ctx context.Context, w Table) ([]*writer.Event, error)
+	events(ctx context.Context, w *writer.Writer) ([]*writer.Event, error)
 }
 
 // Rows are the rows of a query.
@@ -69,7 +63,7 @@ func Pgx[R interface {
 
 type reader func(ctx context.Context, query string, read func(Rows) error) error
 
-func (r reader) events(ctx context.Context, w Table) (events []*writer.Event, err error) {
+func (r reader) events(ctx context.Context, w *writer.Writer) (events []*writer.Event, err error) {
 	id, headers, occurred := "HEX(event_id)", "headers", "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', occurred_at)"
 	if w.Dialect() == writer.Postgres {
 		id, headers, occurred = "event_id::text", "headers::text", "(extract(epoch from occurred_at) * 1000000)::bigint"

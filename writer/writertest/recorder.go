@@ -2,13 +2,18 @@ package writertest
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"database/sql"
 	"database/sql/driver"
-	"encoding/json"
+	"errors"
+	"io"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
+	"testing"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -24,20 +29,20 @@ type Recorder struct {
 }
 
 type row struct {
-	writer.Row
-
-	tx *recorded
+	event *writer.Event
+	tx    *recorded
 }
 
 // Option is for the writer whose events are recorded.
 func (r *Recorder) Option() writer.Option {
-	return writer.WithObserver(func(_ context.Context, rows []writer.Row) {
+	return writer.WithObserver(func(_ context.Context, events []*writer.Event) {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		for i := range rows {
-			recorded := row{rows[i], r.sent[rows[i].EventID]}
-			recorded.Payload = bytes.Clone(recorded.Payload)
-			r.rows = append(r.rows, recorded)
+		for _, e := range events {
+			copied := *e
+			copied.Headers, copied.Payload = maps.Clone(e.Headers), bytes.Clone(e.Payload)
+			copied.ContentType, copied.OccurredAt = cmp.Or(e.ContentType, "application/json"), e.OccurredAt.UTC().Truncate(time.Microsecond) // as the table has them
+			r.rows = append(r.rows, row{&copied, r.sent[e.ID]})
 		}
 	})
 }
@@ -45,23 +50,20 @@ func (r *Recorder) Option() writer.Option {
 // Tx returns a transaction that accepts every statement. A rollback without a commit forgets what was appended in it.
 func (r *Recorder) Tx() writer.Tx { return &recorded{r: r} }
 
-func (r *Recorder) events(context.Context, Table) (events []*writer.Event, err error) {
+// DB returns a pool whose transactions are like [Recorder.Tx], for code that begins them: with [writer.SQL] for [writer.Run],
+// or under sqlx, bun or GORM. A statement changes one row, and a query has none. The pool is closed after the test.
+func (r *Recorder) DB(tb testing.TB) *sql.DB {
+	tb.Helper()
+	db := sql.OpenDB(&conn{r: r})
+	tb.Cleanup(func() { _ = db.Close() })
+	return db
+}
+
+func (r *Recorder) events(context.Context, *writer.Writer) (events []*writer.Event, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for i := range r.rows {
-		row := &r.rows[i]
-		e := &writer.Event{
-			ID: row.EventID, AggregateType: row.AggregateType, AggregateID: row.AggregateID, Type: row.EventType,
-			TenantID: row.TenantID, Topic: row.Topic, PartitionKey: row.PartitionKey, ContentType: row.ContentType,
-			SchemaID: row.SchemaID, SchemaVersion: int(row.SchemaVersion), OccurredAt: row.OccurredAt,
-			Payload: row.Payload, Tombstone: row.Payload == nil,
-		}
-		if row.Headers != "" {
-			if err := json.Unmarshal([]byte(row.Headers), &e.Headers); err != nil {
-				return nil, err
-			}
-		}
-		events = append(events, e)
+	for _, row := range r.rows {
+		events = append(events, row.event)
 	}
 	return events, nil
 }
@@ -72,7 +74,7 @@ type recorded struct {
 }
 
 // ExecContext remembers the IDs among the arguments, because an observer is not told the transaction. They are text, or
-// several in an array: a literal, or one of pgx.
+// several in the literal of an array.
 func (t *recorded) ExecContext(ctx context.Context, _ string, args ...any) (sql.Result, error) {
 	if t.done {
 		return nil, sql.ErrTxDone
@@ -83,11 +85,8 @@ func (t *recorded) ExecContext(ctx context.Context, _ string, args ...any) (sql.
 		t.r.sent = map[uuid.UUID]*recorded{}
 	}
 	for _, arg := range args {
-		texts, _ := arg.([]string)
-		if literal, ok := arg.(string); ok {
-			texts = strings.Split(strings.Trim(literal, "{}"), ",")
-		}
-		for _, text := range texts {
+		literal, _ := arg.(string)
+		for text := range strings.SplitSeq(strings.Trim(literal, "{}"), ",") {
 			if id, err := uuid.Parse(text); err == nil {
 				t.r.sent[id] = t
 			}
@@ -114,3 +113,46 @@ func (t *recorded) Rollback() error {
 	t.r.rows = slices.DeleteFunc(t.r.rows, func(r row) bool { return r.tx == t })
 	return nil
 }
+
+// conn is the driver of [Recorder.DB], and its connections.
+type conn struct {
+	r  *Recorder
+	tx *recorded // the last
+}
+
+func (c *conn) Connect(context.Context) (driver.Conn, error) { return &conn{r: c.r}, nil }
+func (c *conn) Driver() driver.Driver                        { return nil }
+func (c *conn) Close() error                                 { return nil }
+
+func (c *conn) Prepare(query string) (driver.Stmt, error) {
+	return nil, errors.New("prepare " + query + ": a recorder prepares no statements: use a database for this test")
+}
+
+func (c *conn) Begin() (driver.Tx, error) { return c.BeginTx(context.Background(), driver.TxOptions{}) }
+
+func (c *conn) BeginTx(context.Context, driver.TxOptions) (driver.Tx, error) {
+	c.tx = &recorded{r: c.r}
+	return c.tx, nil
+}
+
+func (c *conn) ExecContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Result, error) {
+	if c.tx == nil || c.tx.done {
+		return driver.RowsAffected(1), ctx.Err()
+	}
+	values := make([]any, len(args))
+	for i, a := range args {
+		values[i] = a.Value
+	}
+	return c.tx.ExecContext(ctx, query, values...)
+}
+
+func (c *conn) QueryContext(context.Context, string, []driver.NamedValue) (driver.Rows, error) {
+	return none{}, nil
+}
+
+// none is the result of a query.
+type none struct{}
+
+func (none) Columns() []string         { return nil }
+func (none) Close() error              { return nil }
+func (none) Next([]driver.Value) error { return io.EOF }

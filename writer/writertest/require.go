@@ -10,7 +10,7 @@ import (
 
 // RequireAppended returns the one event that matches. If none does, the test fails and prints the nearest event with the
 // fields in which it differs; if several do, it prints in which fields they differ.
-func RequireAppended(tb testing.TB, w Table, r Reader, m Match) *writer.Event {
+func RequireAppended(tb testing.TB, w *writer.Writer, r Reader, m Match) *writer.Event {
 	tb.Helper()
 	events := read(tb, w, r)
 	var found []*writer.Event
@@ -33,7 +33,7 @@ func RequireAppended(tb testing.TB, w Table, r Reader, m Match) *writer.Event {
 
 // RequireAppendedInOrder returns an event for each match, in this order; other events may be between them. The order is that
 // of the IDs: those that Append sets have the order of insertion.
-func RequireAppendedInOrder(tb testing.TB, w Table, r Reader, ms ...Match) []*writer.Event {
+func RequireAppendedInOrder(tb testing.TB, w *writer.Writer, r Reader, ms ...Match) []*writer.Event {
 	tb.Helper()
 	events := read(tb, w, r)
 	var found []*writer.Event
@@ -51,7 +51,7 @@ func RequireAppendedInOrder(tb testing.TB, w Table, r Reader, ms ...Match) []*wr
 }
 
 // RequireNotAppended fails the test if an event matches.
-func RequireNotAppended(tb testing.TB, w Table, r Reader, m Match) {
+func RequireNotAppended(tb testing.TB, w *writer.Writer, r Reader, m Match) {
 	tb.Helper()
 	for _, e := range read(tb, w, r) {
 		if len(m.diff(e)) == 0 {
@@ -60,7 +60,7 @@ func RequireNotAppended(tb testing.TB, w Table, r Reader, m Match) {
 	}
 }
 
-func read(tb testing.TB, w Table, r Reader) []*writer.Event {
+func read(tb testing.TB, w *writer.Writer, r Reader) []*writer.Event {
 	tb.Helper()
 	events, err := r.events(tb.Context(), w)
 	if err != nil {

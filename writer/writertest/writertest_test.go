@@ -2,6 +2,7 @@ package writertest_test
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"runtime"
@@ -181,6 +182,44 @@ func TestRecorderRollsBack(t *testing.T) {
 	}
 	writertest.RequireNotAppended(t, w, r, writertest.Match{AggregateID: "o-3"})
 	if err := errors.Join(tx.Commit(), tx.Rollback(), w.Append(t.Context(), tx, late)); err == nil || strings.Count(err.Error(), "already been") != 3 {
+		t.Errorf("error %v", err)
+	}
+}
+
+// A service with Run needs no database: what it commits is recorded, and what it rolls back is not.
+func TestRecorderServesRun(t *testing.T) {
+	for _, d := range []writer.Dialect{writer.Postgres, writer.MySQL} {
+		var r writertest.Recorder
+		w, err := writer.New(d, r.Option())
+		if err != nil {
+			t.Fatal(err)
+		}
+		refused := errors.New("refused")
+		for id, result := range map[string]error{"kept": nil, "undone": refused} {
+			err := writer.Run(t.Context(), writer.SQL(r.DB(t), d), w, func(ctx context.Context, tx *sql.Tx, u *writer.Unit) error {
+				u.Add(&writer.Event{AggregateType: "Order", AggregateID: id, Type: "OrderSent", Tombstone: true})
+				changed, err := tx.ExecContext(ctx, "UPDATE orders SET sent = true WHERE id = ?", id)
+				if err != nil {
+					return err
+				}
+				n, _ := changed.RowsAffected()
+				if err := tx.QueryRowContext(ctx, "SELECT 1").Scan(new(int)); n != 1 || !errors.Is(err, sql.ErrNoRows) {
+					t.Errorf("%d rows, a query: %v", n, err)
+				}
+				return errors.Join(w.Flush(ctx, tx, u), result)
+			})
+			if !errors.Is(err, result) {
+				t.Errorf("error %v", err)
+			}
+		}
+		if e := writertest.RequireAppended(t, w, &r, writertest.Match{Type: "OrderSent"}); e.AggregateID != "kept" {
+			t.Errorf("event %+v", e)
+		}
+	}
+	var r writertest.Recorder
+	db := r.DB(t)
+	if _, err := db.PrepareContext(t.Context(), "SELECT 1"); err == nil || //nolint:sqlclosecheck // there is none
+		!strings.Contains(err.Error(), "use a database") {
 		t.Errorf("error %v", err)
 	}
 }

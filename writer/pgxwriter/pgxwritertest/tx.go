@@ -1,4 +1,4 @@
-// Package pgxwritertest has a pgx transaction without a database, for tests of code that appends with pgxwriter. What it
+// Package pgxwritertest has transactions of pgx without a database, for tests of code that appends with pgxwriter. What it
 // appended is checked with package writertest, which also reads tables through pgx.
 package pgxwritertest
 
@@ -11,12 +11,20 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/cdc-relay/cdc-relay/writer"
+	"github.com/cdc-relay/cdc-relay/writer/pgxwriter"
 	"github.com/cdc-relay/cdc-relay/writer/writertest"
 )
 
 // Tx returns a transaction that accepts every statement of Exec, like the recorder's own. Its writer needs the recorder's
 // Option. Methods other than Exec, Commit and Rollback panic.
 func Tx(r *writertest.Recorder) pgx.Tx { return &tx{recorded: r.Tx()} }
+
+// DB returns the [writer.DB] of transactions like [Tx], for [writer.Run].
+func DB(r *writertest.Recorder) *pgxwriter.DB { return pgxwriter.Pool(pool{r}) }
+
+type pool struct{ r *writertest.Recorder }
+
+func (p pool) BeginTx(context.Context, pgx.TxOptions) (pgx.Tx, error) { return Tx(p.r), nil }
 
 type tx struct {
 	pgx.Tx

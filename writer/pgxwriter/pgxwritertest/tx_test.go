@@ -15,29 +15,32 @@ import (
 )
 
 // pay is code under test.
-func pay(ctx context.Context, tx pgx.Tx, events *pgxwriter.Writer, id string) error {
+func pay(ctx context.Context, tx pgx.Tx, events *writer.Writer, id string) error {
 	event, err := writer.JSON("Order", id, "OrderPaid", map[string]string{"id": id})
 	if err != nil {
 		return err
 	}
-	return events.Append(ctx, tx, event)
+	return events.Append(ctx, pgxwriter.Tx(tx), event)
 }
 
-// Code that appends with pgx runs without a database.
-func ExampleTx() {
+// Code that runs transactions of pgx runs without a database.
+func ExampleDB() {
 	var recorder writertest.Recorder // check it with writertest.RequireAppended(t, events, &recorder, ...)
-	events, err := pgxwriter.New(recorder.Option())
+	events, err := writer.New(writer.Postgres, recorder.Option())
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	fmt.Println(pay(context.Background(), pgxwritertest.Tx(&recorder), events, "o-1"))
+	err = writer.Run(context.Background(), pgxwritertest.DB(&recorder), events, func(ctx context.Context, tx pgx.Tx, _ *writer.Unit) error {
+		return pay(ctx, tx, events, "o-1")
+	})
+	fmt.Println(err)
 	// Output: <nil>
 }
 
 func TestTx(t *testing.T) {
 	var recorder writertest.Recorder
-	events, err := pgxwriter.New(recorder.Option())
+	events, err := writer.New(writer.Postgres, recorder.Option())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,11 +49,8 @@ func TestTx(t *testing.T) {
 		t.Fatal(err)
 	}
 	undone, later := pgxwritertest.Tx(&recorder), pgxwritertest.Tx(&recorder)
-	var many []*writer.Event // which pgx sends as arrays
-	for range 20 {
-		many = append(many, &writer.Event{AggregateType: "Order", AggregateID: "o-2", Type: "OrderPaid", Tombstone: true})
-	}
-	if err := errors.Join(events.Append(t.Context(), undone, many...), pay(t.Context(), later, events, "o-3"), undone.Rollback(t.Context())); err != nil {
+	err = errors.Join(pay(t.Context(), undone, events, "o-2"), pay(t.Context(), later, events, "o-3"), undone.Rollback(t.Context()))
+	if err != nil {
 		t.Fatal(err)
 	}
 	writertest.RequireAppended(t, events, &recorder, writertest.Match{AggregateID: "o-3"})
