@@ -272,7 +272,7 @@ func (s *stand) replayedMySQL(ctx context.Context, flavor string, rows int) (*re
 			if err != nil {
 				return "", nil, err
 			}
-			p, err := m.start(config, "--start-from", "current")
+			p, err := m.start(config, "current")
 			return config, p, err
 		},
 	}, nil

@@ -112,10 +112,60 @@ func (a *cli) repair(ctx context.Context, o backfill.Options, owner ownerFlag) (
 	if err != nil {
 		return false, err
 	}
-	return true, a.reportRepair(rows, db, o.Where != "")
+	if err := a.reportRepair(rows, o.Where != ""); err != nil {
+		return false, err
+	}
+	if err := a.passAlteration(ctx, c, db, log); err != nil {
+		return false, err
+	}
+	a.printf("done: position is %s; start `cdc-relay run`\n", app.OrStart(cdc.Position(db.Display(rows.Result().Position))))
+	return true, nil
 }
 
-func (a *cli) reportRepair(rows *backfill.Repair, db app.Database, where bool) error {
+// passAlteration publishes what the slot still has, if nothing else holds the position. Every other start stops at the note of an altered
+// publication, which is behind the slot's position.
+func (a *cli) passAlteration(ctx context.Context, c *config.Config, db app.Database, log *slog.Logger) error {
+	slot := db.SlotPosition()
+	if slot == nil {
+		return nil
+	}
+	var end cdc.Position
+	err := app.WithPositions(ctx, c, db, a.printf, func(p *app.Positions) (err error) {
+		end, err = p.Current(ctx)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	reg := newRegistry()
+	dropped := newDropped(reg)
+	s, _, closeStore, err := wire(ctx, c, db, app.SourceOptions{PassAlteration: true}, dropped, log, reg)
+	if err != nil {
+		return err
+	}
+	defer closeStore()
+	s.Maintainer = nil
+	o := app.RelayOptions(c, db, dropped)
+	o.Park = false
+	watching, stop := context.WithCancel(ctx)
+	defer stop()
+	passed := make(chan struct{})
+	go func() {
+		for at, err := slot(watching); watching.Err() == nil; at, err = slot(watching) {
+			if err == nil && at.Position >= end {
+				close(passed)
+				return
+			}
+			time.Sleep(slotInterval)
+		}
+	}()
+	return errors.Join(relay.New(o, s, log, reg).RunUntil(ctx, passed), ctx.Err())
+}
+
+// slotInterval is how often the slot's position is read.
+const slotInterval = 200 * time.Millisecond
+
+func (a *cli) reportRepair(rows *backfill.Repair, where bool) error {
 	done := rows.Result()
 	select {
 	case <-rows.Done():
@@ -142,11 +192,6 @@ func (a *cli) reportRepair(rows *backfill.Repair, db app.Database, where bool) e
 	if done.Gone > 0 {
 		a.printf("did not find %s: deleted, or given another ID or created_at, before they were read\n", display.Plural(int(done.Gone), "row"))
 	}
-	accept := ""
-	if db.SlotPosition() != nil { // the note of the alteration is behind the slot's position
-		accept = "; after an alteration of the publication with position.conflict: slot, until the relay has no lag"
-	}
-	a.printf("done: position is %s; start `cdc-relay run`%s\n", app.OrStart(cdc.Position(db.Display(done.Position))), accept)
 	return nil
 }
 

@@ -119,6 +119,9 @@ func flagError(cmd *cobra.Command, err error) error {
 		kind := map[string]string{"int": "a whole number", "duration": "a duration such as 10m", "bool": "true or false"}[bad.GetFlag().Value.Type()]
 		err = fmt.Errorf("invalid argument %q for \"--%s\" flag: not %s", bad.GetValue(), bad.GetFlag().Name, kind)
 	}
+	if gone, ok := errors.AsType[*pflag.NotExistError](err); ok && gone.GetSpecifiedName() == "start-from" { // of 0.1.0
+		return cdc.Fixable("set the position once, with `cdc-relay position set earliest`, or `cdc-relay position set current --skip-events`", "--start-from is no flag any more")
+	}
 	return cdc.Fixable(fmt.Sprintf("run `%s --help` for the flags", cmd.CommandPath()), "%w", err)
 }
 

@@ -85,9 +85,9 @@ func (m *MySQL) Check(ctx context.Context, load cdc.Resumer) ([]cdc.Finding, map
 // starts.
 func (m *MySQL) NewSource(o SourceOptions, log *slog.Logger, reg prometheus.Registerer) (Source, error) {
 	options := m.Binlog
-	options.Verify, options.StartFrom, options.Problems = o.Verify, o.StartFrom, o.Problems
+	options.Verify, options.Problems = o.Verify, o.Problems
 	if o.Dry {
-		options.StartFrom, options.ServerID, options.NoLock = binlog.Current, 0, true // a running relay keeps both
+		options.FromNow, options.ServerID, options.NoLock = true, 0, true // a running relay keeps both
 	}
 	return binlog.New(options, log, reg), nil
 }

@@ -34,8 +34,6 @@ type Config struct {
 	Partitions *Partitions `yaml:"partitions,omitempty" jsonschema_extras:"x-optional=true"`
 	// Removes old rows from tables without partitions; beside a section partitions, from tables with columns. Absent: no row is deleted.
 	Retention *Retention `yaml:"retention,omitempty" jsonschema_extras:"x-optional=true"`
-	// What to do if stored positions contradict each other.
-	Position Position `yaml:"position"`
 	// What to do with an event that cannot be published. stop: the relay stops before it and names it; dead_letter: it becomes a dead letter, with the later events of its key; drop: it is counted and logged.
 	Errors Errors `yaml:"errors"`
 	// How dead letters are kept: events for which errors says dead_letter.

@@ -26,7 +26,6 @@ func (d *document) validate(c *Config) {
 	d.delivery(c)
 	d.deadLetter(c)
 	d.checkpoint(c)
-	d.position(c.Position, &c.Source)
 	d.events(c.Errors.Skip)
 	d.partitions(c.Partitions)
 	d.retention(c)

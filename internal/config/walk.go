@@ -106,6 +106,9 @@ func (d *document) key(n *yaml.Node, child, s *shape, path string, seen *keys) b
 
 // unknown returns the hint for an unknown key.
 func (d *document) unknown(key string, s *shape, path string, seen *keys) string {
+	if dotted(path, key) == "position" { // of 0.1.0
+		return "remove it; to continue from a slot that is ahead of the checkpoint run `cdc-relay position reset --skip-events`"
+	}
 	if near := closest(key, s.keys()); near != "" {
 		seen.meant[near] = true
 		return fmt.Sprintf("did you mean %s?", near)

@@ -94,7 +94,7 @@ func TestFirstStartOnMySQL(t *testing.T) {
 			mysqlExec(t, server, s.name, "CREATE TABLE other (id int)")
 			after := gtids(t, server)
 			for _, command := range []string{
-				"position set 16/B374D848", "position set " + before + " --yes", "position set " + after, "position set " + after + " --yes",
+				"position set 16/B374D848", "position set " + before + " --skip-events", "position set " + after, "position set " + after + " --skip-events",
 				"position set " + before, "position set " + before, "position show",
 				"teardown --print --table", "teardown < no", "teardown --yes", "position reset", "position show", "position set " + after, "position reset",
 				"teardown --table < no", "teardown --table < outbox",
@@ -242,7 +242,7 @@ func TestSystemVersionedTable(t *testing.T) {
 			s.says(2, refused, "setup")
 			s.says(3, refused, "check")
 			s.sql("SET STATEMENT system_versioning_alter_history = KEEP FOR ALTER TABLE jobs " + change[1])
-			s.says(0, "dropped", append(strings.Fields(printedCommand(t, said, "position reset")), "--yes")...)
+			s.says(0, "dropped", strings.Fields(printedCommand(t, said, "position reset"))...)
 			args, err := cdctest.PrintedCommand(t.Context(), said, "repair", "TIME", began)
 			if err != nil {
 				t.Fatal(err)

@@ -156,7 +156,7 @@ func (s *site) relayed() *site {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	s.says(0, "", "position", "set", gtids, "--yes")
+	s.says(0, "", "position", "set", gtids, "--skip-events")
 	return s
 }
 
@@ -327,7 +327,7 @@ func (s *site) advancing() (stop func()) {
 				continue
 			}
 			set, _ := s.mysql.GTIDs(ctx)
-			cmd := exec.CommandContext(ctx, binary, "position", "set", set, "--yes")
+			cmd := exec.CommandContext(ctx, binary, "position", "set", set, "--skip-events")
 			cmd.Dir = s.dir
 			_ = cmd.Run()
 		}

@@ -305,12 +305,8 @@ func (f *fixing) binlogs() {
 		f.anew(said)
 	}
 	f.step("beginning", 5, func() { f.reset(); f.Append("k", 10) }, func(said string) {
-		args, err := cdctest.PrintedCommand(t.Context(), said, "run --start-from")
-		f.Must(err)
-		f.Repeated("run --start-from")
-		f.Must(f.Relay.StartCommand(t.Context(), args...))
-		f.AwaitSaved(f.Append("k", 10))
-		sigterm(f.Rig)
+		f.Repeated("position set earliest")
+		follow(t, f.Rig, said, "position set earliest")
 	})
 	f.step("purged", 5, func() { f.Append("k", 10); f.Must(f.DB.LoseLog(t.Context())) }, func(string) {
 		before, _, err := f.Saved(t.Context())
