@@ -105,7 +105,7 @@ func (p *partitioned) maintain(ctx context.Context, relay string, ahead, ttl int
 	}
 	dropped := 0
 	for range 2 { // the second drops what the relay had not saved yet
-		out, err := exec.CommandContext(ctx, p.bin, "partitions", "run", "--config", path, "--owner-dsn", p.dsn, "--ttl", fmt.Sprintf("%dd", ttl)).CombinedOutput()
+		out, err := exec.CommandContext(ctx, p.bin, "retention", "run", "--config", path, "--owner-dsn", p.dsn, "--ttl", fmt.Sprintf("%dd", ttl)).CombinedOutput()
 		if err != nil {
 			return fmt.Errorf("partitions run: %s (%w)", out, err)
 		}

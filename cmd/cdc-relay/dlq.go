@@ -23,7 +23,7 @@ func newDLQCommand(a *cli) *cobra.Command {
 	cmd.Long = cmd.Short + `.
 
 A dead letter is an event that could not be published, and for which the configuration says dead_letter, or a later event of its
-key, which waits behind it (reason "held"). list, count and show only read Kafka. retry and drop ask the relay that leads: it does the
+key, which waits behind it (reason "held"). list and show only read Kafka. retry and drop ask the relay that leads: it does the
 work in its own order, and the command waits and reports.`
 	return cmd
 }
@@ -39,8 +39,10 @@ func (f *letterFilter) add(cmd *cobra.Command) {
 	flags.StringVar(&f.Topic, "topic", "", "letters for this `topic`")
 	flags.StringVar(&f.Tenant, "tenant", "", "letters of this `tenant`")
 	flags.StringVar(&f.Reason, "reason", "", "letters with this `reason`: unroutable, malformed, unknown_topic, too_large, rejected, held")
-	flags.Var(&timeFlag{&f.From}, "from", "letters since this `time`, such as 2026-01-31T12:00:00Z")
-	flags.Var(&timeFlag{&f.To}, "to", "letters before this `time`")
+	flags.Var(&timeFlag{&f.From}, "since", "letters since this `time`, such as 2026-01-31T12:00:00Z")
+	flags.Var(&timeFlag{&f.To}, "until", "letters before this `time`")
+	renamed(cmd, "from", "since")
+	renamed(cmd, "to", "until")
 }
 
 // desk is where the command looks at letters.
@@ -74,6 +76,7 @@ func newDLQListCommand(a *cli) *cobra.Command {
 		output outputFlag
 		limit  int
 		after  string
+		count  bool
 	)
 	cmd := &cobra.Command{
 		Use:     "list [ID...]",
@@ -86,6 +89,9 @@ func newDLQListCommand(a *cli) *cobra.Command {
 			list, err := a.letters(cmd.Context(), &f, args)
 			if err != nil {
 				return err
+			}
+			if count {
+				return a.printCounts(list, output.json())
 			}
 			if list, err = deadletter.After(list, after); err != nil {
 				return err
@@ -101,6 +107,7 @@ func newDLQListCommand(a *cli) *cobra.Command {
 	}
 	f.add(cmd)
 	output.add(cmd)
+	cmd.Flags().BoolVar(&count, "count", false, "count the letters by reason")
 	cmd.Flags().IntVar(&limit, "limit", 100, "the `number` of letters to list")
 	cmd.Flags().StringVar(&after, "after", "", "list those after this `letter`, the last one of the page before")
 	return cmd
@@ -132,33 +139,23 @@ func (a *cli) printLetters(list []deadletter.Listed, limit int) (more int) {
 	return more
 }
 
-func newDLQCountCommand(a *cli) *cobra.Command {
-	var (
-		f      letterFilter
-		output outputFlag
-	)
-	cmd := &cobra.Command{
-		Use:     "count [ID...]",
-		Short:   "Count dead letters by reason",
-		Example: "  cdc-relay dlq count --from 2026-01-31T00:00:00Z",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			list, err := a.letters(cmd.Context(), &f, args)
-			if err != nil {
-				return err
-			}
-			counts := deadletter.Counts(list)
-			if output.json() {
-				return printJSON(a.stdout, counts)
-			}
-			for _, reason := range deadletter.Reasons(counts) {
-				a.printf("%-14s %d\n", reason, counts[reason])
-			}
-			a.printf("%-14s %d\n", "all", len(list))
-			return nil
-		},
+// printCounts prints how many letters there are for each reason.
+func (a *cli) printCounts(list []deadletter.Listed, asJSON bool) error {
+	counts := deadletter.Counts(list)
+	if asJSON {
+		return printJSON(a.stdout, counts)
 	}
-	f.add(cmd)
-	output.add(cmd)
+	for _, reason := range deadletter.Reasons(counts) {
+		a.printf("%-14s %d\n", reason, counts[reason])
+	}
+	a.printf("%-14s %d\n", "all", len(list))
+	return nil
+}
+
+func newDLQCountCommand(a *cli) *cobra.Command {
+	cmd := newDLQListCommand(a)
+	cmd.Use, cmd.Deprecated = "count [ID...]", "use `cdc-relay dlq list --count`"
+	_ = cmd.Flags().Set("count", "true") // there is such a flag
 	return cmd
 }
 
@@ -239,7 +236,7 @@ func newDLQDropCommand(a *cli) *cobra.Command {
 		Short: "Drop dead letters: they are never published",
 		Long: `Ask the relay to drop dead letters, and wait until it has. Exactly the chosen ones are dropped, and never published, whatever
 becomes of the relay; those that wait behind them are published then.`,
-		Example: "  cdc-relay dlq drop 018f4e3c-7a10-7cc0-8000-2c7d3b0f9a41\n  cdc-relay dlq drop --topic orders --to 2026-01-31T00:00:00Z --dry-run",
+		Example: "  cdc-relay dlq drop 018f4e3c-7a10-7cc0-8000-2c7d3b0f9a41\n  cdc-relay dlq drop --topic orders --until 2026-01-31T00:00:00Z --dry-run",
 		RunE:    r.run,
 	}
 	r.add(cmd)

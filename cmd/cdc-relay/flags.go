@@ -30,7 +30,7 @@ func (f *outputFlag) json() bool { return f.value == outputJSON }
 // renamed takes a flag's old name, too, for one release.
 func renamed(cmd *cobra.Command, old, name string) {
 	f := *cmd.Flags().Lookup(name)
-	f.Name = old
+	f.Name, f.Shorthand = old, ""
 	cmd.Flags().AddFlag(&f)
 	_ = cmd.Flags().MarkDeprecated(old, "use --"+name)
 }

@@ -23,7 +23,7 @@ func newInitCommand(a *cli) *cobra.Command {
 		path   string
 	)
 	cmd := &cobra.Command{
-		Use:   "init --from TABLE",
+		Use:   "init --table TABLE",
 		Short: "Write a configuration for outbox tables that exist",
 		Long: `Look at the columns of outbox tables, and write a configuration for them with the reason for each line. No configuration
 is needed, no row is read, and nothing is changed.
@@ -33,12 +33,12 @@ name tells is chosen by its type, and a comment says what to correct. Columns wi
 
 The connection is that of --owner-dsn or ` + app.EnvOwner + `, or else that of ` + envDatabase + `. Its form says which database it leads to. The
 configuration names ` + envDatabase + ` if that is set and leads to the same database, and otherwise has the connection without its password.`,
-		Example: `  DATABASE_URL="$(cat dsn)" cdc-relay init --from public.outbox
-  cdc-relay init --from orders_outbox --from billing_outbox -o cdc-relay.yaml`,
+		Example: `  DATABASE_URL="$(cat dsn)" cdc-relay init --table public.outbox
+  cdc-relay init --table orders_outbox --table billing_outbox -o cdc-relay.yaml`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if len(tables) == 0 {
-				return cdc.Usage("name one with --from", "no table is given")
+				return cdc.Usage("name one with --table", "no table is given")
 			}
 			o, err := a.connection(&owner)
 			if err != nil {
@@ -52,9 +52,11 @@ configuration names ` + envDatabase + ` if that is set and leads to the same dat
 			return a.writeConfig(path, text)
 		},
 	}
-	cmd.Flags().StringArrayVar(&tables, "from", nil, "the `table`, as tables[].name has it (may be repeated)")
+	cmd.Flags().StringArrayVar(&tables, "table", nil, "the `table`, as tables[].name has it (may be repeated)")
 	cmd.Flags().StringVar(&owner.value, "owner-dsn", "", "`connection` of a role that may see the tables, also "+app.EnvOwner+" (default "+envDatabase+")")
-	cmd.Flags().StringVarP(&path, "output", "o", "", "write a new `file` instead of printing")
+	cmd.Flags().StringVarP(&path, "out", "o", "", "write a new `file` instead of printing")
+	renamed(cmd, "from", "table")
+	renamed(cmd, "output", "out")
 	return cmd
 }
 

@@ -47,8 +47,7 @@ What retention has taken out belongs to the table's owner: set CDC_RELAY_OWNER_D
 Stop the relay first: repair takes its place, and keeps relays from starting on this source. Interrupted, at any moment,
 it can be run again. Nothing is moved before everything is published.`,
 		Example: `  cdc-relay repair
-  cdc-relay repair --since 2026-01-02T15:04:05Z --overlap 1h
-  cdc-relay repair --all`,
+  cdc-relay repair --since 2026-01-02T15:04:05Z --overlap 1h`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := repairOptions(&o, since); err != nil {
@@ -59,9 +58,31 @@ it can be run again. Nothing is moved before everything is published.`,
 		},
 	}
 	owner.add(cmd)
-	cmd.Flags().BoolVar(&o.All, "all", false, "publish every row, also those that were there before the slot or the first position")
+	cmd.Flags().BoolVar(&o.All, "all", false, "publish every row")
+	_ = cmd.Flags().MarkDeprecated("all", "use `cdc-relay backfill`")
 	cmd.Flags().StringVar(&since, "since", "", "publish the rows that were created since this `time` (RFC 3339), less --overlap")
 	cmd.Flags().DurationVar(&o.Overlap, "overlap", defaultOverlap, "how long transactions may have been open, and how far clocks may differ")
+	return cmd
+}
+
+func newBackfillCommand(a *cli) *cobra.Command {
+	var owner ownerFlag
+	cmd := &cobra.Command{
+		Use:   "backfill",
+		Short: "Publish every row of the tables, also those from before the slot or the first position",
+		Long: `Publish every row of the outbox tables and of what retention has taken out of them, in order of creation, and store the position
+from which run continues. Rows that the relay has published are published again.
+
+Stop the relay first. Interrupted, it can be run again. Where cdc-relay setup has not run yet, setup --backfill does both, and with
+--where only for some rows.`,
+		Example: "  cdc-relay backfill",
+		Args:    noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			_, err := a.repair(cmd.Context(), backfill.Options{All: true, Overlap: defaultOverlap}, owner)
+			return err
+		},
+	}
+	owner.add(cmd)
 	return cmd
 }
 
@@ -170,7 +191,7 @@ func (a *cli) reportRepair(rows *backfill.Repair, where bool) error {
 	select {
 	case <-rows.Done():
 	default:
-		fix := "run the same `cdc-relay repair` again: it begins again, and repeats what was published"
+		fix := "run the same command again: it begins again, and repeats what was published"
 		if where {
 			fix = "run the same setup again: it begins again"
 		}

@@ -50,8 +50,8 @@ An interrupted replay leaves its state in a file; --resume goes on from there an
 not acknowledged and the rest of a page of 1,000.`,
 		Example: `  cdc-relay replay --id 0198c0de-0000-7000-8000-000000000001
   cdc-relay replay --key order-42 --topic orders.repair
-  cdc-relay replay --type OrderPlaced --from 2026-01-02T00:00:00Z --to 2026-01-03T00:00:00Z --dry-run
-  cdc-relay replay --from 2026-01-02T00:00:00+01:00 --rate 1000
+  cdc-relay replay --type OrderPlaced --since 2026-01-02T00:00:00Z --until 2026-01-03T00:00:00Z --dry-run
+  cdc-relay replay --since 2026-01-02T00:00:00+01:00 --rate 1000
   cdc-relay replay --resume`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return r.run(cmd) },
@@ -59,13 +59,16 @@ not acknowledged and the rest of a page of 1,000.`,
 	addFilter(cmd, &r.State.Filter)
 	r.owner.add(cmd)
 	flags := cmd.Flags()
-	flags.Var(&timeFlag{&r.State.Filter.From}, "from", "events created at or after this `time`, such as 2026-01-02T15:04:05Z")
-	flags.Var(&timeFlag{&r.State.Filter.To}, "to", "events created before this `time`")
+	flags.Var(&timeFlag{&r.State.Filter.From}, "since", "events created at or after this `time`, such as 2026-01-02T15:04:05Z")
+	flags.Var(&timeFlag{&r.State.Filter.To}, "until", "events created before this `time`")
+	renamed(cmd, "from", "since")
+	renamed(cmd, "to", "until")
 	flags.StringVar(&r.State.Table, "table", "", "events of this `table` only")
 	flags.StringVar(&r.State.Topic, "topic", "", "publish to this `topic`, which must exist, and not where routes say")
 	flags.IntVar(&r.State.Rate, "rate", 0, "`events` per second (default no limit)")
 	flags.BoolVar(&r.dry, "dry-run", false, "route the events, count them and show the first ten; publish nothing")
 	flags.BoolVar(&r.headers, "with-headers", false, "with --dry-run, also show the headers of the first ten")
+	_ = flags.MarkHidden("with-headers") // there is such a flag
 	flags.BoolVar(&r.Resume, "resume", false, "go on with an interrupted replay")
 	flags.StringVar(&r.File, "state", inspect.DefaultState, "`file` with the state of a replay that runs or was interrupted")
 	flags.BoolVar(&r.yes, "yes", false, "replay all events without asking")
@@ -117,7 +120,7 @@ func unresumable(cmd *cobra.Command) (flag string) {
 func (r *replayCommand) confirmAll(total int64) error {
 	all := display.Plural(int(total), "event")
 	if !display.IsTerminal(r.stdin) {
-		return cdc.Usage("narrow them down, for example with --from and --to, or add --yes", "no filter is given, and all %s of the outbox would be published once more", all)
+		return cdc.Usage("narrow them down, for example with --since and --until, or add --yes", "no filter is given, and all %s of the outbox would be published once more", all)
 	}
 	r.printf("No filter is given: all %s of the outbox would be published once more. Go on? [y/N] ", all)
 	var answer string

@@ -85,8 +85,9 @@ Exit codes: 0 done, 1 runtime error, 2 usage or configuration, 3 check failed, 4
 	root.SetOut(a.stdout)
 	root.SetErr(a.stderr)
 	root.AddCommand(
-		newRunCommand(a), newRepairCommand(a), newReplayCommand(a), newEventCommand(a), newCheckCommand(a), newInitCommand(a), newSetupCommand(a), newTeardownCommand(a), newSchemaCommand(a),
-		newPositionCommand(a), newPartitionsCommand(a), newDLQCommand(a), newStatusCommand(a), newRouteCommand(a), newConfigCommand(a), newVersionCommand(a),
+		newRunCommand(a), newRepairCommand(a), newBackfillCommand(a), newReplayCommand(a), newEventCommand(a), newCheckCommand(a), newInitCommand(a), newSetupCommand(a), newTeardownCommand(a), newSchemaCommand(a),
+		newPositionCommand(a), newRetentionCommand(a), newDLQCommand(a), newStatusCommand(a), newRouteCommand(a), newConfigCommand(a), newVersionCommand(a),
+		formerly("partitions", "retention", newRetentionListCommand(a), newRetentionRunCommand(a)),
 	)
 	return root
 }
@@ -107,6 +108,16 @@ func group(use, short string, commands ...*cobra.Command) *cobra.Command {
 	}
 	cmd.SuggestionsMinimumDistance = 2
 	cmd.AddCommand(commands...)
+	return cmd
+}
+
+// formerly is a group under its old name, for one release.
+func formerly(old, name string, commands ...*cobra.Command) *cobra.Command {
+	for _, cmd := range commands {
+		cmd.Deprecated = "use `cdc-relay " + name + " " + cmd.Name() + "`"
+	}
+	cmd := group(old, "", commands...)
+	cmd.Hidden = true
 	return cmd
 }
 
@@ -138,8 +149,11 @@ func unknownCommand(cmd *cobra.Command, word string) error {
 	if near := cmd.SuggestionsFor(word); len(near) > 0 {
 		fix = fmt.Sprintf("did you mean %s?", near[0])
 	}
-	if word == "tail" { // a command of 0.1.0
+	switch word { // commands of 0.1.0
+	case "tail":
 		fix = "read the topic with a Kafka consumer, or run `cdc-relay run --dry-run` to see what would be published"
+	case "apply":
+		fix = "run `cdc-relay setup`, which makes the table, or `cdc-relay retention run --ahead 14`, which makes partitions"
 	}
 	return cdc.Fixable(fix, "unknown command %q for %s", word, cmd.CommandPath())
 }

@@ -64,6 +64,7 @@ cdc-relay setup stores the first one.`,
 	}
 	cmd.Flags().BoolVar(&dry, "dry-run", false, "print the records of events committed from now on; publish nothing and save no position")
 	cmd.Flags().BoolVar(&profile, "pprof", false, "serve Go's profiler under /debug/pprof on http.listen")
+	_ = cmd.Flags().MarkHidden("pprof") // there is such a flag
 	return cmd
 }
 

@@ -42,7 +42,7 @@ the slot does not, and rows were inserted that are deleted.
 
 With write_back it also verifies that no row is pending from before the position, so that all later ones can be marked.
 
-With --backfill it then publishes every row of the tables, also those that were there before, as cdc-relay repair --all does,
+With --backfill it then publishes every row of the tables, also those that were there before, as cdc-relay backfill does,
 and makes slot or position, where there is none, once all are published. Interrupted, it can be run again; until it has ended
 no relay starts.
 

@@ -31,12 +31,12 @@ checkpoint. Events that are not published yet stay in the table and are not publ
 Run it whenever a relay is retired: for a slot without a reader PostgreSQL keeps all WAL, until the disk is full and
 the database stops.
 
-Topics are kept, those of positions and of dead letters too. The table is kept unless --table is given; then it is dropped with all its events, and what was taken out of it for its
+Topics are kept, those of positions and of dead letters too. The table is kept unless --drop-table is given; then it is dropped with all its events, and what was taken out of it for its
 age, after you type its name. Stop the relay first: a slot or a checkpoint file that is in use is not removed. If the checkpoint is in Redis, a relay that
 still runs can no longer save and ends with exit code 4.
 
 ` + ownerHelp,
-		Example: "  cdc-relay teardown\n  cdc-relay teardown --yes\n  cdc-relay teardown --table\n  cdc-relay teardown --print",
+		Example: "  cdc-relay teardown\n  cdc-relay teardown --yes\n  cdc-relay teardown --drop-table\n  cdc-relay teardown --print",
 		Args:    noArgs,
 		RunE: a.withDatabase(func(ctx context.Context, c *config.Config, db app.Database) error {
 			if sql {
@@ -55,7 +55,8 @@ still runs can no longer save and ends with exit code 4.
 		}),
 	}
 	owner.add(cmd)
-	cmd.Flags().BoolVar(&options.WithTable, "table", false, "drop the outbox table too, with all its events")
+	cmd.Flags().BoolVar(&options.WithTable, "drop-table", false, "drop the outbox table too, with all its events")
+	renamed(cmd, "table", "drop-table")
 	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask")
 	cmd.Flags().BoolVar(&sql, "print", false, "print the SQL instead of running it")
 	return cmd

@@ -55,6 +55,6 @@ func (d *document) partitions(p *Partitions) {
 	case err != nil:
 		d.wrong("partitions.ttl", "an age such as 30d or 36h, or nothing", d.text("partitions.ttl"))
 	case age > 0 && age < minTTL:
-		d.report("partitions.ttl", "make it 1d or longer; then `cdc-relay partitions run --ttl "+p.TTL+" --yes` removes days once", "is shorter than a day; it is %s", d.text("partitions.ttl"))
+		d.report("partitions.ttl", "make it 1d or longer; then `cdc-relay retention run --ttl "+p.TTL+" --force` removes days once", "is shorter than a day; it is %s", d.text("partitions.ttl"))
 	}
 }

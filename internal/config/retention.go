@@ -41,7 +41,7 @@ func (d *document) retention(c *Config) {
 	case err != nil:
 		d.wrong(path, "an age such as 30d or 36h", d.text(path))
 	case age < minTTL:
-		d.report(path, "make it 1d or longer; then `cdc-relay partitions run --older-than "+c.Retention.Delete.OlderThan+" --yes` deletes rows once", "is shorter than a day; it is %s", d.text(path))
+		d.report(path, "make it 1d or longer; then `cdc-relay retention run --older-than "+c.Retention.Delete.OlderThan+" --force` deletes rows once", "is shorter than a day; it is %s", d.text(path))
 	}
 	for i := range c.Tables {
 		if t := &c.Tables[i]; c.Purged(t) && t.Columns != nil && t.Columns.CreatedAt.column() == "" && t.Columns.OccurredAt.column() == "" {

@@ -153,7 +153,7 @@ func (r *Replay) open(ctx context.Context) (readers []app.TableReader, err error
 	}
 	keyed := slices.IndexFunc(r.config.Routes, func(c config.Route) bool { return c.Key != nil })
 	if keyed >= 0 && len(r.State.Filter.Keys) > 0 {
-		return nil, cdc.Usage("leave it out, and select by --id, --type, --aggregate-type, or by --from and --to",
+		return nil, cdc.Usage("leave it out, and select by --id, --type, --aggregate-type, or by --since and --until",
 			"--key looks for partition_key or aggregate_id, and routes[%d] has a key of its own", keyed)
 	}
 	named := false

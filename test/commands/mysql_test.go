@@ -86,7 +86,6 @@ func TestFirstStartOnMySQL(t *testing.T) {
 			run("run")
 			run(printedCommand(t, refused.String(), "setup"))
 			run("setup")
-			run("schema apply --ahead 3")
 			run("check")
 			run("run --start-from nowhere")
 			run("position show")
@@ -96,8 +95,8 @@ func TestFirstStartOnMySQL(t *testing.T) {
 			for _, command := range []string{
 				"position set 16/B374D848", "position set " + before + " --skip-events", "position set " + after, "position set " + after + " --skip-events",
 				"position set " + before, "position set " + before, "position show",
-				"teardown --print --table", "teardown < no", "teardown --yes", "position reset", "position show", "position set " + after, "position reset",
-				"teardown --table < no", "teardown --table < outbox",
+				"teardown --print --drop-table", "teardown < no", "teardown --yes", "position reset", "position show", "position set " + after, "position reset",
+				"teardown --drop-table < no", "teardown --drop-table < outbox",
 			} {
 				run(command)
 			}
@@ -146,7 +145,7 @@ func gtids(t *testing.T, server *testenv.MySQLServer) string {
 
 // ownerFor returns --owner-dsn for commands that have it.
 func ownerFor(command, dsn string) []string {
-	for _, takes := range []string{"setup", "schema apply", "teardown"} {
+	for _, takes := range []string{"setup", "teardown"} {
 		if strings.HasPrefix(command, takes) {
 			return []string{"--owner-dsn", dsn}
 		}

@@ -127,7 +127,7 @@ func TestFixesOfPositionsInBinlog(t *testing.T) {
 					if d == cdctest.ExactlyOnce { // the reset says it too
 						said = out
 					}
-					follow(t, f.Rig, said, "position set", "POSITION", saved)
+					follow(t, f.Rig, said, "position set POSITION", "POSITION", saved)
 				})
 				if d == cdctest.AtLeastOnce {
 					had := f.Config["checkpoint"]
@@ -204,7 +204,7 @@ func (f *fixing) besideKafka() {
 		f.Must(err)
 		inRedis(f.Rig, "DEL")
 		deliver(f.Rig, cdctest.ExactlyOnce)
-	}, func(said string) { follow(t, f.Rig, said, "position set", "POSITION", saved) })
+	}, func(said string) { follow(t, f.Rig, said, "position set POSITION", "POSITION", saved) })
 	f.step("own key", 5, another, func(said string) {
 		if !strings.Contains(said, "give each relay its own checkpoint.redis.key") {
 			t.Error("it does not say so")

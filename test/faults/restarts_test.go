@@ -38,7 +38,7 @@ func TestFrozenLeaderAndForgetfulRedis(t *testing.T) {
 				t.Fatalf("%v %v", exit, err)
 			}
 			command(t, r, "position", "reset", "--skip-events")
-			startStandby(t, r, standby)
+			r.Must(standby.Start(t.Context()))
 		}
 		r.Must(standby.AwaitLog(r.Within(time.Minute), "msg=leading"))
 		if now := storedGeneration(t, r); now <= frozen { // the leader would save over the standby's position once it goes on

@@ -144,7 +144,7 @@ func TestAppendErrorsNameTheFix(t *testing.T) {
 	for n, what := range map[int]string{1: "insert 1 event into", 2: "insert 2 events into"} {
 		tx := &recorder{err: refused}
 		err := newWriter(t).Append(t.Context(), tx, newEvents(n)...)
-		if !errors.Is(err, refused) || !strings.HasPrefix(err.Error(), what) || !strings.Contains(err.Error(), "cdc-relay schema apply") {
+		if !errors.Is(err, refused) || !strings.HasPrefix(err.Error(), what) || !strings.Contains(err.Error(), "cdc-relay setup") {
 			t.Errorf("error %v", err)
 		}
 	}
