@@ -297,10 +297,7 @@ func (r *resolution) confirm(n int) error {
 	if n == 1 || r.yes {
 		return nil
 	}
-	r.cli.printf("%s %s? [y/N] ", r.do, display.Plural(n, "dead letter"))
-	var answer string
-	_, _ = fmt.Fscanln(r.cli.stdin, &answer)
-	if answer != "y" && answer != "yes" {
+	if !r.cli.confirmed(r.cli.stdout, "%s %s?", r.do, display.Plural(n, "dead letter")) {
 		return cdc.Usage("answer y, or give --yes", "nothing was done: %s not confirmed", r.do)
 	}
 	return nil

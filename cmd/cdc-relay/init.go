@@ -55,8 +55,6 @@ configuration names ` + envDatabase + ` if that is set and leads to the same dat
 	cmd.Flags().StringArrayVar(&tables, "table", nil, "the `table`, as tables[].name has it (may be repeated)")
 	cmd.Flags().StringVar(&owner.value, "owner-dsn", "", "`connection` of a role that may see the tables, also "+app.EnvOwner+" (default "+envDatabase+")")
 	cmd.Flags().StringVarP(&path, "out", "o", "", "write a new `file` instead of printing")
-	renamed(cmd, "from", "table")
-	renamed(cmd, "output", "out")
 	return cmd
 }
 

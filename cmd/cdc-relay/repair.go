@@ -24,7 +24,6 @@ const defaultOverlap = 10 * time.Minute
 func newRepairCommand(a *cli) *cobra.Command {
 	var (
 		o     backfill.Options
-		since string
 		owner ownerFlag
 	)
 	cmd := &cobra.Command{
@@ -50,7 +49,7 @@ it can be run again. Nothing is moved before everything is published.`,
   cdc-relay repair --since 2026-01-02T15:04:05Z --overlap 1h`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := repairOptions(&o, since); err != nil {
+			if err := repairOptions(&o); err != nil {
 				return err
 			}
 			_, err := a.repair(cmd.Context(), o, owner)
@@ -60,7 +59,7 @@ it can be run again. Nothing is moved before everything is published.`,
 	owner.add(cmd)
 	cmd.Flags().BoolVar(&o.All, "all", false, "publish every row")
 	_ = cmd.Flags().MarkDeprecated("all", "use `cdc-relay backfill`")
-	cmd.Flags().StringVar(&since, "since", "", "publish the rows that were created since this `time` (RFC 3339), less --overlap")
+	cmd.Flags().Var(&timeFlag{&o.Since}, "since", "publish the rows that were created since this `time`, less --overlap")
 	cmd.Flags().DurationVar(&o.Overlap, "overlap", defaultOverlap, "how long transactions may have been open, and how far clocks may differ")
 	return cmd
 }
@@ -86,23 +85,15 @@ Stop the relay first. Interrupted, it can be run again. Where cdc-relay setup ha
 	return cmd
 }
 
-func repairOptions(o *backfill.Options, since string) error {
+func repairOptions(o *backfill.Options) error {
 	switch {
-	case o.All && since != "":
+	case o.All && !o.Since.IsZero():
 		return cdc.Usage("leave one of them out", "--all and --since cannot be combined")
 	case o.Overlap < 0:
 		return cdc.Usage("give a duration such as 10m", "--overlap is negative")
-	case since == "":
-		return nil
+	case o.Since.After(time.Now()):
+		return cdc.Usage("give a time in the past", "--since %s is in the future", o.Since.Format(time.RFC3339))
 	}
-	at, err := time.Parse(time.RFC3339, since)
-	if err != nil {
-		return cdc.Usage("write it with date, time and zone, such as 2026-01-02T15:04:05Z", "--since %q is no time", since)
-	}
-	if at.After(time.Now()) {
-		return cdc.Usage("give a time in the past", "--since %s is in the future", since)
-	}
-	o.Since = at
 	return nil
 }
 
@@ -158,16 +149,16 @@ func (a *cli) passAlteration(ctx context.Context, c *config.Config, db app.Datab
 	if err != nil {
 		return err
 	}
-	reg := newRegistry()
+	reg, problems := newRegistry(), cdc.NewProblems(log)
 	dropped := newDropped(reg)
-	s, _, closeStore, err := wire(ctx, c, db, app.SourceOptions{PassAlteration: true}, dropped, log, reg)
+	s, _, closeStore, err := wire(ctx, c, db, app.SourceOptions{PassAlteration: true, Problems: problems}, dropped, log, reg)
 	if err != nil {
 		return err
 	}
 	defer closeStore()
 	s.Maintainer = nil
 	o := app.RelayOptions(c, db, dropped)
-	o.Park = false
+	o.Park, o.Problems = false, problems
 	watching, stop := context.WithCancel(ctx)
 	defer stop()
 	passed := make(chan struct{})
@@ -217,7 +208,7 @@ func (a *cli) reportRepair(rows *backfill.Repair, where bool) error {
 }
 
 func (a *cli) newRepair(ctx context.Context, c *config.Config, db app.Database, o backfill.Options, owner ownerFlag, log *slog.Logger) (*backfill.Repair, *relay.Relay, func(), error) {
-	reg := newRegistry()
+	reg, problems := newRegistry(), cdc.NewProblems(log)
 	dropped := newDropped(reg)
 	router, err := app.RelayRouter(c, db.Tables())
 	if err != nil {
@@ -228,13 +219,13 @@ func (a *cli) newRepair(ctx context.Context, c *config.Config, db app.Database, 
 		return nil, nil, nil, err
 	}
 	rows := backfill.NewRepair(db.NewRepair(router.Check, read, o.Where, log), o, log)
-	s, store, err := wireSink(ctx, c, db, nil, dropped, o.Where != "", log, reg)
+	s, store, err := wireSink(ctx, c, db, problems, dropped, o.Where != "", log, reg)
 	if err != nil {
 		return nil, nil, nil, err
 	}
 	s.Source, s.Router = rows, router
 	options := app.RelayOptions(c, db, dropped)
-	options.Park, options.LeftOut = false, rows.LeftOut
+	options.Park, options.LeftOut, options.Problems = false, rows.LeftOut, problems
 	if o.Where != "" || !o.Since.IsZero() { // rows that it leaves out may be pending
 		options.Conditions = nil
 	}

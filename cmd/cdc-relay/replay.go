@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 
@@ -25,8 +24,8 @@ type replayCommand struct {
 	*cli
 	inspect.Replay
 
-	owner             ownerFlag
-	dry, headers, yes bool
+	owner    ownerFlag
+	dry, yes bool
 }
 
 func newReplayCommand(a *cli) *cobra.Command {
@@ -67,8 +66,6 @@ not acknowledged and the rest of a page of 1,000.`,
 	flags.StringVar(&r.State.Topic, "topic", "", "publish to this `topic`, which must exist, and not where routes say")
 	flags.IntVar(&r.State.Rate, "rate", 0, "`events` per second (default no limit)")
 	flags.BoolVar(&r.dry, "dry-run", false, "route the events, count them and show the first ten; publish nothing")
-	flags.BoolVar(&r.headers, "with-headers", false, "with --dry-run, also show the headers of the first ten")
-	_ = flags.MarkHidden("with-headers") // there is such a flag
 	flags.BoolVar(&r.Resume, "resume", false, "go on with an interrupted replay")
 	flags.StringVar(&r.File, "state", inspect.DefaultState, "`file` with the state of a replay that runs or was interrupted")
 	flags.BoolVar(&r.yes, "yes", false, "replay all events without asking")
@@ -82,8 +79,6 @@ func (r *replayCommand) run(cmd *cobra.Command) error {
 	switch {
 	case r.State.Rate < 0 || cmd.Flags().Changed("rate") && r.State.Rate == 0:
 		return cdc.Usage("give the events per second, or leave it out", "--rate %d is not more than 0", r.State.Rate)
-	case r.headers && !r.dry:
-		return cdc.Usage("add --dry-run", "--with-headers shows the headers of a dry run")
 	case r.Resume && r.dry:
 		return cdc.Usage("leave one out", "--resume publishes, --dry-run does not")
 	}
@@ -122,9 +117,7 @@ func (r *replayCommand) confirmAll(total int64) error {
 	if !display.IsTerminal(r.stdin) {
 		return cdc.Usage("narrow them down, for example with --since and --until, or add --yes", "no filter is given, and all %s of the outbox would be published once more", all)
 	}
-	r.printf("No filter is given: all %s of the outbox would be published once more. Go on? [y/N] ", all)
-	var answer string
-	if _, err := fmt.Fscanln(r.stdin, &answer); err != nil || answer != "y" && answer != "yes" {
+	if !r.confirmed(r.stdout, "No filter is given: all %s of the outbox would be published once more. Go on?", all) {
 		return errors.New("nothing was published")
 	}
 	return nil
@@ -143,12 +136,6 @@ func (r *replayCommand) show(ctx context.Context, c *config.Config) error {
 	for i := range dry.First {
 		rec := &dry.First[i]
 		r.printf("%s\n", eventLine(rec.About.CommitTime, rec))
-		if !r.headers {
-			continue
-		}
-		for _, name := range slices.Sorted(maps.Keys(rec.Headers)) {
-			r.printf("    %s: %s\n", display.Escaped(name), display.Escaped(rec.Headers[name]))
-		}
 	}
 	return nil
 }

@@ -61,6 +61,14 @@ func (a *cli) withDatabase(fn func(context.Context, *config.Config, app.Database
 // printf writes to standard output. It ignores errors: the reader may have closed the pipe.
 func (a *cli) printf(format string, args ...any) { _, _ = fmt.Fprintf(a.stdout, format, args...) }
 
+// confirmed asks a question, and reports whether the answer is yes.
+func (a *cli) confirmed(w io.Writer, question string, args ...any) bool {
+	_, _ = fmt.Fprintf(w, question+" [y/N] ", args...)
+	var answer string
+	_, _ = fmt.Fscanln(a.stdin, &answer)
+	return answer == "y" || answer == "yes"
+}
+
 func newRootCommand(a *cli) *cobra.Command {
 	root := group("cdc-relay", "Publish committed outbox events from PostgreSQL, MySQL or MariaDB to Kafka, in commit order per key")
 	root.Long = root.Short + `.

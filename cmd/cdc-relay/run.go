@@ -96,7 +96,7 @@ func run(ctx context.Context, c *config.Config, log *slog.Logger, profile bool) 
 	}
 	reg := newRegistry()
 	dropped := newDropped(reg)
-	problems := new(cdc.Problems)
+	problems := cdc.NewProblems(log)
 	s, src, closeStore, err := wire(ctx, c, db, app.SourceOptions{Problems: problems}, dropped, log, reg)
 	if err != nil {
 		return err

@@ -65,10 +65,7 @@ still runs can no longer save and ends with exit code 4.
 // confirmDrop asks before a teardown: where tables are dropped, to type their names. taken lists what was taken out of each.
 func (a *cli) confirmDrop(what string, tables []outbox.Name, taken map[string][]string) error {
 	if len(tables) == 0 {
-		_, _ = fmt.Fprintf(a.stderr, "This drops %s. Events that are not published yet never are. Go on? [y/N] ", what)
-		var answer string
-		_, _ = fmt.Fscanln(a.stdin, &answer)
-		if answer != "y" && answer != "yes" {
+		if !a.confirmed(a.stderr, "This drops %s. Events that are not published yet never are. Go on?", what) {
 			_, _ = fmt.Fprintln(a.stderr)
 			return cdc.Usage("answer y, or give --yes", "nothing was dropped: teardown not confirmed")
 		}

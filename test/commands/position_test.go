@@ -73,7 +73,7 @@ func TestPositionSet(t *testing.T) {
 	s.insert(3).publish(3, 3)
 
 	end := s.insert(4).positions().WALEnd.LSN
-	s.want(2, "cdc-relay: LSN skips SIZE of WAL, whose unpublished events would never be published. Fix: give --yes if that is meant.",
+	s.want(2, "cdc-relay: LSN skips SIZE of WAL, whose unpublished events would never be published. Fix: give --skip-events if that is meant.",
 		"position", "set", end)
 	s.want(0, "position is LSN now; SIZE of WAL skipped, whose unpublished events will never be published", "position", "set", "--skip-events", end)
 	if p := s.positions(); p.Slot.LSN != end || p.Checkpoint.LSN != end {

@@ -206,6 +206,6 @@ func starting(t *testing.T, r *cdctest.Rig, _ *cdctest.Postgres) (started func()
 	brokers := shared.kafka.Addrs(testenv.ListenerPlain)
 	r.Reconfigure("kafka.brokers", []string{"127.0.0.1:1"})
 	r.Must(r.Relay.Start(t.Context()))
-	r.Must(r.Relay.AwaitLog(r.Within(time.Minute), "not ready to lead, trying again"))
+	r.Must(r.Relay.AwaitLog(r.Within(time.Minute), "cannot publish, retrying"))
 	return func() { r.Reconfigure("kafka.brokers", brokers) }
 }
