@@ -23,8 +23,7 @@ func newDLQCommand(a *cli) *cobra.Command {
 	cmd.Long = cmd.Short + `.
 
 A dead letter is an event that could not be published, and for which the configuration says dead_letter, or a later event of its
-key, which waits behind it (reason "held"). list and show only read Kafka. retry and drop ask the relay that leads: it does the
-work in its own order, and the command waits and reports.`
+key (reason "held"). list and show only read Kafka; retry and drop ask the relay that leads, and wait for it.`
 	return cmd
 }
 
@@ -75,8 +74,8 @@ func newDLQListCommand(a *cli) *cobra.Command {
 		f      letterFilter
 		output outputFlag
 		limit  int
-		after  string
 		count  bool
+		by     string
 	)
 	cmd := &cobra.Command{
 		Use:     "list [ID...]",
@@ -90,26 +89,21 @@ func newDLQListCommand(a *cli) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if count {
-				return a.printCounts(list, output.json())
-			}
-			if list, err = deadletter.After(list, after); err != nil {
-				return err
+			if count || cmd.Flags().Changed("by") {
+				return a.printCounts(list, by, output.json())
 			}
 			if output.json() {
 				return printJSON(a.stdout, append([]deadletter.Listed{}, list[:min(limit, len(list))]...))
 			}
-			if rest := a.printLetters(list, limit); rest > 0 {
-				a.printf("--after %q lists them\n", list[limit-1].Letter)
-			}
+			a.printLetters(list, limit)
 			return nil
 		},
 	}
 	f.add(cmd)
 	output.add(cmd)
-	cmd.Flags().BoolVar(&count, "count", false, "count the letters by reason")
+	cmd.Flags().BoolVar(&count, "count", false, "count the letters, by reason or --by")
+	addChoice(cmd, &by, "by", "count the letters by this", "reason", "cause")
 	cmd.Flags().IntVar(&limit, "limit", 100, "the `number` of letters to list")
-	cmd.Flags().StringVar(&after, "after", "", "list those after this `letter`, the last one of the page before")
 	return cmd
 }
 
@@ -123,29 +117,34 @@ func (a *cli) letters(ctx context.Context, f *letterFilter, ids []string) ([]dea
 	return list, err
 }
 
-// printLetters prints so many letters, and returns how many more there are.
-func (a *cli) printLetters(list []deadletter.Listed, limit int) (more int) {
+// printLetters prints so many letters, and how many more there are.
+func (a *cli) printLetters(list []deadletter.Listed, limit int) {
 	page := list[:min(limit, len(list))]
 	for i := range page {
 		l := &page[i]
-		a.printf("%s  %s\n    %s, key %s, topic %s, attempts %d: %s\n", l.Time.UTC().Format(time.RFC3339), display.Visible(l.Letter),
+		a.printf("%s  %s  %s, key %s, topic %s, attempts %d: %s\n", l.Time.UTC().Format(time.RFC3339), display.Visible(l.Letter),
 			l.Reason, display.OrNone(display.Visible(l.Key)), display.OrNone(display.Visible(l.Topic)), l.Attempts, display.OrNone(display.Visible(l.Error)))
 	}
-	if more = len(list) - len(page); more > 0 {
+	if more := len(list) - len(page); more > 0 {
 		a.printf("and %s more\n", display.Plural(more, "letter"))
 	} else {
 		a.printf("%s\n", display.Plural(len(list), "dead letter"))
 	}
-	return more
 }
 
-// printCounts prints how many letters there are for each reason.
-func (a *cli) printCounts(list []deadletter.Listed, asJSON bool) error {
-	counts := deadletter.Counts(list)
+// printCounts prints how many letters there are for each reason or cause.
+func (a *cli) printCounts(list []deadletter.Listed, by string, asJSON bool) error {
+	group := deadletter.ByReason
+	if by == "cause" {
+		group = func(l *deadletter.Listed) string {
+			return display.Visible(l.Reason + ": " + strings.ReplaceAll(l.Error, l.ID, "ID"))
+		}
+	}
+	counts := deadletter.Counts(list, group)
 	if asJSON {
 		return printJSON(a.stdout, counts)
 	}
-	for _, reason := range deadletter.Reasons(counts) {
+	for _, reason := range deadletter.Groups(counts) {
 		a.printf("%-14s %d\n", reason, counts[reason])
 	}
 	a.printf("%-14s %d\n", "all", len(list))
@@ -219,9 +218,8 @@ func newDLQRetryCommand(a *cli) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "retry [ID...]",
 		Short: "Publish dead letters again",
-		Long: `Ask the relay to publish dead letters again, with the configuration that it runs with now. A letter is published after those
-of its key that are before it: if one of them is not among the chosen and cannot be published itself, this one stays. Letters that only
-wait (reason "held") follow by themselves. The event ID stays the same.`,
+		Long: `Ask the relay to publish dead letters again, with the configuration that it runs with now; the event ID stays the same. One that
+is behind another of its key waits for it. Letters that only wait (reason "held") follow by themselves.`,
 		Example: "  cdc-relay dlq retry 018f4e3c-7a10-7cc0-8000-2c7d3b0f9a41\n  cdc-relay dlq retry --reason too_large --yes",
 		RunE:    r.run,
 	}
@@ -276,8 +274,8 @@ func (r *resolution) run(cmd *cobra.Command, args []string) error {
 		r.cli.printLetters(list, 10)
 		return nil
 	}
-	if err := r.confirm(len(list)); err != nil {
-		return err
+	if n := len(list); n > 1 && !r.yes && !r.cli.confirmed(r.cli.stdout, "%s %s?", r.do, display.Plural(n, "dead letter")) {
+		return cdc.Usage("answer y, or give --yes", "nothing was done: %s not confirmed", r.do)
 	}
 	failed, err := r.ask(cmd.Context(), desk, list, read)
 	if err != nil || failed == 0 {
@@ -290,17 +288,6 @@ func (r *resolution) run(cmd *cobra.Command, args []string) error {
 		}
 	}
 	return cdc.Fixable("correct that, and see the others with `cdc-relay dlq list`", "%s could not be published, or are behind such a one%s", display.Plural(failed, "letter"), why)
-}
-
-// confirm asks before more than one letter is resolved.
-func (r *resolution) confirm(n int) error {
-	if n == 1 || r.yes {
-		return nil
-	}
-	if !r.cli.confirmed(r.cli.stdout, "%s %s?", r.do, display.Plural(n, "dead letter")) {
-		return cdc.Usage("answer y, or give --yes", "nothing was done: %s not confirmed", r.do)
-	}
-	return nil
 }
 
 // ask asks the leader, and returns how many letters could not be published.

@@ -26,13 +26,10 @@ func newInitCommand(a *cli) *cobra.Command {
 		Use:   "init --table TABLE",
 		Short: "Write a configuration for outbox tables that exist",
 		Long: `Look at the columns of outbox tables, and write a configuration for them with the reason for each line. No configuration
-is needed, no row is read, and nothing is changed.
+is needed, no row is read, and nothing is changed. What no name of a column tells is chosen by its type, and a comment says what to correct.
 
-Known are the table that setup creates, that of Debezium's outbox event router, and the names that polling publishers use. What no
-name tells is chosen by its type, and a comment says what to correct. Columns with a publisher's own state are left alone.
-
-The connection is that of --owner-dsn or ` + app.EnvOwner + `, or else that of ` + envDatabase + `. Its form says which database it leads to. The
-configuration names ` + envDatabase + ` if that is set and leads to the same database, and otherwise has the connection without its password.`,
+The connection is that of --owner-dsn or ` + app.EnvOwner + `, or else that of ` + envDatabase + `. The configuration names
+` + envDatabase + ` if that leads to the same database, and otherwise has the connection without its password.`,
 		Example: `  DATABASE_URL="$(cat dsn)" cdc-relay init --table public.outbox
   cdc-relay init --table orders_outbox --table billing_outbox -o cdc-relay.yaml`,
 		Args: noArgs,

@@ -9,6 +9,9 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
 
+// maxAlike is how many lines with the same message differ by topic, which a row may choose; beyond it all topics share one.
+const maxAlike = 3
+
 // limiter is a handler that writes the first of lines with the mark [cdc.Repeats], and at the times of [cdc.LogAgain] how many others there
 // were; and all other lines.
 type limiter struct {
@@ -48,7 +51,7 @@ func (l *limiter) flush() {
 }
 
 // logLine is what lines that repeat have in common.
-type logLine struct{ message, table, reason string }
+type logLine struct{ message, table, topic, reason string }
 
 // identify returns the record's line, and whether it has the mark.
 func identify(r slog.Record) (which logLine, repeats bool) {
@@ -60,6 +63,8 @@ func identify(r slog.Record) (which logLine, repeats bool) {
 			repeats = true
 		case a.Key == "table":
 			which.table = a.Value.String()
+		case a.Key == "topic":
+			which.topic = a.Value.String()
 		case a.Key == "reason":
 			which.reason = a.Value.String()
 		case a.Key == "" && a.Value.Kind() == slog.KindGroup:
@@ -91,6 +96,15 @@ type burst struct {
 func (b *bursts) repeated(which logLine, r slog.Record, h slog.Handler) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	alike := 0
+	for open := range b.open {
+		if open.message == which.message {
+			alike++
+		}
+	}
+	if b.open[which] == nil && alike >= maxAlike {
+		which.topic = ""
+	}
 	if same := b.open[which]; same != nil {
 		same.more++
 		same.last = r.Clone()

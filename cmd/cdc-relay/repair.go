@@ -29,22 +29,16 @@ func newRepairCommand(a *cli) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "repair",
 		Short: "Publish from the table what a lost slot or purged binlog left out, and continue behind it",
-		Long: `Publish the events that the WAL or binlog does not have any more, from the outbox table and from what retention
-has taken out of it, and store the position from which run continues. Use it when run has ended with exit code 5: the
-replication slot was lost or recreated, the binlog was purged, the database was restored, or the checkpoint is lost.
+		Long: `Publish the events that the WAL or binlog does not have any more, from the outbox table and from what retention has taken out of it, and
+store the position from which run continues. Use it when run has ended with exit code 5.
 
-Every event of the gap is published once or more. Those that consumers may have already are counted, if the last
-published event is known. Events are read in order of creation, because the table does not know the order of commits.
-Rows that were deleted cannot be published.
-
-On PostgreSQL the checkpoint says in which transaction the gap begins. Without that, and on MySQL and MariaDB, it begins
-at the last published event, less --overlap, or at --since, less --overlap. It is complete then if no transaction was
-open for longer than --overlap; the command says so.
+Every event of the gap is published once or more, in order of creation; rows that were deleted cannot be published. On PostgreSQL the
+checkpoint says where the gap begins. Without that, and on MySQL and MariaDB, it begins at the last published event or at --since, less
+--overlap, and is complete if no transaction was open for longer.
 
 What retention has taken out belongs to the table's owner: set CDC_RELAY_OWNER_DSN to the owner's connection string.
 
-Stop the relay first: repair takes its place, and keeps relays from starting on this source. Interrupted, at any moment,
-it can be run again. Nothing is moved before everything is published.`,
+Stop the relay first. Interrupted, run it again: nothing is moved before everything is published.`,
 		Example: `  cdc-relay repair
   cdc-relay repair --since 2026-01-02T15:04:05Z --overlap 1h`,
 		Args: noArgs,

@@ -33,20 +33,16 @@ func newReplayCommand(a *cli) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "replay",
 		Short: "Publish events from the outbox table once more",
-		Long: `Publish events that are still in the outbox table once more, also those in partitions that retention has taken out.
+		Long: `Publish events that are still in the outbox table once more, also those in partitions that retention has taken out. The relay may run
+meanwhile. Filters are combined; a filter that is repeated selects any of its values.
 
-Filters are combined; a filter that is repeated selects any of its values. Events are published in order of creation
-(created_at, or see tables[].order_by; then event ID), one table after the other, up to the last row that is there at
-the beginning. The order of commits is not in the table: where transactions overlapped, the two differ. Records are routed by the present configuration and are like those of the relay, but for
-the header ` + inspect.HeaderReplayed + ` with the time of the replay, ce_committime, which is created_at, and ce_sequence, which is
-absent. The relay may run meanwhile: its position and its fence are not touched.
+Events are published in order of creation (created_at, or see tables[].order_by; then event ID), one table after the other; where
+transactions overlapped, that is not the order of commits. Records are like those of the relay, but for the header ` + inspect.HeaderReplayed + `,
+ce_committime, which is created_at, and ce_sequence, which is absent.
 
-It takes SELECT on the table, which the relay's role may lack: set ` + app.EnvOwner + ` to the connection string of the
-table's owner. Rows are looked up by event ID and by that column; without an index on it each 100,000 events read the
-index of a partition once.
+It takes SELECT on the table: set ` + app.EnvOwner + ` to the connection string of the table's owner if the relay's role has none.
 
-An interrupted replay leaves its state in a file; --resume goes on from there and repeats at most the events that were
-not acknowledged and the rest of a page of 1,000.`,
+An interrupted replay leaves its state in a file; --resume goes on from there and repeats at most the last 1,000 events.`,
 		Example: `  cdc-relay replay --id 0198c0de-0000-7000-8000-000000000001
   cdc-relay replay --key order-42 --topic orders.repair
   cdc-relay replay --type OrderPlaced --since 2026-01-02T00:00:00Z --until 2026-01-03T00:00:00Z --dry-run

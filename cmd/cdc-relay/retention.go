@@ -24,8 +24,7 @@ func newRetentionCommand(a *cli) *cobra.Command {
 		newRetentionListCommand(a), newRetentionRunCommand(a))
 	cmd.Long = cmd.Short + `.
 
-With a section partitions or retention in the configuration the leading relay does what cdc-relay retention run does. A day that is past
-the TTL is taken out of the table, and dropped once the relay has published every event in it and saved its position.`
+With a section partitions or retention the leading relay does what cdc-relay retention run does.`
 	return cmd
 }
 
@@ -116,9 +115,8 @@ func newRetentionRunCommand(a *cli) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "run",
 		Short: "Make the partitions ahead, and remove old partitions and rows, once",
-		Long: `Do once what the leading relay does at intervals: make the partitions ahead, take out those past the TTL, and drop what was
-taken out and is relayed. A lock that is not free within 20 ms is tried again a few times. With a section retention old rows of
-tables without partitions are deleted, once they are relayed.
+		Long: `Do once what the leading relay does at intervals: make the partitions ahead, take out those past the TTL, drop what was taken out and
+is relayed, and delete old rows of tables without partitions, once they are relayed. A lock that is not free within 20 ms is tried again.
 
 The relay's role calls the routine that cdc-relay setup makes. With --owner-dsn (also ` + app.EnvOwner + `) no routine is needed.`,
 		Example: "  cdc-relay retention run --dry-run\n  cdc-relay retention run --ttl 90d",

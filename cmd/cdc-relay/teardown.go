@@ -25,15 +25,11 @@ func newTeardownCommand(a *cli) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "teardown",
 		Short: "Remove slot, publication and checkpoint",
-		Long: `Remove what setup created, after a question: on PostgreSQL the replication slot and the publication, and on every database the stored
-checkpoint. Events that are not published yet stay in the table and are not published.
+		Long: `Remove what setup created: replication slot, publication and checkpoint. Events that are not published yet stay in the table and are not
+published. Run it whenever a relay is retired: for a slot without a reader PostgreSQL keeps all WAL, until the disk is full.
 
-Run it whenever a relay is retired: for a slot without a reader PostgreSQL keeps all WAL, until the disk is full and
-the database stops.
-
-Topics are kept, those of positions and of dead letters too. The table is kept unless --drop-table is given; then it is dropped with all its events, and what was taken out of it for its
-age, after you type its name. Stop the relay first: a slot or a checkpoint file that is in use is not removed. If the checkpoint is in Redis, a relay that
-still runs can no longer save and ends with exit code 4.
+Topics are kept. The table is kept unless --drop-table is given; then it is dropped with all its events, and what was taken out of it, after
+you type its name. Stop the relay first: a slot or a checkpoint file in use is not removed; a relay with Redis ends with exit code 4.
 
 ` + ownerHelp,
 		Example: "  cdc-relay teardown\n  cdc-relay teardown --yes\n  cdc-relay teardown --drop-table\n  cdc-relay teardown --print",

@@ -30,7 +30,7 @@ func KeyText(key []byte) string {
 }
 
 // Repeats marks a log line that a lasting fault writes again and again. The logger limits lines with the same message,
-// table and reason. Other handlers do not show the mark.
+// table, topic and reason. Other handlers do not show the mark.
 func Repeats() slog.Attr { return slog.Any("repeats", repeats{}) }
 
 type repeats struct{}

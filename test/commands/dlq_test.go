@@ -58,7 +58,7 @@ func TestDeadLetters(t *testing.T) {
 		relay.await(`msg="event became a dead letter" table=\S+ event_id=` + eventID(1) + " key=a reason=unroutable")
 		s.says(0, "all            3", "dlq", "list", "--count")
 		s.says(0, "3 events, of which 1 only wait, of 2 keys", "status", "--url", url)
-		s.says(0, "unroutable, key a, topic none, attempts 0: event "+eventID(1), "dlq", "list")
+		s.says(0, "  unroutable, key a, topic none, attempts 0: event "+eventID(1), "dlq", "list")
 		s.says(0, `"reason": "held"`, "dlq", "list", eventID(2), "-o", "json")
 		s.says(0, "and 2 letters more", "dlq", "list", "--limit", "1")
 		s.says(0, `"payload": "{}"`, "dlq", "show", eventID(1))
@@ -70,7 +70,6 @@ func TestDeadLetters(t *testing.T) {
 			{"list --since yesterday", "not a time. Fix: write it like DATE"},
 			{"list --until 2026-01-31", "the time has no zone. Fix: write DATE for UTC"},
 			{"list --limit 0", "--limit is 0. Fix: give 1 or more"},
-			{"list --after 42", `no dead letter has the ID "42": it was resolved meanwhile, or the filters leave it out. Fix: list from the start`},
 			{"drop --all", "not confirmed"},
 		} {
 			if r := s.run(append([]string{"dlq"}, strings.Fields(bad.args)...)...); r.code == 0 || !strings.Contains(r.stderr, bad.says) {
