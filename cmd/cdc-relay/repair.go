@@ -162,7 +162,10 @@ func (a *cli) passAlteration(ctx context.Context, c *config.Config, db app.Datab
 				close(passed)
 				return
 			}
-			time.Sleep(slotInterval)
+			select {
+			case <-time.After(slotInterval):
+			case <-watching.Done():
+			}
 		}
 	}()
 	return errors.Join(relay.New(o, s, log, reg).RunUntil(ctx, passed), ctx.Err())

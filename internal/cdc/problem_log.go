@@ -51,7 +51,7 @@ func (p *Problems) follow() {
 		delete(p.lasting, with)
 		if l.logged > 0 {
 			_, over := words(with)
-			p.log.Info(over, slog.Duration("after", time.Since(l.since).Round(time.Millisecond)))
+			p.log.Info(over, slog.Duration("after", time.Since(l.since).Round(time.Millisecond))) //nolint:sloglint // of words
 		}
 	}
 }
@@ -86,7 +86,7 @@ func (p *Problems) logAgain(l *lasting) {
 func (p *Problems) write(l *lasting) {
 	l.causes[root(l.problem.Err)] = true
 	text, _ := words(l.problem.With)
-	p.log.Warn(text, slog.Time("since", l.since), slog.Any("error", l.problem.Err))
+	p.log.Warn(text, slog.Time("since", l.since), slog.Any("error", l.problem.Err)) //nolint:sloglint // of words
 }
 
 // words are what the log says while problems last, and once they are over.
@@ -98,6 +98,7 @@ func words(with Dependency) (lasts, over string) {
 		return "position not saved, retrying", "position saved again"
 	case OnRows:
 		return "published rows left as they are, retrying", "published rows are marked again"
+	case OnDatabase:
 	}
 	return "cannot read from the database, retrying", "database works again"
 }
