@@ -67,7 +67,6 @@ or earliest, where the slot stands or the server's binlog begins, or current, wh
 Moving back publishes events again, as far as the database keeps its WAL or binlog. Moving forward skips events, which are never published:
 it needs --skip-events, and on PostgreSQL also moves the slot, which cannot be undone.`,
 		Example: `  cdc-relay position set 16/B374D848
-  cdc-relay position set 00000016B374D848 --skip-events
   cdc-relay position set 3e11fa47-71ca-11e1-9e33-c80aa9429562:1-4711
   cdc-relay position set earliest`,
 		Args: exactlyOne("a position, such as 16/B374D848, a GTID set, earliest or current"),

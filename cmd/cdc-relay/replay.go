@@ -46,7 +46,6 @@ An interrupted replay leaves its state in a file; --resume goes on from there an
 		Example: `  cdc-relay replay --id 0198c0de-0000-7000-8000-000000000001
   cdc-relay replay --key order-42 --topic orders.repair
   cdc-relay replay --type OrderPlaced --since 2026-01-02T00:00:00Z --until 2026-01-03T00:00:00Z --dry-run
-  cdc-relay replay --since 2026-01-02T00:00:00+01:00 --rate 1000
   cdc-relay replay --resume`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return r.run(cmd) },

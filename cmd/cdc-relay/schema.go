@@ -85,8 +85,6 @@ With --inbox print the tables of package inbox, with --idempotency that of packa
 consumer's database, which may be another one.`,
 		Example: `  cdc-relay schema print | psql "$DATABASE_URL"
   cdc-relay schema print --dialect mysql | mysql orders
-  cdc-relay schema print --payload jsonb --partition none
-  cdc-relay schema print --format goose --out migrations
   cdc-relay schema print --format flyway --out src/main/resources/db/migration
   cdc-relay schema print --inbox | psql "$DATABASE_URL"`,
 		Args: noArgs,

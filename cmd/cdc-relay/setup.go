@@ -43,7 +43,6 @@ With --print the SQL is printed, grouped by the role that must run it, and nothi
 		Example: `  cdc-relay setup
   CDC_RELAY_OWNER_DSN="$(cat owner-dsn)" cdc-relay setup
   cdc-relay setup --backfill --where "status IN ('CREATED', 'FAILED')"
-  cdc-relay setup --skip-existing
   cdc-relay setup --print`,
 		Args: noArgs,
 	}
