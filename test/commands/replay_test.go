@@ -223,7 +223,6 @@ func TestReplayRefusals(t *testing.T) {
 		{"--key 42 --topic nowhere", `--topic: topic "nowhere" does not exist. Fix: create it, or correct --topic.`, 2, [2]string{}},
 		{"--key 42 --topic a/b", `--topic: Kafka refuses the name "a/b". Fix: `, 2, [2]string{}},
 		{"--key 42 --rate 0", "--rate 0 is not more than 0. Fix: ", 2, [2]string{}},
-
 		{"--table nothing", "--table: nothing is not configured. Fix: ", 2, [2]string{}},
 		{"--resume", "no replay was interrupted: cdc-relay-replay.json does not exist. Fix: ", 2, [2]string{}},
 		{"--key 42 --state no/where.json", "the state of the replay cannot be saved", 2, [2]string{}},
