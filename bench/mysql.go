@@ -193,7 +193,7 @@ func (m *mysqlStand) relayDrain(ctx context.Context, name string, n int) (draine
 	if err != nil {
 		return drained{}, err
 	}
-	return m.timeDrain(ctx, path, addr, name, n, []string{topic}, "--start-from", "earliest")
+	return m.timeDrain(ctx, path, addr, name, n, []string{topic}, "earliest")
 }
 
 // mysqlDrain is the drain scenario on a binlog, with bare reader and relay in turn.

@@ -109,7 +109,7 @@ func (p *peer) openMySQL(ctx context.Context, name, topic string) (*outboxed, fu
 	}
 	if p.name == "relay" {
 		path, err := m.configure(name, topic, p.listen())
-		return db, func() (*process, error) { return p.start(path, "--start-from", "earliest") }, err
+		return db, func() (*process, error) { return p.start(path, "earliest") }, err
 	}
 	cfg, err := mysql.ParseDSN(m.DSN(mysqlDatabase, ""))
 	if err != nil {

@@ -23,13 +23,19 @@ type process struct {
 	err     error
 }
 
-func (s *stand) start(config string, more ...string) (*process, error) {
-	return s.startAs(s.bin, config, more...)
+// start starts the relay. Of a binlog the position from which it begins is given: earliest or current.
+func (s *stand) start(config string, from ...string) (*process, error) {
+	return s.startAs(s.bin, config, from...)
 }
 
 // startAs starts another build of the relay.
-func (s *stand) startAs(bin, config string, more ...string) (*process, error) {
-	cmd := exec.CommandContext(context.Background(), bin, append([]string{"run", "--config", config}, more...)...) // ended by stop
+func (s *stand) startAs(bin, config string, from ...string) (*process, error) {
+	for _, position := range from {
+		if out, err := exec.CommandContext(context.Background(), s.bin, "position", "set", position, "--skip-events", "--config", config).CombinedOutput(); err != nil {
+			return nil, fmt.Errorf("set the position: %w: %s", err, out)
+		}
+	}
+	cmd := exec.CommandContext(context.Background(), bin, "run", "--config", config) // ended by stop
 	if s.profile != "" {
 		cmd.Args = append(cmd.Args, "--pprof")
 	}

@@ -172,7 +172,7 @@ func (d *replayed) replay(ctx context.Context, config string, res *replayResult)
 	if err := os.Remove(state); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
-	return d.command(ctx, config, topic, res.Rows, &res.Replay, "replay", "--yes", "--rate", strconv.Itoa(replayPace), "--to", d.until.Format(time.RFC3339Nano), "--topic", topic, "--state", state)
+	return d.command(ctx, config, topic, res.Rows, &res.Replay, "replay", "--yes", "--rate", strconv.Itoa(replayPace), "--until", d.until.Format(time.RFC3339Nano), "--topic", topic, "--state", state)
 }
 
 // command runs a command that publishes so many rows, and verifies that they are in the topic.
@@ -272,7 +272,7 @@ func (s *stand) replayedMySQL(ctx context.Context, flavor string, rows int) (*re
 			if err != nil {
 				return "", nil, err
 			}
-			p, err := m.start(config, "--start-from", "current")
+			p, err := m.start(config, "current")
 			return config, p, err
 		},
 	}, nil

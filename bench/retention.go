@@ -44,7 +44,7 @@ type partitioned struct {
 
 	dsn    string                          // of the table's owner
 	config func() (path string, err error) // of the relay, which maintains nothing itself
-	more   []string                        // flags of run
+	more   []string                        // where the relay begins; see stand.start
 	// writer returns a function that inserts one event on a connection of its own.
 	writer func(ctx context.Context) (insert func() error, closeConn func(), err error)
 }
@@ -105,7 +105,7 @@ func (p *partitioned) maintain(ctx context.Context, relay string, ahead, ttl int
 	}
 	dropped := 0
 	for range 2 { // the second drops what the relay had not saved yet
-		out, err := exec.CommandContext(ctx, p.bin, "partitions", "run", "--config", path, "--owner-dsn", p.dsn, "--ttl", fmt.Sprintf("%dd", ttl)).CombinedOutput()
+		out, err := exec.CommandContext(ctx, p.bin, "retention", "run", "--config", path, "--owner-dsn", p.dsn, "--ttl", fmt.Sprintf("%dd", ttl)).CombinedOutput()
 		if err != nil {
 			return fmt.Errorf("partitions run: %s (%w)", out, err)
 		}
@@ -219,7 +219,7 @@ func (s *stand) partitionedMySQL(ctx context.Context, flavor string) (*partition
 	}
 	name, listen := flavor+"_retention", s.listen()
 	return &partitioned{
-		stand: s, dsn: m.DSN(mysqlDatabase, ""), more: []string{"--start-from", "current"},
+		stand: s, dsn: m.DSN(mysqlDatabase, ""), more: []string{"current"},
 		config: func() (string, error) { return m.configure(name, topic, listen) },
 		writer: func(ctx context.Context) (func() error, func(), error) {
 			conn, err := m.db.Conn(ctx)

@@ -229,7 +229,7 @@ func (u *usualRun) open(ctx context.Context, name string) (end func() error, err
 		if err != nil {
 			return nil, err
 		}
-		b.DSN, more = m.DSN(mysqlDatabase, ""), []string{"--start-from", "current"}
+		b.DSN, more = m.DSN(mysqlDatabase, ""), []string{"current"}
 		if path, err = m.configure(name, u.topic, addr); err != nil {
 			return nil, err
 		}

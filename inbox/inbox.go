@@ -35,7 +35,7 @@ func WithTable(name string) Option {
 	}
 }
 
-// WithSource replaces the source of messages. It keeps repeats recognizable after the relay's record.source was changed, if
+// WithSource replaces the source of messages. It keeps repeats recognizable after the relay's ce_source was changed, if
 // it returns the old source for both, and gives a source to messages without one.
 func WithSource(source func(*Message) string) Option {
 	return func(c *config) error {

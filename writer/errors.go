@@ -74,7 +74,7 @@ const uniqueViolation = "23505"
 func fixPostgres(sqlState, table string) string {
 	switch sqlState {
 	case "42P01": // undefined_table
-		return "create it with 'cdc-relay schema apply', or name another with WithTable, or correct search_path"
+		return "create it with 'cdc-relay setup', or name another with WithTable, or correct search_path"
 	case "42703": // undefined_column
 		return "compare the table's columns with 'cdc-relay schema print'"
 	case "42804": // datatype_mismatch

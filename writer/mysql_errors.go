@@ -10,7 +10,7 @@ const mysqlDuplicate = 1062
 func fixMySQL(number uint64, table string) string {
 	switch number {
 	case 1046, 1146: // ER_NO_DB_ERROR, ER_NO_SUCH_TABLE
-		return "create it with 'cdc-relay schema apply', or name another with WithTable, or correct the database in the DSN"
+		return "create it with 'cdc-relay setup', or name another with WithTable, or correct the database in the DSN"
 	case 1054: // ER_BAD_FIELD_ERROR
 		return "compare the table's columns with 'cdc-relay schema print'"
 	case 1142, 1143: // ER_TABLEACCESS_DENIED_ERROR, ER_COLUMNACCESS_DENIED_ERROR

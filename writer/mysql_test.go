@@ -109,7 +109,7 @@ func (e *numberError) Error() string { return fmt.Sprintf("Error %d", e.Number) 
 
 func TestMySQLErrorsNameTheFix(t *testing.T) {
 	for number, want := range map[uint16]string{
-		1046: "database in the DSN", 1146: "cdc-relay schema apply", 1054: "cdc-relay schema print", 1142: "GRANT INSERT ON `app`.`outbox` to the user",
+		1046: "database in the DSN", 1146: "cdc-relay setup", 1054: "cdc-relay schema print", 1142: "GRANT INSERT ON `app`.`outbox` to the user",
 		1143: "GRANT INSERT", 1526: "MAXVALUE", 1290: "read-write transaction on the primary", 1792: "read-write", 1836: "read-write",
 		1153: "max_allowed_packet", 1406: "columns' lengths", 1366: "charset=utf8mb4", 3988: "charset=utf8mb4", 3140: "WithPayloadColumn", 4025: "WithPayloadColumn",
 		1213: "run the transaction again", 1205: "run the transaction again", 1062: "Error 1062: an event with this ID already exists: append each event once",

@@ -116,7 +116,7 @@ func (e stateError) SQLState() string { return string(e) }
 
 func TestInsertErrorsNameTheFix(t *testing.T) {
 	for err, want := range map[error]string{
-		stateError("42P01"):      "cdc-relay schema apply",
+		stateError("42P01"):      "cdc-relay setup",
 		stateError("42703"):      "cdc-relay schema print",
 		stateError("42804"):      "cdc-relay schema print",
 		stateError("42501"):      `GRANT INSERT ON "app"."outbox" to the role`,

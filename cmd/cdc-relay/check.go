@@ -16,11 +16,8 @@ func newCheckCommand(a *cli) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "check",
 		Short: "Verify that everything a run needs is there",
-		Long: `Verify that everything a run needs is there, and change nothing: connect to the database as run does, also for
-replication, inspect its settings, tables, publication and slot, ask Kafka for the topics as the producer does,
-test that the checkpoint store can be read and written, and compare the positions.
-
-Each finding is one line with its fix. The exit code is 3 if any finding is a failure; warnings do not fail.`,
+		Long: `Verify that everything a run needs is there, with each server and as run uses it, and change nothing. Each finding is one line with
+its fix. The exit code is 3 if any finding is a failure; warnings do not fail.`,
 		Example: "  cdc-relay check\n  cdc-relay check -o json",
 		Args:    noArgs,
 		RunE: a.withConfig(func(ctx context.Context, c *config.Config) error {

@@ -26,6 +26,7 @@ func TestCommandsPage(t *testing.T) {
 			commands = append(commands, cmd)
 		}
 	}
+	commands = slices.DeleteFunc(commands, func(cmd *cobra.Command) bool { return cmd.Deprecated != "" })
 	page, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
@@ -46,12 +47,12 @@ func described(commands []*cobra.Command) string {
 	var b strings.Builder
 	uses, shared := map[string]int{}, map[string]bool{}
 	for _, cmd := range commands {
-		cmd.LocalFlags().VisitAll(func(f *pflag.Flag) { uses[flagLine(f)]++ })
+		shown(cmd, func(f *pflag.Flag) { uses[flagLine(f)]++ })
 	}
 	for _, cmd := range commands {
 		fmt.Fprintf(&b, "\n### %s\n\n%s: `%s`\n\n", strings.TrimPrefix(cmd.CommandPath(), "cdc-relay "), cmd.Short, strings.TrimSuffix(cmd.UseLine(), " [flags]"))
 		var also []string
-		cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
+		shown(cmd, func(f *pflag.Flag) {
 			if line := flagLine(f); uses[line] < 3 {
 				b.WriteString(line)
 			} else {
@@ -63,6 +64,14 @@ func described(commands []*cobra.Command) string {
 		}
 	}
 	return b.String() + "\n### Flags of several commands\n\n" + strings.Join(slices.Sorted(maps.Keys(shared)), "")
+}
+
+func shown(cmd *cobra.Command, see func(*pflag.Flag)) {
+	cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
+		if !f.Hidden {
+			see(f)
+		}
+	})
 }
 
 func flagLine(f *pflag.Flag) string {

@@ -23,8 +23,7 @@ func newDLQCommand(a *cli) *cobra.Command {
 	cmd.Long = cmd.Short + `.
 
 A dead letter is an event that could not be published, and for which the configuration says dead_letter, or a later event of its
-key, which waits behind it (reason "held"). list, count and show only read Kafka. retry and drop ask the relay that leads: it does the
-work in its own order, and the command waits and reports.`
+key (reason "held"). list and show only read Kafka; retry and drop ask the relay that leads, and wait for it.`
 	return cmd
 }
 
@@ -39,8 +38,10 @@ func (f *letterFilter) add(cmd *cobra.Command) {
 	flags.StringVar(&f.Topic, "topic", "", "letters for this `topic`")
 	flags.StringVar(&f.Tenant, "tenant", "", "letters of this `tenant`")
 	flags.StringVar(&f.Reason, "reason", "", "letters with this `reason`: unroutable, malformed, unknown_topic, too_large, rejected, held")
-	flags.Var(&timeFlag{&f.From}, "from", "letters since this `time`, such as 2026-01-31T12:00:00Z")
-	flags.Var(&timeFlag{&f.To}, "to", "letters before this `time`")
+	flags.Var(&timeFlag{&f.From}, "since", "letters since this `time`, such as 2026-01-31T12:00:00Z")
+	flags.Var(&timeFlag{&f.To}, "until", "letters before this `time`")
+	renamed(cmd, "from", "since")
+	renamed(cmd, "to", "until")
 }
 
 // desk is where the command looks at letters.
@@ -73,7 +74,8 @@ func newDLQListCommand(a *cli) *cobra.Command {
 		f      letterFilter
 		output outputFlag
 		limit  int
-		after  string
+		count  bool
+		by     string
 	)
 	cmd := &cobra.Command{
 		Use:     "list [ID...]",
@@ -87,22 +89,21 @@ func newDLQListCommand(a *cli) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if list, err = deadletter.After(list, after); err != nil {
-				return err
+			if count || cmd.Flags().Changed("by") {
+				return a.printCounts(list, by, output.json())
 			}
 			if output.json() {
 				return printJSON(a.stdout, append([]deadletter.Listed{}, list[:min(limit, len(list))]...))
 			}
-			if rest := a.printLetters(list, limit); rest > 0 {
-				a.printf("--after %q lists them\n", list[limit-1].Letter)
-			}
+			a.printLetters(list, limit)
 			return nil
 		},
 	}
 	f.add(cmd)
 	output.add(cmd)
+	cmd.Flags().BoolVar(&count, "count", false, "count the letters, by reason or --by")
+	addChoice(cmd, &by, "by", "count the letters by this", "reason", "cause")
 	cmd.Flags().IntVar(&limit, "limit", 100, "the `number` of letters to list")
-	cmd.Flags().StringVar(&after, "after", "", "list those after this `letter`, the last one of the page before")
 	return cmd
 }
 
@@ -116,49 +117,44 @@ func (a *cli) letters(ctx context.Context, f *letterFilter, ids []string) ([]dea
 	return list, err
 }
 
-// printLetters prints so many letters, and returns how many more there are.
-func (a *cli) printLetters(list []deadletter.Listed, limit int) (more int) {
+// printLetters prints so many letters, and how many more there are.
+func (a *cli) printLetters(list []deadletter.Listed, limit int) {
 	page := list[:min(limit, len(list))]
 	for i := range page {
 		l := &page[i]
-		a.printf("%s  %s\n    %s, key %s, topic %s, attempts %d: %s\n", l.Time.UTC().Format(time.RFC3339), display.Visible(l.Letter),
+		a.printf("%s  %s  %s, key %s, topic %s, attempts %d: %s\n", l.Time.UTC().Format(time.RFC3339), display.Visible(l.Letter),
 			l.Reason, display.OrNone(display.Visible(l.Key)), display.OrNone(display.Visible(l.Topic)), l.Attempts, display.OrNone(display.Visible(l.Error)))
 	}
-	if more = len(list) - len(page); more > 0 {
+	if more := len(list) - len(page); more > 0 {
 		a.printf("and %s more\n", display.Plural(more, "letter"))
 	} else {
 		a.printf("%s\n", display.Plural(len(list), "dead letter"))
 	}
-	return more
+}
+
+// printCounts prints how many letters there are for each reason or cause.
+func (a *cli) printCounts(list []deadletter.Listed, by string, asJSON bool) error {
+	group := deadletter.ByReason
+	if by == "cause" {
+		group = func(l *deadletter.Listed) string {
+			return display.Visible(l.Reason + ": " + strings.ReplaceAll(l.Error, l.ID, "ID"))
+		}
+	}
+	counts := deadletter.Counts(list, group)
+	if asJSON {
+		return printJSON(a.stdout, counts)
+	}
+	for _, reason := range deadletter.Groups(counts) {
+		a.printf("%-14s %d\n", reason, counts[reason])
+	}
+	a.printf("%-14s %d\n", "all", len(list))
+	return nil
 }
 
 func newDLQCountCommand(a *cli) *cobra.Command {
-	var (
-		f      letterFilter
-		output outputFlag
-	)
-	cmd := &cobra.Command{
-		Use:     "count [ID...]",
-		Short:   "Count dead letters by reason",
-		Example: "  cdc-relay dlq count --from 2026-01-31T00:00:00Z",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			list, err := a.letters(cmd.Context(), &f, args)
-			if err != nil {
-				return err
-			}
-			counts := deadletter.Counts(list)
-			if output.json() {
-				return printJSON(a.stdout, counts)
-			}
-			for _, reason := range deadletter.Reasons(counts) {
-				a.printf("%-14s %d\n", reason, counts[reason])
-			}
-			a.printf("%-14s %d\n", "all", len(list))
-			return nil
-		},
-	}
-	f.add(cmd)
-	output.add(cmd)
+	cmd := newDLQListCommand(a)
+	cmd.Use, cmd.Deprecated = "count [ID...]", "use `cdc-relay dlq list --count`"
+	_ = cmd.Flags().Set("count", "true") // there is such a flag
 	return cmd
 }
 
@@ -222,9 +218,8 @@ func newDLQRetryCommand(a *cli) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "retry [ID...]",
 		Short: "Publish dead letters again",
-		Long: `Ask the relay to publish dead letters again, with the configuration that it runs with now. A letter is published after those
-of its key that are before it: if one of them is not among the chosen and cannot be published itself, this one stays. Letters that only
-wait (reason "held") follow by themselves. The event ID stays the same.`,
+		Long: `Ask the relay to publish dead letters again, with the configuration that it runs with now; the event ID stays the same. One that
+is behind another of its key waits for it. Letters that only wait (reason "held") follow by themselves.`,
 		Example: "  cdc-relay dlq retry 018f4e3c-7a10-7cc0-8000-2c7d3b0f9a41\n  cdc-relay dlq retry --reason too_large --yes",
 		RunE:    r.run,
 	}
@@ -239,7 +234,7 @@ func newDLQDropCommand(a *cli) *cobra.Command {
 		Short: "Drop dead letters: they are never published",
 		Long: `Ask the relay to drop dead letters, and wait until it has. Exactly the chosen ones are dropped, and never published, whatever
 becomes of the relay; those that wait behind them are published then.`,
-		Example: "  cdc-relay dlq drop 018f4e3c-7a10-7cc0-8000-2c7d3b0f9a41\n  cdc-relay dlq drop --topic orders --to 2026-01-31T00:00:00Z --dry-run",
+		Example: "  cdc-relay dlq drop 018f4e3c-7a10-7cc0-8000-2c7d3b0f9a41\n  cdc-relay dlq drop --topic orders --until 2026-01-31T00:00:00Z --dry-run",
 		RunE:    r.run,
 	}
 	r.add(cmd)
@@ -279,8 +274,8 @@ func (r *resolution) run(cmd *cobra.Command, args []string) error {
 		r.cli.printLetters(list, 10)
 		return nil
 	}
-	if err := r.confirm(len(list)); err != nil {
-		return err
+	if n := len(list); n > 1 && !r.yes && !r.cli.confirmed(r.cli.stdout, "%s %s?", r.do, display.Plural(n, "dead letter")) {
+		return cdc.Usage("answer y, or give --yes", "nothing was done: %s not confirmed", r.do)
 	}
 	failed, err := r.ask(cmd.Context(), desk, list, read)
 	if err != nil || failed == 0 {
@@ -293,20 +288,6 @@ func (r *resolution) run(cmd *cobra.Command, args []string) error {
 		}
 	}
 	return cdc.Fixable("correct that, and see the others with `cdc-relay dlq list`", "%s could not be published, or are behind such a one%s", display.Plural(failed, "letter"), why)
-}
-
-// confirm asks before more than one letter is resolved.
-func (r *resolution) confirm(n int) error {
-	if n == 1 || r.yes {
-		return nil
-	}
-	r.cli.printf("%s %s? [y/N] ", r.do, display.Plural(n, "dead letter"))
-	var answer string
-	_, _ = fmt.Fscanln(r.cli.stdin, &answer)
-	if answer != "y" && answer != "yes" {
-		return cdc.Usage("answer y, or give --yes", "nothing was done: %s not confirmed", r.do)
-	}
-	return nil
 }
 
 // ask asks the leader, and returns how many letters could not be published.

@@ -138,7 +138,7 @@ func lettersAfter(ctx context.Context, c *config.Config, after string) (*letterP
 		return nil, err
 	}
 	shown := list[:min(pageLetters, len(list))]
-	return &letterPage{append([]deadletter.Listed{}, shown...), deadletter.Counts(all), len(all), len(list) > len(shown)}, nil
+	return &letterPage{append([]deadletter.Listed{}, shown...), deadletter.Counts(all, deadletter.ByReason), len(all), len(list) > len(shown)}, nil
 }
 
 func errResolved(id string) error {

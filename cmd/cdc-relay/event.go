@@ -23,8 +23,7 @@ func newEventCommand(a *cli) *cobra.Command {
 Kafka; whether it is in the dead letters; and whether the saved position is behind it. It reads only.
 
 The topic that the row is routed to now is searched, from the row's time on; without a row, the topics of routes, from the time in the ID
-if that is a UUIDv7. A time that is ahead of the clock does not say when the event was published: all that the topics have is searched
-then. What cannot be known is called unknown: a row that was removed, a record that its topic has deleted.`,
+if that is a UUIDv7. What cannot be known is called unknown: a row that was removed, a record that its topic has deleted.`,
 		Example: "  cdc-relay event 018f4e3c-7a10-7cc0-8000-2c7d3b0f9a41",
 		Args:    exactlyOne("the ID of an event"),
 		RunE: func(cmd *cobra.Command, args []string) error {

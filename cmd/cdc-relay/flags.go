@@ -27,6 +27,14 @@ func (f *outputFlag) add(cmd *cobra.Command) {
 
 func (f *outputFlag) json() bool { return f.value == outputJSON }
 
+// renamed takes a flag's old name, too, for one release.
+func renamed(cmd *cobra.Command, old, name string) {
+	f := *cmd.Flags().Lookup(name)
+	f.Name, f.Shorthand = old, ""
+	cmd.Flags().AddFlag(&f)
+	_ = cmd.Flags().MarkDeprecated(old, "use --"+name)
+}
+
 // choice is a flag with a fixed set of values.
 type choice[T ~string] struct {
 	value *T

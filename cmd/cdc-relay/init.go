@@ -23,22 +23,19 @@ func newInitCommand(a *cli) *cobra.Command {
 		path   string
 	)
 	cmd := &cobra.Command{
-		Use:   "init --from TABLE",
+		Use:   "init --table TABLE",
 		Short: "Write a configuration for outbox tables that exist",
 		Long: `Look at the columns of outbox tables, and write a configuration for them with the reason for each line. No configuration
-is needed, no row is read, and nothing is changed.
+is needed, no row is read, and nothing is changed. What no name of a column tells is chosen by its type, and a comment says what to correct.
 
-Known are the table that setup creates, that of Debezium's outbox event router, and the names that polling publishers use. What no
-name tells is chosen by its type, and a comment says what to correct. Columns with a publisher's own state are left alone.
-
-The connection is that of --owner-dsn or ` + app.EnvOwner + `, or else that of ` + envDatabase + `. Its form says which database it leads to. The
-configuration names ` + envDatabase + ` if that is set and leads to the same database, and otherwise has the connection without its password.`,
-		Example: `  DATABASE_URL="$(cat dsn)" cdc-relay init --from public.outbox
-  cdc-relay init --from orders_outbox --from billing_outbox -o cdc-relay.yaml`,
+The connection is that of --owner-dsn or ` + app.EnvOwner + `, or else that of ` + envDatabase + `. The configuration names
+` + envDatabase + ` if that leads to the same database, and otherwise has the connection without its password.`,
+		Example: `  DATABASE_URL="$(cat dsn)" cdc-relay init --table public.outbox
+  cdc-relay init --table orders_outbox --table billing_outbox -o cdc-relay.yaml`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if len(tables) == 0 {
-				return cdc.Usage("name one with --from", "no table is given")
+				return cdc.Usage("name one with --table", "no table is given")
 			}
 			o, err := a.connection(&owner)
 			if err != nil {
@@ -52,9 +49,9 @@ configuration names ` + envDatabase + ` if that is set and leads to the same dat
 			return a.writeConfig(path, text)
 		},
 	}
-	cmd.Flags().StringArrayVar(&tables, "from", nil, "the `table`, as tables[].name has it (may be repeated)")
+	cmd.Flags().StringArrayVar(&tables, "table", nil, "the `table`, as tables[].name has it (may be repeated)")
 	cmd.Flags().StringVar(&owner.value, "owner-dsn", "", "`connection` of a role that may see the tables, also "+app.EnvOwner+" (default "+envDatabase+")")
-	cmd.Flags().StringVarP(&path, "output", "o", "", "write a new `file` instead of printing")
+	cmd.Flags().StringVarP(&path, "out", "o", "", "write a new `file` instead of printing")
 	return cmd
 }
 

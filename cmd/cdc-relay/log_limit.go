@@ -9,13 +9,11 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
 
-// burstInterval is the time in which the first of lines that repeat is written, and then how many others there were.
-const burstInterval = 10 * time.Second
+// maxAlike is how many lines with the same message differ by topic, which a row may choose; beyond it all topics share one.
+const maxAlike = 3
 
-// maxBursts is how many lines there may be in an interval that differ by topic, which a row may choose; beyond it all topics share one.
-const maxBursts = 1000
-
-// limiter is a handler that writes lines with the mark [cdc.Repeats] once in an interval, and all others.
+// limiter is a handler that writes the first of lines with the mark [cdc.Repeats], and at the times of [cdc.LogAgain] how many others there
+// were; and all other lines.
 type limiter struct {
 	slog.Handler
 
@@ -48,7 +46,7 @@ func (l *limiter) WithGroup(name string) slog.Handler {
 // flush writes what was counted so far.
 func (l *limiter) flush() {
 	for _, which := range l.bursts.lines() {
-		l.bursts.end(which)
+		l.bursts.tell(which)
 	}
 }
 
@@ -80,7 +78,7 @@ func identify(r slog.Record) (which logLine, repeats bool) {
 	return which, repeats
 }
 
-// bursts are the lines that were written within the last burstInterval.
+// bursts are the lines that repeat.
 type bursts struct {
 	mu   sync.Mutex
 	open map[logLine]*burst
@@ -89,7 +87,8 @@ type bursts struct {
 type burst struct {
 	handler slog.Handler
 	timer   *time.Timer
-	more    int
+	told    int         // how often
+	more    int         // since then
 	last    slog.Record // of those that were left out
 }
 
@@ -97,7 +96,13 @@ type burst struct {
 func (b *bursts) repeated(which logLine, r slog.Record, h slog.Handler) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.open[which] == nil && len(b.open) >= maxBursts {
+	alike := 0
+	for open := range b.open {
+		if open.message == which.message {
+			alike++
+		}
+	}
+	if b.open[which] == nil && alike >= maxAlike {
 		which.topic = ""
 	}
 	if same := b.open[which]; same != nil {
@@ -105,7 +110,7 @@ func (b *bursts) repeated(which logLine, r slog.Record, h slog.Handler) bool {
 		same.last = r.Clone()
 		return true
 	}
-	b.open[which] = &burst{handler: h, timer: time.AfterFunc(burstInterval, func() { b.end(which) })}
+	b.open[which] = &burst{handler: h, told: 1, timer: time.AfterFunc(cdc.LogAgain(1), func() { b.tell(which) })}
 	return false
 }
 
@@ -119,24 +124,22 @@ func (b *bursts) lines() []logLine {
 	return all
 }
 
-// end writes how many lines were left out, with the attributes of the last one.
-func (b *bursts) end(which logLine) {
+// tell writes how many lines were left out, with the attributes of the last one. Without one the burst is over.
+func (b *bursts) tell(which logLine) {
 	b.mu.Lock()
-	over := b.open[which]
-	delete(b.open, which)
-	b.mu.Unlock()
-	if over == nil {
+	defer b.mu.Unlock()
+	burst := b.open[which]
+	if burst == nil || burst.more == 0 {
+		delete(b.open, which)
 		return
 	}
-	over.timer.Stop()
-	if over.more == 0 {
-		return
-	}
-	r := slog.NewRecord(time.Now(), over.last.Level, "repeated lines left out", 0)
-	r.AddAttrs(slog.String("line", which.message), slog.Int("left_out", over.more))
-	over.last.Attrs(func(a slog.Attr) bool {
+	burst.timer.Reset(cdc.LogAgain(burst.told+1) - cdc.LogAgain(burst.told))
+	r := slog.NewRecord(time.Now(), burst.last.Level, "repeated lines left out", 0)
+	r.AddAttrs(slog.String("line", which.message), slog.Int("left_out", burst.more))
+	burst.last.Attrs(func(a slog.Attr) bool {
 		r.AddAttrs(a)
 		return true
 	})
-	_ = over.handler.Handle(context.Background(), r) // as slog does
+	burst.told, burst.more = burst.told+1, 0
+	_ = burst.handler.Handle(context.Background(), r) // as slog does
 }

@@ -13,15 +13,12 @@ import (
 func newPositionCommand(a *cli) *cobra.Command {
 	cmd := group("position", "Show and change where the relay continues",
 		newPositionShowCommand(a), newPositionSetCommand(a), newPositionResetCommand(a))
-	cmd.Long = `Show and change where the relay continues.
+	cmd.Long = cmd.Short + `.
 
-Stop the relay before its position is changed. If a relay is still running and its slot is in use or its checkpoint
-file is locked, the command is refused. With a checkpoint in Redis, that relay can save no more and ends with exit
-code 4.
+Stop the relay before its position is changed. With a checkpoint in Redis a relay that still runs can save no more, and ends with exit code 4.
 
-On PostgreSQL the position is stored twice: as the slot's confirmed_flush_lsn (S), before which PostgreSQL has removed
-its WAL, and, if one is configured, as the checkpoint (C), which is never before S. A run continues from C, or from S
-without a checkpoint. On MySQL and MariaDB only the checkpoint stores the position.`
+On PostgreSQL the position is stored as the slot's confirmed_flush_lsn (S) and, if configured, as the checkpoint (C), from which a run
+continues. On MySQL and MariaDB only the checkpoint has it.`
 	return cmd
 }
 
@@ -37,9 +34,8 @@ func newPositionShowCommand(a *cli) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "show",
 		Short: "Show the positions of database and checkpoint, and where a run would continue",
-		Long: `Show the stored positions and where a run would continue, or why it would refuse: on PostgreSQL slot and
-checkpoint, each as PostgreSQL prints it and as the 16 hex digits that are stored; on MySQL and MariaDB the
-checkpoint, and the GTIDs that the server has executed and purged. Nothing is changed; a relay may be running.`,
+		Long: `Show the stored positions and where a run would continue, or why it would refuse; on MySQL and MariaDB also the GTIDs that the server has
+executed and purged. Nothing is changed; a relay may be running.`,
 		Example: "  cdc-relay position show\n  cdc-relay position show -o json",
 		Args:    noArgs,
 		RunE: a.withPositions(func(ctx context.Context, p *app.Positions) error {
@@ -61,28 +57,25 @@ checkpoint, and the GTIDs that the server has executed and purged. Nothing is ch
 }
 
 func newPositionSetCommand(a *cli) *cobra.Command {
-	var yes bool
+	var skip bool
 	cmd := &cobra.Command{
 		Use:   "set POSITION",
 		Short: "Continue from another position",
-		Long: `Set the position from which the next run continues. Stop the relay first. The position is an LSN on PostgreSQL
-and a GTID set on MySQL and MariaDB, as position show prints it.
+		Long: `Set the position from which the next run continues: an LSN on PostgreSQL and a GTID set on MySQL and MariaDB, as position show prints it;
+or earliest, where the slot stands or the server's binlog begins, or current, what is committed now. Stop the relay first.
 
-Moving back repeats events: those committed after the new position are published again. The position can move back
-as far as the database keeps its WAL or binlog: to the slot on PostgreSQL, to the purged GTIDs on MySQL and MariaDB.
-
-Moving forward skips events: those committed before the new position and not yet published are never published. It
-needs --yes; on PostgreSQL it also moves the slot, which cannot be undone.`,
+Moving back publishes events again, as far as the database keeps its WAL or binlog. Moving forward skips events, which are never published:
+it needs --skip-events, and on PostgreSQL also moves the slot, which cannot be undone.`,
 		Example: `  cdc-relay position set 16/B374D848
-  cdc-relay position set 00000016B374D848 --yes
   cdc-relay position set 3e11fa47-71ca-11e1-9e33-c80aa9429562:1-4711
-  cdc-relay position set 0-1-42`,
-		Args: exactlyOne("a position, such as 16/B374D848, or a GTID set"),
+  cdc-relay position set earliest`,
+		Args: exactlyOne("a position, such as 16/B374D848, a GTID set, earliest or current"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.withPositions(func(ctx context.Context, p *app.Positions) error { return p.Set(ctx, args[0], yes) })(cmd, args)
+			return a.withPositions(func(ctx context.Context, p *app.Positions) error { return p.Set(ctx, args[0], skip) })(cmd, args)
 		},
 	}
-	cmd.Flags().BoolVar(&yes, "yes", false, "move forward and skip events, which are then never published")
+	cmd.Flags().BoolVar(&skip, "skip-events", false, "move forward; events that are skipped are never published")
+	renamed(cmd, "yes", "skip-events")
 	return cmd
 }
 
@@ -96,25 +89,21 @@ func exactlyOne(what string) cobra.PositionalArgs {
 }
 
 func newPositionResetCommand(a *cli) *cobra.Command {
-	var yes bool
+	var skip, force bool
 	cmd := &cobra.Command{
 		Use:   "reset",
 		Short: "Delete the checkpoint and continue from the slot",
-		Long: `Delete the stored checkpoint, so that the next run continues from the slot. Stop the relay first.
+		Long: `Delete the stored checkpoint, and print its position. On PostgreSQL the next run continues from the slot, and publishes again what was
+committed since; a slot that is ahead of the checkpoint needs --skip-events. On MySQL and MariaDB run refuses to start until position set or
+repair --since gives a position.
 
-Events committed between slot and checkpoint are published again. If the slot is ahead of the checkpoint, the events
-between them are skipped instead, which needs --yes.
-
-A position in Kafka (delivery: exactly-once) that is another relay's is kept; --yes drops it, where this database has replaced that one.
-If the checkpoint is another relay's, and the position in Kafka is not, the checkpoint alone is deleted: the next run continues from the
-position in Kafka.
-
-MySQL and MariaDB have no slot: run then refuses to start until position set or repair --since gives a
-position. The deleted position is printed.`,
+A position in Kafka (delivery: exactly-once) of another relay needs --force. If only the checkpoint is another relay's, it alone is deleted.`,
 		Example: "  cdc-relay position reset",
 		Args:    noArgs,
-		RunE:    a.withPositions(func(ctx context.Context, p *app.Positions) error { return p.Reset(ctx, yes) }),
+		RunE:    a.withPositions(func(ctx context.Context, p *app.Positions) error { return p.Reset(ctx, skip, force) }),
 	}
-	cmd.Flags().BoolVar(&yes, "yes", false, "drop it although the slot is ahead, whose events are then never published, or although it is another database's")
+	cmd.Flags().BoolVar(&skip, "skip-events", false, "continue from a slot that is ahead; the events before it are never published")
+	cmd.Flags().BoolVar(&force, "force", false, "drop the position of another database, which this one has replaced")
+	renamed(cmd, "yes", "skip-events")
 	return cmd
 }

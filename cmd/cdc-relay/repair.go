@@ -24,34 +24,26 @@ const defaultOverlap = 10 * time.Minute
 func newRepairCommand(a *cli) *cobra.Command {
 	var (
 		o     backfill.Options
-		since string
 		owner ownerFlag
 	)
 	cmd := &cobra.Command{
 		Use:   "repair",
 		Short: "Publish from the table what a lost slot or purged binlog left out, and continue behind it",
-		Long: `Publish the events that the WAL or binlog does not have any more, from the outbox table and from what retention
-has taken out of it, and store the position from which run continues. Use it when run has ended with exit code 5: the
-replication slot was lost or recreated, the binlog was purged, the database was restored, or the checkpoint is lost.
+		Long: `Publish the events that the WAL or binlog does not have any more, from the outbox table and from what retention has taken out of it, and
+store the position from which run continues. Use it when run has ended with exit code 5.
 
-Every event of the gap is published once or more. Those that consumers may have already are counted, if the last
-published event is known. Events are read in order of creation, because the table does not know the order of commits.
-Rows that were deleted cannot be published.
-
-On PostgreSQL the checkpoint says in which transaction the gap begins. Without that, and on MySQL and MariaDB, it begins
-at the last published event, less --overlap, or at --since, less --overlap. It is complete then if no transaction was
-open for longer than --overlap; the command says so.
+Every event of the gap is published once or more, in order of creation; rows that were deleted cannot be published. On PostgreSQL the
+checkpoint says where the gap begins. Without that, and on MySQL and MariaDB, it begins at the last published event or at --since, less
+--overlap, and is complete if no transaction was open for longer.
 
 What retention has taken out belongs to the table's owner: set CDC_RELAY_OWNER_DSN to the owner's connection string.
 
-Stop the relay first: repair takes its place, and keeps relays from starting on this source. Interrupted, at any moment,
-it can be run again. Nothing is moved before everything is published.`,
+Stop the relay first. Interrupted, run it again: nothing is moved before everything is published.`,
 		Example: `  cdc-relay repair
-  cdc-relay repair --since 2026-01-02T15:04:05Z --overlap 1h
-  cdc-relay repair --all`,
+  cdc-relay repair --since 2026-01-02T15:04:05Z --overlap 1h`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := repairOptions(&o, since); err != nil {
+			if err := repairOptions(&o); err != nil {
 				return err
 			}
 			_, err := a.repair(cmd.Context(), o, owner)
@@ -59,29 +51,43 @@ it can be run again. Nothing is moved before everything is published.`,
 		},
 	}
 	owner.add(cmd)
-	cmd.Flags().BoolVar(&o.All, "all", false, "publish every row, also those that were there before the slot or the first position")
-	cmd.Flags().StringVar(&since, "since", "", "publish the rows that were created since this `time` (RFC 3339), less --overlap")
+	cmd.Flags().BoolVar(&o.All, "all", false, "publish every row")
+	_ = cmd.Flags().MarkDeprecated("all", "use `cdc-relay backfill`")
+	cmd.Flags().Var(&timeFlag{&o.Since}, "since", "publish the rows that were created since this `time`, less --overlap")
 	cmd.Flags().DurationVar(&o.Overlap, "overlap", defaultOverlap, "how long transactions may have been open, and how far clocks may differ")
 	return cmd
 }
 
-func repairOptions(o *backfill.Options, since string) error {
+func newBackfillCommand(a *cli) *cobra.Command {
+	var owner ownerFlag
+	cmd := &cobra.Command{
+		Use:   "backfill",
+		Short: "Publish every row of the tables, also those from before the slot or the first position",
+		Long: `Publish every row of the outbox tables and of what retention has taken out of them, in order of creation, and store the position
+from which run continues. Rows that the relay has published are published again.
+
+Stop the relay first. Interrupted, it can be run again. Where cdc-relay setup has not run yet, setup --backfill does both, and with
+--where only for some rows.`,
+		Example: "  cdc-relay backfill",
+		Args:    noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			_, err := a.repair(cmd.Context(), backfill.Options{All: true, Overlap: defaultOverlap}, owner)
+			return err
+		},
+	}
+	owner.add(cmd)
+	return cmd
+}
+
+func repairOptions(o *backfill.Options) error {
 	switch {
-	case o.All && since != "":
+	case o.All && !o.Since.IsZero():
 		return cdc.Usage("leave one of them out", "--all and --since cannot be combined")
 	case o.Overlap < 0:
 		return cdc.Usage("give a duration such as 10m", "--overlap is negative")
-	case since == "":
-		return nil
+	case o.Since.After(time.Now()):
+		return cdc.Usage("give a time in the past", "--since %s is in the future", o.Since.Format(time.RFC3339))
 	}
-	at, err := time.Parse(time.RFC3339, since)
-	if err != nil {
-		return cdc.Usage("write it with date, time and zone, such as 2026-01-02T15:04:05Z", "--since %q is no time", since)
-	}
-	if at.After(time.Now()) {
-		return cdc.Usage("give a time in the past", "--since %s is in the future", since)
-	}
-	o.Since = at
 	return nil
 }
 
@@ -112,15 +118,68 @@ func (a *cli) repair(ctx context.Context, o backfill.Options, owner ownerFlag) (
 	if err != nil {
 		return false, err
 	}
-	return true, a.reportRepair(rows, db, o.Where != "")
+	if err := a.reportRepair(rows, o.Where != ""); err != nil {
+		return false, err
+	}
+	if err := a.passAlteration(ctx, c, db, log); err != nil {
+		return false, err
+	}
+	a.printf("done: position is %s; start `cdc-relay run`\n", app.OrStart(cdc.Position(db.Display(rows.Result().Position))))
+	return true, nil
 }
 
-func (a *cli) reportRepair(rows *backfill.Repair, db app.Database, where bool) error {
+// passAlteration publishes what the slot still has, if nothing else holds the position. Every other start stops at the note of an altered
+// publication, which is behind the slot's position.
+func (a *cli) passAlteration(ctx context.Context, c *config.Config, db app.Database, log *slog.Logger) error {
+	slot := db.SlotPosition()
+	if slot == nil {
+		return nil
+	}
+	var end cdc.Position
+	err := app.WithPositions(ctx, c, db, a.printf, func(p *app.Positions) (err error) {
+		end, err = p.Current(ctx)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	reg, problems := newRegistry(), cdc.NewProblems(log)
+	dropped := newDropped(reg)
+	s, _, closeStore, err := wire(ctx, c, db, app.SourceOptions{PassAlteration: true, Problems: problems}, dropped, log, reg)
+	if err != nil {
+		return err
+	}
+	defer closeStore()
+	s.Maintainer = nil
+	o := app.RelayOptions(c, db, dropped)
+	o.Park, o.Problems = false, problems
+	watching, stop := context.WithCancel(ctx)
+	defer stop()
+	passed := make(chan struct{})
+	go func() {
+		for at, err := slot(watching); watching.Err() == nil; at, err = slot(watching) {
+			if err == nil && at.Position >= end {
+				close(passed)
+				return
+			}
+			select {
+			case <-time.After(slotInterval):
+			case <-watching.Done():
+			}
+		}
+	}()
+	return errors.Join(relay.New(o, s, log, reg).RunUntil(ctx, passed), ctx.Err())
+}
+
+// slotInterval is how often the slot's position is read.
+const slotInterval = 200 * time.Millisecond
+
+func (a *cli) reportRepair(rows *backfill.Repair, where bool) error {
 	done := rows.Result()
 	select {
 	case <-rows.Done():
 	default:
-		fix := "run the same `cdc-relay repair` again: it begins again, and repeats what was published"
+		fix := "run the same command again: it begins again, and repeats what was published"
 		if where {
 			fix = "run the same setup again: it begins again"
 		}
@@ -142,16 +201,11 @@ func (a *cli) reportRepair(rows *backfill.Repair, db app.Database, where bool) e
 	if done.Gone > 0 {
 		a.printf("did not find %s: deleted, or given another ID or created_at, before they were read\n", display.Plural(int(done.Gone), "row"))
 	}
-	accept := ""
-	if db.SlotPosition() != nil { // the note of the alteration is behind the slot's position
-		accept = "; after an alteration of the publication with position.conflict: slot, until the relay has no lag"
-	}
-	a.printf("done: position is %s; start `cdc-relay run`%s\n", app.OrStart(cdc.Position(db.Display(done.Position))), accept)
 	return nil
 }
 
 func (a *cli) newRepair(ctx context.Context, c *config.Config, db app.Database, o backfill.Options, owner ownerFlag, log *slog.Logger) (*backfill.Repair, *relay.Relay, func(), error) {
-	reg := newRegistry()
+	reg, problems := newRegistry(), cdc.NewProblems(log)
 	dropped := newDropped(reg)
 	router, err := app.RelayRouter(c, db.Tables())
 	if err != nil {
@@ -162,13 +216,13 @@ func (a *cli) newRepair(ctx context.Context, c *config.Config, db app.Database, 
 		return nil, nil, nil, err
 	}
 	rows := backfill.NewRepair(db.NewRepair(router.Check, read, o.Where, log), o, log)
-	s, store, err := wireSink(ctx, c, db, nil, dropped, o.Where != "", log, reg)
+	s, store, err := wireSink(ctx, c, db, problems, dropped, o.Where != "", log, reg)
 	if err != nil {
 		return nil, nil, nil, err
 	}
 	s.Source, s.Router = rows, router
 	options := app.RelayOptions(c, db, dropped)
-	options.Park, options.LeftOut = false, rows.LeftOut
+	options.Park, options.LeftOut, options.Problems = false, rows.LeftOut, problems
 	if o.Where != "" || !o.Since.IsZero() { // rows that it leaves out may be pending
 		options.Conditions = nil
 	}

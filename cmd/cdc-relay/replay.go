@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 
@@ -25,8 +24,8 @@ type replayCommand struct {
 	*cli
 	inspect.Replay
 
-	owner             ownerFlag
-	dry, headers, yes bool
+	owner    ownerFlag
+	dry, yes bool
 }
 
 func newReplayCommand(a *cli) *cobra.Command {
@@ -34,24 +33,19 @@ func newReplayCommand(a *cli) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "replay",
 		Short: "Publish events from the outbox table once more",
-		Long: `Publish events that are still in the outbox table once more, also those in partitions that retention has taken out.
+		Long: `Publish events that are still in the outbox table once more, also those in partitions that retention has taken out. The relay may run
+meanwhile. Filters are combined; a filter that is repeated selects any of its values.
 
-Filters are combined; a filter that is repeated selects any of its values. Events are published in order of creation
-(created_at, or see tables[].order_by; then event ID), one table after the other, up to the last row that is there at
-the beginning. The order of commits is not in the table: where transactions overlapped, the two differ. Records are routed by the present configuration and are like those of the relay, but for
-the header ` + inspect.HeaderReplayed + ` with the time of the replay, ce_committime, which is created_at, and ce_sequence, which is
-absent. The relay may run meanwhile: its position and its fence are not touched.
+Events are published in order of creation (created_at, or see tables[].order_by; then event ID), one table after the other; where
+transactions overlapped, that is not the order of commits. Records are like those of the relay, but for the header ` + inspect.HeaderReplayed + `,
+ce_committime, which is created_at, and ce_sequence, which is absent.
 
-It takes SELECT on the table, which the relay's role may lack: set ` + app.EnvOwner + ` to the connection string of the
-table's owner. Rows are looked up by event ID and by that column; without an index on it each 100,000 events read the
-index of a partition once.
+It takes SELECT on the table: set ` + app.EnvOwner + ` to the connection string of the table's owner if the relay's role has none.
 
-An interrupted replay leaves its state in a file; --resume goes on from there and repeats at most the events that were
-not acknowledged and the rest of a page of 1,000.`,
+An interrupted replay leaves its state in a file; --resume goes on from there and repeats at most the last 1,000 events.`,
 		Example: `  cdc-relay replay --id 0198c0de-0000-7000-8000-000000000001
   cdc-relay replay --key order-42 --topic orders.repair
-  cdc-relay replay --type OrderPlaced --from 2026-01-02T00:00:00Z --to 2026-01-03T00:00:00Z --dry-run
-  cdc-relay replay --from 2026-01-02T00:00:00+01:00 --rate 1000
+  cdc-relay replay --type OrderPlaced --since 2026-01-02T00:00:00Z --until 2026-01-03T00:00:00Z --dry-run
   cdc-relay replay --resume`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return r.run(cmd) },
@@ -59,13 +53,14 @@ not acknowledged and the rest of a page of 1,000.`,
 	addFilter(cmd, &r.State.Filter)
 	r.owner.add(cmd)
 	flags := cmd.Flags()
-	flags.Var(&timeFlag{&r.State.Filter.From}, "from", "events created at or after this `time`, such as 2026-01-02T15:04:05Z")
-	flags.Var(&timeFlag{&r.State.Filter.To}, "to", "events created before this `time`")
+	flags.Var(&timeFlag{&r.State.Filter.From}, "since", "events created at or after this `time`, such as 2026-01-02T15:04:05Z")
+	flags.Var(&timeFlag{&r.State.Filter.To}, "until", "events created before this `time`")
+	renamed(cmd, "from", "since")
+	renamed(cmd, "to", "until")
 	flags.StringVar(&r.State.Table, "table", "", "events of this `table` only")
 	flags.StringVar(&r.State.Topic, "topic", "", "publish to this `topic`, which must exist, and not where routes say")
 	flags.IntVar(&r.State.Rate, "rate", 0, "`events` per second (default no limit)")
 	flags.BoolVar(&r.dry, "dry-run", false, "route the events, count them and show the first ten; publish nothing")
-	flags.BoolVar(&r.headers, "with-headers", false, "with --dry-run, also show the headers of the first ten")
 	flags.BoolVar(&r.Resume, "resume", false, "go on with an interrupted replay")
 	flags.StringVar(&r.File, "state", inspect.DefaultState, "`file` with the state of a replay that runs or was interrupted")
 	flags.BoolVar(&r.yes, "yes", false, "replay all events without asking")
@@ -79,8 +74,6 @@ func (r *replayCommand) run(cmd *cobra.Command) error {
 	switch {
 	case r.State.Rate < 0 || cmd.Flags().Changed("rate") && r.State.Rate == 0:
 		return cdc.Usage("give the events per second, or leave it out", "--rate %d is not more than 0", r.State.Rate)
-	case r.headers && !r.dry:
-		return cdc.Usage("add --dry-run", "--with-headers shows the headers of a dry run")
 	case r.Resume && r.dry:
 		return cdc.Usage("leave one out", "--resume publishes, --dry-run does not")
 	}
@@ -117,11 +110,9 @@ func unresumable(cmd *cobra.Command) (flag string) {
 func (r *replayCommand) confirmAll(total int64) error {
 	all := display.Plural(int(total), "event")
 	if !display.IsTerminal(r.stdin) {
-		return cdc.Usage("narrow them down, for example with --from and --to, or add --yes", "no filter is given, and all %s of the outbox would be published once more", all)
+		return cdc.Usage("narrow them down, for example with --since and --until, or add --yes", "no filter is given, and all %s of the outbox would be published once more", all)
 	}
-	r.printf("No filter is given: all %s of the outbox would be published once more. Go on? [y/N] ", all)
-	var answer string
-	if _, err := fmt.Fscanln(r.stdin, &answer); err != nil || answer != "y" && answer != "yes" {
+	if !r.confirmed(r.stdout, "No filter is given: all %s of the outbox would be published once more. Go on?", all) {
 		return errors.New("nothing was published")
 	}
 	return nil
@@ -140,12 +131,6 @@ func (r *replayCommand) show(ctx context.Context, c *config.Config) error {
 	for i := range dry.First {
 		rec := &dry.First[i]
 		r.printf("%s\n", eventLine(rec.About.CommitTime, rec))
-		if !r.headers {
-			continue
-		}
-		for _, name := range slices.Sorted(maps.Keys(rec.Headers)) {
-			r.printf("    %s: %s\n", display.Escaped(name), display.Escaped(rec.Headers[name]))
-		}
 	}
 	return nil
 }

@@ -61,6 +61,14 @@ func (a *cli) withDatabase(fn func(context.Context, *config.Config, app.Database
 // printf writes to standard output. It ignores errors: the reader may have closed the pipe.
 func (a *cli) printf(format string, args ...any) { _, _ = fmt.Fprintf(a.stdout, format, args...) }
 
+// confirmed asks a question, and reports whether the answer is yes.
+func (a *cli) confirmed(w io.Writer, question string, args ...any) bool {
+	_, _ = fmt.Fprintf(w, question+" [y/N] ", args...)
+	var answer string
+	_, _ = fmt.Fscanln(a.stdin, &answer)
+	return answer == "y" || answer == "yes"
+}
+
 func newRootCommand(a *cli) *cobra.Command {
 	root := group("cdc-relay", "Publish committed outbox events from PostgreSQL, MySQL or MariaDB to Kafka, in commit order per key")
 	root.Long = root.Short + `.
@@ -85,8 +93,9 @@ Exit codes: 0 done, 1 runtime error, 2 usage or configuration, 3 check failed, 4
 	root.SetOut(a.stdout)
 	root.SetErr(a.stderr)
 	root.AddCommand(
-		newRunCommand(a), newRepairCommand(a), newReplayCommand(a), newEventCommand(a), newCheckCommand(a), newInitCommand(a), newSetupCommand(a), newTeardownCommand(a), newSchemaCommand(a),
-		newPositionCommand(a), newPartitionsCommand(a), newDLQCommand(a), newStatusCommand(a), newRouteCommand(a), newConfigCommand(a), newVersionCommand(a),
+		newRunCommand(a), newRepairCommand(a), newBackfillCommand(a), newReplayCommand(a), newEventCommand(a), newCheckCommand(a), newInitCommand(a), newSetupCommand(a), newTeardownCommand(a), newSchemaCommand(a),
+		newPositionCommand(a), newRetentionCommand(a), newDLQCommand(a), newStatusCommand(a), newRouteCommand(a), newConfigCommand(a), newVersionCommand(a),
+		formerly("partitions", "retention", newRetentionListCommand(a), newRetentionRunCommand(a)),
 	)
 	return root
 }
@@ -110,6 +119,16 @@ func group(use, short string, commands ...*cobra.Command) *cobra.Command {
 	return cmd
 }
 
+// formerly is a group under its old name, for one release.
+func formerly(old, name string, commands ...*cobra.Command) *cobra.Command {
+	for _, cmd := range commands {
+		cmd.Deprecated = "use `cdc-relay " + name + " " + cmd.Name() + "`"
+	}
+	cmd := group(old, "", commands...)
+	cmd.Hidden = true
+	return cmd
+}
+
 // flagError adds the fix, unless the flag's own type has one.
 func flagError(cmd *cobra.Command, err error) error {
 	if cdc.Fix(err) != "" {
@@ -118,6 +137,9 @@ func flagError(cmd *cobra.Command, err error) error {
 	if bad, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
 		kind := map[string]string{"int": "a whole number", "duration": "a duration such as 10m", "bool": "true or false"}[bad.GetFlag().Value.Type()]
 		err = fmt.Errorf("invalid argument %q for \"--%s\" flag: not %s", bad.GetValue(), bad.GetFlag().Name, kind)
+	}
+	if gone, ok := errors.AsType[*pflag.NotExistError](err); ok && gone.GetSpecifiedName() == "start-from" { // of 0.1.0
+		return cdc.Fixable("set the position once, with `cdc-relay position set earliest`, or `cdc-relay position set current --skip-events`", "--start-from is no flag any more")
 	}
 	return cdc.Fixable(fmt.Sprintf("run `%s --help` for the flags", cmd.CommandPath()), "%w", err)
 }
@@ -135,8 +157,11 @@ func unknownCommand(cmd *cobra.Command, word string) error {
 	if near := cmd.SuggestionsFor(word); len(near) > 0 {
 		fix = fmt.Sprintf("did you mean %s?", near[0])
 	}
-	if word == "tail" { // a command of 0.1.0
+	switch word { // commands of 0.1.0
+	case "tail":
 		fix = "read the topic with a Kafka consumer, or run `cdc-relay run --dry-run` to see what would be published"
+	case "apply":
+		fix = "run `cdc-relay setup`, which makes the table, or `cdc-relay retention run --ahead 14`, which makes partitions"
 	}
 	return cdc.Fixable(fix, "unknown command %q for %s", word, cmd.CommandPath())
 }

@@ -15,7 +15,6 @@ import (
 
 	"github.com/cdc-relay/cdc-relay/internal/admin"
 	"github.com/cdc-relay/cdc-relay/internal/app"
-	"github.com/cdc-relay/cdc-relay/internal/binlog"
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/checkpoint"
 	"github.com/cdc-relay/cdc-relay/internal/cleanup"
@@ -27,10 +26,7 @@ import (
 )
 
 func newRunCommand(a *cli) *cobra.Command {
-	var (
-		dry, profile bool
-		start        binlog.StartFrom
-	)
+	var dry, profile bool
 	cmd := &cobra.Command{
 		Use:   "run",
 		Short: "Publish committed outbox events until stopped",
@@ -40,14 +36,11 @@ The first SIGTERM or SIGINT waits until the records in flight are acknowledged, 
 the database; a second one stops at once. No event is lost either way: events that were not confirmed are published
 again. At SIGHUP it reads the configuration file again, applies log.level, and names the other settings that have changed.
 
-On MySQL and MariaDB only the checkpoint holds the position. Without a checkpoint run refuses to start (exit 5) unless
---start-from gives a position; cdc-relay setup stores the first one.`,
+On MySQL and MariaDB only the checkpoint holds the position. Without a checkpoint run refuses to start (exit 5);
+cdc-relay setup stores the first one.`,
 		Example: "  cdc-relay run --config orders.yaml\n  cdc-relay run --dry-run",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if dry && start != "" {
-				return cdc.Usage("leave one of them out", "--dry-run and --start-from cannot be combined")
-			}
 			hangups, stop := hangups() // first: unhandled, SIGHUP ends the process
 			defer stop()
 			c, err := a.load()
@@ -66,27 +59,26 @@ On MySQL and MariaDB only the checkpoint holds the position. Without a checkpoin
 			}
 			tuneGC(a.env, int64(c.InFlight.Bytes))
 			defer tuneProcessors(cmd.Context(), a.env)()
-			return run(cmd.Context(), c, start, log.Logger, profile)
+			return run(cmd.Context(), c, log.Logger, profile)
 		},
 	}
 	cmd.Flags().BoolVar(&dry, "dry-run", false, "print the records of events committed from now on; publish nothing and save no position")
-	cmd.Flags().Var(&choice[binlog.StartFrom]{&start, []binlog.StartFrom{binlog.Earliest, binlog.Current}}, "start-from",
-		"MySQL and MariaDB: where to start if no checkpoint is stored, at the oldest transaction in the binlog or now")
 	cmd.Flags().BoolVar(&profile, "pprof", false, "serve Go's profiler under /debug/pprof on http.listen")
+	_ = cmd.Flags().MarkHidden("pprof") // there is such a flag
 	return cmd
 }
 
 // run connects the stages and runs the relay until ctx ends or an error stops it. The endpoint listens first, so that a
 // port in use is found before anything starts.
-func run(ctx context.Context, c *config.Config, start binlog.StartFrom, log *slog.Logger, profile bool) error {
+func run(ctx context.Context, c *config.Config, log *slog.Logger, profile bool) error {
 	db, err := app.NewDatabase(c)
 	if err != nil {
 		return err
 	}
 	reg := newRegistry()
 	dropped := newDropped(reg)
-	problems := new(cdc.Problems)
-	s, src, closeStore, err := wire(ctx, c, db, app.SourceOptions{StartFrom: start, Problems: problems}, dropped, log, reg)
+	problems := cdc.NewProblems(log)
+	s, src, closeStore, err := wire(ctx, c, db, app.SourceOptions{Problems: problems}, dropped, log, reg)
 	if err != nil {
 		return err
 	}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -9,15 +8,12 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/cdc-relay/cdc-relay/internal/app"
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
-	"github.com/cdc-relay/cdc-relay/internal/config"
 	"github.com/cdc-relay/cdc-relay/internal/outbox"
-	"github.com/cdc-relay/cdc-relay/internal/provision"
 )
 
 func newSchemaCommand(a *cli) *cobra.Command {
-	return group("schema", "Print or create the outbox table", newSchemaPrintCommand(a), newSchemaApplyCommand(a))
+	return group("schema", "Print the SQL of the outbox table", newSchemaPrintCommand(a))
 }
 
 // defaultAhead is how many days of partitions are created in advance.
@@ -89,9 +85,7 @@ With --inbox print the tables of package inbox, with --idempotency that of packa
 consumer's database, which may be another one.`,
 		Example: `  cdc-relay schema print | psql "$DATABASE_URL"
   cdc-relay schema print --dialect mysql | mysql orders
-  cdc-relay schema print --payload jsonb --partition none
-  cdc-relay schema print --format goose --dir migrations
-  cdc-relay schema print --format flyway --dir src/main/resources/db/migration
+  cdc-relay schema print --format flyway --out src/main/resources/db/migration
   cdc-relay schema print --inbox | psql "$DATABASE_URL"`,
 		Args: noArgs,
 		RunE: func(*cobra.Command, []string) error {
@@ -119,7 +113,8 @@ consumer's database, which may be another one.`,
 	addChoice(cmd, &dialect, "dialect", "SQL dialect", dialectPostgres, dialectMySQL, dialectMariaDB)
 	cmd.Flags().StringVar(&name, "table", "", "the table's `name` (default public.outbox, on MySQL and MariaDB outbox)")
 	addChoice(cmd, &format, "format", "format of the output", outbox.Formats()...)
-	cmd.Flags().StringVar(&dir, "dir", "", "write files into this `directory` instead of printing")
+	cmd.Flags().StringVar(&dir, "out", "", "write files into this `directory` instead of printing")
+	renamed(cmd, "dir", "out")
 	cmd.Flags().BoolVar(&inbox, "inbox", false, "print the tables in which a consumer records handled and parked messages")
 	cmd.Flags().BoolVar(&idempotency, "idempotency", false, "print the table of idempotency keys and responses")
 	for _, flag := range []string{"table", "payload", "partition", "ahead", "idempotency"} {
@@ -160,32 +155,4 @@ func writeNew(path, text string) error {
 		return err // as above
 	}
 	return file.Close() // as above
-}
-
-func newSchemaApplyCommand(a *cli) *cobra.Command {
-	var (
-		flags tableFlags
-		owner ownerFlag
-	)
-	cmd := &cobra.Command{
-		Use:   "apply",
-		Short: "Create the outbox table, or its missing partitions",
-		Long: `Create the configured outbox tables with their partitions; for tables that exist, create the missing daily
-partitions. Tables with a columns mapping belong to other software and are not changed. cdc-relay setup also
-creates publication, slot and topics.
-
-` + ownerHelp,
-		Example: "  cdc-relay schema apply\n  cdc-relay schema apply --ahead 60",
-		Args:    noArgs,
-		RunE: a.withDatabase(func(ctx context.Context, c *config.Config, db app.Database) error {
-			dsn, err := owner.dsn(a, db)
-			if err != nil {
-				return err
-			}
-			return provision.NewSetup(c, db, provision.SetupOptions{Table: flags.table, Printf: a.printf}).Apply(ctx, dsn)
-		}),
-	}
-	flags.add(cmd)
-	owner.add(cmd)
-	return cmd
 }

@@ -24,41 +24,25 @@ func newSetupCommand(a *cli) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "setup",
 		Short: "Create what the relay needs: table, publication and slot or first position, topics",
-		Long: `Create what the relay needs and does not find: the outbox table with its partitions and, if topics.create is
-set, the topics that routes name. It may be run again.
+		Long: `Create what is missing: the outbox table with its partitions, on PostgreSQL publication and replication slot, on MySQL and MariaDB
+the first position, and with topics.create the topics that routes name. It may be run again.
 
-On PostgreSQL it also creates the publication, and then the replication slot, which must be newer than the
-publication. As soon as the slot exists, PostgreSQL keeps WAL until the relay has read it: start the relay soon,
-or remove the slot with cdc-relay teardown.
+PostgreSQL keeps WAL from the moment the slot exists: start the relay soon, or remove the slot with cdc-relay teardown. Server settings are
+never changed; missing ones, and grants that the owner may not give, are printed for an administrator.
 
-On MySQL and MariaDB it stores the server's current GTID position in the checkpoint, unless one is stored:
-events committed from then on are published. Server settings are not changed, and of grants only those on rows that
-the relay deletes or marks are given, if the owner may: what is missing is printed for an administrator.
+Where a table has rows and neither slot nor position exists, say what becomes of these rows: --backfill publishes them, --skip-existing does
+not. If a relay has published from this database before, run cdc-relay repair.
 
-Where a table has rows already, it makes no slot and stores no first position, because these rows would be skipped: give
---backfill to publish them, --skip-existing if they need not be published, or run cdc-relay repair if a relay has published
-from this database before and its slot or checkpoint is lost. On PostgreSQL it also asks for --skip-existing where the publication exists,
-the slot does not, and rows were inserted that are deleted.
-
-With write_back it also verifies that no row is pending from before the position, so that all later ones can be marked.
-
-With --backfill it then publishes every row of the tables, also those that were there before, as cdc-relay repair --all does,
-and makes slot or position, where there is none, once all are published. Interrupted, it can be run again; until it has ended
-no relay starts.
-
-With --backfill --where it publishes the rows that meet a condition, such as those that another publisher has left, and takes
-the slot or position at the moment at which it reads them: run then publishes what was committed since, and nothing twice. The
-other publisher must have stopped. The condition is what follows WHERE, in the database's SQL, on every table of the
-configuration. It counts the rows first, and refuses a position that exists already. On MySQL and MariaDB it locks the tables
-for that moment (LOCK TABLES). Interrupted, run the same command again: with exactly-once delivery nothing is repeated, unless
-publishing takes longer than 40 seconds; with at-least-once delivery what was published is.
+With --backfill it publishes every row, as cdc-relay backfill does; until it has ended no relay starts. With --backfill --where it publishes
+the rows that meet a condition in the database's SQL, such as those that another publisher, which must have stopped, has left, and begins at
+that moment: nothing is published twice. On MySQL and MariaDB it locks the tables for that moment (LOCK TABLES). Interrupted, run the same
+command again: with exactly-once delivery nothing is repeated, unless publishing takes longer than 40 seconds.
 
 ` + ownerHelp + `
 With --print the SQL is printed, grouped by the role that must run it, and nothing is changed.`,
 		Example: `  cdc-relay setup
   CDC_RELAY_OWNER_DSN="$(cat owner-dsn)" cdc-relay setup
   cdc-relay setup --backfill --where "status IN ('CREATED', 'FAILED')"
-  cdc-relay setup --skip-existing
   cdc-relay setup --print`,
 		Args: noArgs,
 	}

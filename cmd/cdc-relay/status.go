@@ -22,6 +22,8 @@ func newStatusCommand(a *cli) *cobra.Command {
 	var (
 		output   outputFlag
 		url, ca  string
+		watch    bool
+		terminal = display.IsTerminal(a.stdout)
 		question = func(ctx context.Context) (admin.Status, error) {
 			base, secure, err := a.relayAddress(url, ca)
 			if err != nil {
@@ -31,6 +33,20 @@ func newStatusCommand(a *cli) *cobra.Command {
 			defer cancel()
 			return admin.Fetch(ctx, base, secure)
 		}
+		show = func(st *admin.Status) error {
+			if output.json() {
+				return printJSON(a.stdout, st)
+			}
+			plain, _ := a.env("NO_COLOR")
+			for _, line := range statusLines(st, time.Now()) {
+				text := fmt.Sprintf("%-14s %s", line[0], line[1])
+				if colour := lineColour(line[0], st); colour > 0 && terminal && plain == "" {
+					text = fmt.Sprintf("\x1b[%dm%s\x1b[0m", colour, text)
+				}
+				a.printf("%s\n", text)
+			}
+			return nil
+		}
 	)
 	cmd := &cobra.Command{
 		Use:   "status",
@@ -39,26 +55,52 @@ func newStatusCommand(a *cli) *cobra.Command {
 this machine, or --url.`,
 		Example: `  cdc-relay status
   cdc-relay status --url http://relay-1:9464 -o json
+  cdc-relay status --watch
   cdc-relay status --url https://relay-1:9464 --ca ca.pem`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			st, err := question(cmd.Context())
+			for ; watch && cmd.Context().Err() == nil; st, err = question(cmd.Context()) {
+				if terminal {
+					a.printf("\x1b[H\x1b[2J") // an empty screen
+				}
+				if err == nil {
+					err = show(&st)
+				}
+				printError(cmd.Context(), a.stderr, err)
+				select {
+				case <-time.After(watchInterval):
+				case <-cmd.Context().Done():
+					return nil
+				}
+			}
 			if err != nil {
 				return err
 			}
-			if output.json() {
-				return printJSON(a.stdout, st)
-			}
-			for _, line := range statusLines(&st, time.Now()) {
-				a.printf("%-14s %s\n", line[0], line[1])
-			}
-			return nil
+			return show(&st)
 		},
 	}
+	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "show it again every two seconds, until interrupted")
 	output.add(cmd)
 	cmd.Flags().StringVar(&url, "url", "", "`address` of the relay, with user:password@ if it requires them (default from http.listen)")
 	cmd.Flags().StringVar(&ca, "ca", "", "PEM `file` of the authority to trust for https (default the system's)")
 	return cmd
+}
+
+// watchInterval is how often --watch asks.
+const watchInterval = 2 * time.Second
+
+// lineColour is that of a line which says whether something is wrong: green, yellow or red; 0 for others.
+func lineColour(name string, st *admin.Status) int {
+	switch {
+	case name == "problem", name == "last error", name == "state" && !st.Ready:
+		return 31
+	case name == "state" && len(st.Problems) > 0:
+		return 33
+	case name == "state":
+		return 32
+	}
+	return 0
 }
 
 // relayAddress returns the relay's URL and the TLS settings for it.

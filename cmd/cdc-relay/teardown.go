@@ -25,18 +25,14 @@ func newTeardownCommand(a *cli) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "teardown",
 		Short: "Remove slot, publication and checkpoint",
-		Long: `Remove what setup created, after a question: on PostgreSQL the replication slot and the publication, and on every database the stored
-checkpoint. Events that are not published yet stay in the table and are not published.
+		Long: `Remove what setup created: replication slot, publication and checkpoint. Events that are not published yet stay in the table and are not
+published. Run it whenever a relay is retired: for a slot without a reader PostgreSQL keeps all WAL, until the disk is full.
 
-Run it whenever a relay is retired: for a slot without a reader PostgreSQL keeps all WAL, until the disk is full and
-the database stops.
-
-Topics are kept, those of positions and of dead letters too. The table is kept unless --table is given; then it is dropped with all its events, and what was taken out of it for its
-age, after you type its name. Stop the relay first: a slot or a checkpoint file that is in use is not removed. If the checkpoint is in Redis, a relay that
-still runs can no longer save and ends with exit code 4.
+Topics are kept. The table is kept unless --drop-table is given; then it is dropped with all its events, and what was taken out of it, after
+you type its name. Stop the relay first: a slot or a checkpoint file in use is not removed; a relay with Redis ends with exit code 4.
 
 ` + ownerHelp,
-		Example: "  cdc-relay teardown\n  cdc-relay teardown --yes\n  cdc-relay teardown --table\n  cdc-relay teardown --print",
+		Example: "  cdc-relay teardown\n  cdc-relay teardown --yes\n  cdc-relay teardown --drop-table\n  cdc-relay teardown --print",
 		Args:    noArgs,
 		RunE: a.withDatabase(func(ctx context.Context, c *config.Config, db app.Database) error {
 			if sql {
@@ -55,7 +51,8 @@ still runs can no longer save and ends with exit code 4.
 		}),
 	}
 	owner.add(cmd)
-	cmd.Flags().BoolVar(&options.WithTable, "table", false, "drop the outbox table too, with all its events")
+	cmd.Flags().BoolVar(&options.WithTable, "drop-table", false, "drop the outbox table too, with all its events")
+	renamed(cmd, "table", "drop-table")
 	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask")
 	cmd.Flags().BoolVar(&sql, "print", false, "print the SQL instead of running it")
 	return cmd
@@ -64,10 +61,7 @@ still runs can no longer save and ends with exit code 4.
 // confirmDrop asks before a teardown: where tables are dropped, to type their names. taken lists what was taken out of each.
 func (a *cli) confirmDrop(what string, tables []outbox.Name, taken map[string][]string) error {
 	if len(tables) == 0 {
-		_, _ = fmt.Fprintf(a.stderr, "This drops %s. Events that are not published yet never are. Go on? [y/N] ", what)
-		var answer string
-		_, _ = fmt.Fscanln(a.stdin, &answer)
-		if answer != "y" && answer != "yes" {
+		if !a.confirmed(a.stderr, "This drops %s. Events that are not published yet never are. Go on?", what) {
 			_, _ = fmt.Fprintln(a.stderr)
 			return cdc.Usage("answer y, or give --yes", "nothing was dropped: teardown not confirmed")
 		}

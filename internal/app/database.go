@@ -16,7 +16,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/cdc-relay/cdc-relay/internal/backfill"
-	"github.com/cdc-relay/cdc-relay/internal/binlog"
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/cleanup"
 	"github.com/cdc-relay/cdc-relay/internal/config"
@@ -99,10 +98,10 @@ func connString(given string, own ConnString, parse func(string) (string, error)
 type SourceOptions struct {
 	// Verify checks each table's schema.
 	Verify func(*cdc.Table) error
-	// StartFrom is where to start without a checkpoint.
-	StartFrom binlog.StartFrom
 	// Dry reads what is committed from now on and leaves nothing in the database.
 	Dry bool
+	// PassAlteration is [wal.Options.PassAlteration].
+	PassAlteration bool
 	// Problems takes those at present; nil: nobody asks for them.
 	Problems *cdc.Problems
 }

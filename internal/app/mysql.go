@@ -82,9 +82,9 @@ func (m *MySQL) Check(ctx context.Context, load cdc.Resumer) ([]cdc.Finding, map
 // starts.
 func (m *MySQL) NewSource(o SourceOptions, log *slog.Logger, reg prometheus.Registerer) (Source, error) {
 	options := m.Binlog
-	options.Verify, options.StartFrom, options.Problems = o.Verify, o.StartFrom, o.Problems
+	options.Verify, options.Problems = o.Verify, o.Problems
 	if o.Dry {
-		options.StartFrom, options.NoLock = binlog.Current, true // a running relay keeps the lock
+		options.FromNow, options.NoLock = true, true // a running relay keeps the lock
 	}
 	return binlog.New(options, log, reg), nil
 }

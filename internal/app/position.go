@@ -25,10 +25,10 @@ type Positions struct {
 // positioned is a database that is connected for one command about positions.
 type positioned interface {
 	Database
-	// parse takes a position as people write it.
-	parse(text string) (cdc.Position, error)
 	// inspect reads what is stored, which the other methods then know.
 	inspect(ctx context.Context, load cdc.Resumer) (*cdc.Inspection, error)
+	// parse takes a position as people write it, or [earliest] or [current].
+	parse(text string) (cdc.Position, error)
 	// idle returns an error while a relay may move the positions itself.
 	idle(ctx context.Context) error
 	// preview returns what a move means, or why it cannot be made.
@@ -127,13 +127,19 @@ func (d *described) lines(s *shown) [][2]string {
 	}
 }
 
-// Set moves the position, and prints what that means. If events would be skipped, it is an error unless yes is given.
-func (p *Positions) Set(ctx context.Context, text string, yes bool) error {
-	to, err := p.db.parse(text)
+// The positions that have a name: where the WAL or binlog that the relay can still read begins, and where it ends now.
+const (
+	earliest = "earliest"
+	current  = "current"
+)
+
+// Set moves the position, and prints what that means. If events would be skipped, it is an error unless skip is given.
+func (p *Positions) Set(ctx context.Context, text string, skip bool) error {
+	in, err := p.db.inspect(ctx, p.places.Resume)
 	if err != nil {
 		return err
 	}
-	in, err := p.db.inspect(ctx, p.places.Resume)
+	to, err := p.db.parse(text)
 	if err == nil {
 		err = p.db.idle(ctx)
 	}
@@ -147,8 +153,12 @@ func (p *Positions) Set(ctx context.Context, text string, yes bool) error {
 	if err != nil {
 		return err
 	}
-	if move.Skips > 0 && !yes {
-		return cdc.Usage("give --yes if that is meant", "%s skips %s, whose unpublished events would never be published", p.db.named(move.To), p.db.amount(move.Skips))
+	switch first := !in.Found && in.Source.Slot == ""; { // what was published before is not known
+	case skip:
+	case first && text == current:
+		return cdc.Usage("give --skip-events if that is meant", "no position is stored, so events committed until now and not published would never be")
+	case move.Skips > 0:
+		return cdc.Usage("give --skip-events if that is meant", "%s skips %s, whose unpublished events would never be published", p.db.named(move.To), p.db.amount(move.Skips))
 	}
 	next := checkpoint.Moved(in.Checkpoint, in.Source, move.To, move.KeepsCommit)
 	if in.Source.Slot == "" { // the server may be a restored one, which this position fits
@@ -194,9 +204,17 @@ func OrStart(p cdc.Position) string {
 	return string(p)
 }
 
+// Current returns where the WAL or binlog ends.
+func (p *Positions) Current(ctx context.Context) (cdc.Position, error) {
+	if _, err := p.db.inspect(ctx, p.places.Resume); err != nil {
+		return "", err
+	}
+	return p.db.parse(current)
+}
+
 // Reset drops what is stored beside the slot, and prints what it did. If events would be skipped or another relay's position dropped, it is
-// an error unless yes is given.
-func (p *Positions) Reset(ctx context.Context, yes bool) error {
+// an error unless skip or force is given.
+func (p *Positions) Reset(ctx context.Context, skip, force bool) error {
 	in, err := p.db.inspect(ctx, p.places.Resume)
 	if err == nil {
 		err = p.db.idle(ctx)
@@ -204,7 +222,7 @@ func (p *Positions) Reset(ctx context.Context, yes bool) error {
 	if err == nil {
 		err = checkpoint.Resettable(in.LoadErr)
 	}
-	if err == nil && !yes {
+	if err == nil && !force {
 		err = checkpoint.Foreign(in.LoadErr)
 	}
 	if err != nil {
@@ -217,8 +235,8 @@ func (p *Positions) Reset(ctx context.Context, yes bool) error {
 	case !in.Found && in.LoadErr == nil:
 		p.printf("no checkpoint is stored in %s: %s\n", location, p.db.atReset())
 		return nil
-	case cdc.ReasonOf(in.Refused) == "slot_ahead" && !yes:
-		return cdc.Usage("give --yes if they were published or are not needed", "slot %q is ahead of the checkpoint, so events between them may never have been published", in.Source.Slot)
+	case cdc.ReasonOf(in.Refused) == "slot_ahead" && !skip:
+		return cdc.Usage("give --skip-events if they were published or are not needed", "slot %q is ahead of the checkpoint, so events between them may never have been published", in.Source.Slot)
 	}
 	kept, err := p.places.DropRead(ctx)
 	if err != nil {

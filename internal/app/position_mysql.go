@@ -26,6 +26,12 @@ func (m *MySQL) positioned(ctx context.Context) (positioned, error) {
 func (p *mysqlPositions) close(context.Context) { p.db.Close() }
 
 func (p *mysqlPositions) parse(text string) (cdc.Position, error) {
+	switch text {
+	case earliest:
+		return p.in.Purged, nil
+	case current:
+		return p.in.Executed, nil
+	}
 	to, err := mysql.ParsePosition(p.db.Server.Flavor, cdc.Position(text))
 	if err != nil {
 		return "", cdc.Usage("", "%w", err)
@@ -51,7 +57,7 @@ func (p *mysqlPositions) named(at cdc.Position) string { return OrStart(at) }
 func (p *mysqlPositions) amount(n uint64) string { return display.Plural(int(n), "transaction") }
 
 func (p *mysqlPositions) atReset() string {
-	return "run refuses to start until `cdc-relay position set POSITION --yes` or `cdc-relay repair --since TIME` gives a position"
+	return "run refuses to start until `cdc-relay position set POSITION` or `cdc-relay repair --since TIME` gives a position"
 }
 
 // shownGTIDs is the answer of position show.

@@ -26,6 +26,12 @@ func (p *Postgres) positioned(ctx context.Context) (positioned, error) {
 func (p *postgresPositions) close(ctx context.Context) { p.db.Close(ctx) }
 
 func (p *postgresPositions) parse(text string) (cdc.Position, error) {
+	switch {
+	case text == current || p.in.Slot == nil: // without a slot no position can be set
+		return p.in.WALEnd, nil
+	case text == earliest:
+		text = p.in.Slot.Confirmed
+	}
 	to, err := postgres.ParsePosition(cdc.Position(text))
 	if err != nil || to == "" {
 		return "", cdc.Usage("write it as PostgreSQL prints it (16/B374D848) or as 16 hex digits", "%q is not an LSN", text)

@@ -41,7 +41,6 @@ func newPostgres(c *config.Config) (*Postgres, error) {
 		Options: postgres.Options{
 			DSN: s.ConnString, Slot: s.Slot, Publication: s.Publication, Tables: tables.names(), Needs: needs, WaitUntilVisible: s.WaitUntilVisible,
 		},
-		Conflict: c.Position.Conflict,
 	}
 	if s.TLS != nil {
 		o.TLS = s.TLS.ClientConfig
@@ -92,12 +91,9 @@ func (p *Postgres) Check(ctx context.Context, load cdc.Resumer) ([]cdc.Finding, 
 
 // NewSource returns a reader of the slot, for a dry run of a temporary one, which the server drops with the connection.
 func (p *Postgres) NewSource(o SourceOptions, log *slog.Logger, reg prometheus.Registerer) (Source, error) {
-	if o.StartFrom != "" {
-		return nil, cdc.Usage("leave it out: on PostgreSQL the replication slot holds the position", "--start-from is for MySQL and MariaDB")
-	}
 	options := p.WAL
 	options.Verify, options.Temporary, options.Problems = o.Verify, o.Dry, o.Problems
-	options.SlotAlone = p.slotAlone() && !o.Dry
+	options.SlotAlone, options.PassAlteration = p.slotAlone() && !o.Dry, o.PassAlteration
 	return wal.New(options, log, reg), nil
 }
 

@@ -153,7 +153,7 @@ func (s *Repair) Run(ctx context.Context, q cdc.Queue) error {
 
 // again says how to go on, behind what an error says itself.
 func (s *Repair) again(err error) string {
-	fix := "run the same `cdc-relay repair` again: it begins again, and repeats what was published"
+	fix := "run the same command again: it begins again, and repeats what was published"
 	if s.opts.Where != "" {
 		fix = "run the same setup again: it begins again, and repeats what was committed to Kafka"
 	}

@@ -99,7 +99,7 @@ func (o *Options) plan(ctx context.Context, g *Ground) (gap, error) {
 			said = "nothing is lost: a run can go on from " + o.Display(p)
 		}
 		return gap{}, cdc.Stop(cdc.ClassRuntime, Intact, errors.New(said),
-			"start `cdc-relay run`, or publish older rows with `cdc-relay repair --since TIME` or `cdc-relay repair --all`")
+			"start `cdc-relay run`, or publish older rows with `cdc-relay repair --since TIME` or `cdc-relay backfill`")
 	case g.Where != "":
 		return gap{tableread.Filter{Where: g.Where}, g.Exact, behind}, nil
 	case g.Exact != "":
@@ -108,7 +108,7 @@ func (o *Options) plan(ctx context.Context, g *Ground) (gap, error) {
 		from := behind.Add(-o.Overlap)
 		return gap{tableread.Filter{From: from}, "rows created since " + clock(from) + ", which is " + o.Overlap.String() + " before the last published event" + rests, behind}, nil
 	}
-	return gap{}, cdc.PositionError(gapUnknown, "give a time before the first event that consumers miss with `cdc-relay repair --since TIME`, or publish every row with `cdc-relay repair --all`",
+	return gap{}, cdc.PositionError(gapUnknown, "give a time before the first event that consumers miss with `cdc-relay repair --since TIME`, or publish every row with `cdc-relay backfill`",
 		"no checkpoint tells where the gap begins%s", savedAt(g))
 }
 

@@ -160,7 +160,7 @@ func (s *Source) agree(ctx context.Context, db *sql.DB, sv server, sd storedChec
 		if sv.executed, sv.purged, err = mysql.ReadGTIDs(ctx, db, sv.flavor); err != nil {
 			return nil, err
 		}
-		v, err := resolve(sv, sd, s.received, s.opts.StartFrom)
+		v, err := resolve(sv, sd, s.received, s.opts.FromNow)
 		if err == nil && s.part.rows > 0 {
 			v.behind = v.behind || !sv.has(s.part)
 		}

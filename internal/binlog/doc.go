@@ -39,8 +39,7 @@
 //     it: a transaction's GTID is added when its commit has been seen and its last row was put into a batch.
 //  2. It travels through the position index: what a batch makes safe is what was added before the batch was handed on, so
 //     the rows of a transaction that spans batches never carry its GTID but the last ones.
-//  3. The checkpoint is the only position there is. Without one a start is refused, unless --start-from says where
-//     to begin.
+//  3. The checkpoint is the only position there is. Without one a start is refused.
 //  4. The server must still have what comes after the position (gtid_purged), and must have all that is in it
 //     (gtid_executed): else the binlog has a gap, or belongs to another history. A server that was restored and has
 //     passed the position since is detected by the last transaction; see openBehind.

@@ -23,7 +23,7 @@ func TestFragmentsOfRowsStop(t *testing.T) {
 	if !ok || stop.Reason != "row_fragments" || !strings.HasPrefix(err.Error(), "transaction 0-1-2: ") {
 		t.Fatalf("%v, want row_fragments", err)
 	}
-	if !strings.HasPrefix(stop.Fix, "raise binlog_row_event_fragment_threshold") || !strings.HasSuffix(stop.Fix, "`cdc-relay position set 0-1-2 --yes`") {
+	if !strings.HasPrefix(stop.Fix, "raise binlog_row_event_fragment_threshold") || !strings.HasSuffix(stop.Fix, "`cdc-relay position set 0-1-2 --skip-events`") {
 		t.Errorf("fix: %s", stop.Fix)
 	}
 	if q.rows > 0 || s.received.String() != "0-1-1" {

@@ -30,7 +30,7 @@ func Inspect(ctx context.Context, d *mysql.Database, o Options, load cdc.Resumer
 		Inspection: cdc.Inspection{Source: sv.source}, Executed: cdc.Position(sv.executed.String()), Purged: cdc.Position(sv.purged.String()), server: sv,
 	}
 	in.Checkpoint, in.Found, in.LoadErr = load(ctx, sv.source)
-	v, refused := resolve(sv, storedCheckpoint{in.Checkpoint, in.Found}, nil, o.StartFrom)
+	v, refused := resolve(sv, storedCheckpoint{in.Checkpoint, in.Found}, nil, o.FromNow)
 	switch {
 	case in.LoadErr != nil:
 		in.Refused = in.LoadErr

@@ -143,7 +143,7 @@ func serve(t *testing.T, version string, known map[string][][]any) (*fakeServer,
 // server can be had for tests, so this one knows what the manual of 8.0 says.
 func TestMySQL80(t *testing.T) {
 	handler, address := serve(t, "8.0.22", statements80())
-	o := Options{Options: mysql.Options{DSN: func(context.Context) (string, error) { return "relay@tcp(" + address + ")/shop", nil }, Tables: []string{"shop.outbox"}}, StartFrom: Current}
+	o := Options{Options: mysql.Options{DSN: func(context.Context) (string, error) { return "relay@tcp(" + address + ")/shop", nil }, Tables: []string{"shop.outbox"}}, FromNow: true}
 	var log bytes.Buffer
 	s := New(o, slog.New(slog.NewTextHandler(&log, nil)), prometheus.NewRegistry())
 	if _, from, err := s.Acquire(t.Context(), none); err != nil || string(from) != serverA+":1-9" {

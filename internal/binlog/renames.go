@@ -63,7 +63,7 @@ func (ss *session) renames(list []sqltext.Renaming) error {
 			return cdc.Stop(cdc.ClassRuntime, "table_renamed", fmt.Errorf(
 				"table %s is renamed to %s: what was written to it before is in the binlog as that of another table, and not published", r.From, ours),
 				"publish what consumers miss of it with `cdc-relay repair --since TIME`, unless that was done after "+
-					time.UnixMicro(ss.tx.micros).UTC().Format(time.RFC3339)+", and move the position past it with `cdc-relay position set "+behind+" --yes`")
+					time.UnixMicro(ss.tx.micros).UTC().Format(time.RFC3339)+", and move the position past it with `cdc-relay position set "+behind+" --skip-events`")
 		}
 	}
 	return nil

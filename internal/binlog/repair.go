@@ -138,7 +138,7 @@ func (r *Repair) judge(ctx context.Context, db *sql.DB, cfg *driver.Config, sv *
 	if sv.executed, sv.purged, err = mysql.ReadGTIDs(ctx, db, sv.flavor); err != nil {
 		return err
 	}
-	at, err := resolve(*sv, storedCheckpoint{g.Stored, g.Found}, nil, "")
+	at, err := resolve(*sv, storedCheckpoint{g.Stored, g.Found}, nil, false)
 	stop, foreign := errors.AsType[*cdc.StopError](err)
 	switch {
 	case foreign && stop.Reason == "foreign_checkpoint":

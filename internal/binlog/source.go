@@ -12,23 +12,12 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/mysql"
 )
 
-// StartFrom says where a relay begins that has no checkpoint.
-type StartFrom string
-
-// The places. The empty one refuses to begin.
-const (
-	// Earliest is the oldest transaction that the server still has in its binlog.
-	Earliest StartFrom = "earliest"
-	// Current is now: what was committed before is not published.
-	Current StartFrom = "current"
-)
-
 // Options configure a Source; see config for their defaults.
 type Options struct {
 	mysql.Options
 
-	// StartFrom is where to begin without a checkpoint.
-	StartFrom StartFrom
+	// FromNow begins at the end of the binlog where no checkpoint is stored, for a dry run.
+	FromNow bool
 	// HarmlessTables ("percona.checksums") are tables that logged statements may change; see statement_format.go.
 	HarmlessTables []string
 	// NoLock reads beside the relay that leads.

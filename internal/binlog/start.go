@@ -33,14 +33,14 @@ type startPoint struct {
 //
 //  1. A checkpoint of another source is refused. A server's UUID is no part of it: failover changes that. It is adopted if only
 //     the configured ID is new; see adopts.
-//  2. P is what was received, else the checkpoint, else where a person said to begin; never silently now.
+//  2. P is what was received, else the checkpoint; never silently now.
 //  3. What the server purged must be in P: else events between the two are gone from the binlog.
 //  4. All of P must be on the server: else it has lost history, or is behind.
-func resolve(sv server, sd storedCheckpoint, received mysql.Set, startFrom StartFrom) (startPoint, error) {
+func resolve(sv server, sd storedCheckpoint, received mysql.Set, fromNow bool) (startPoint, error) {
 	from := received
 	if from == nil {
 		var err error
-		if from, err = beginning(sv, sd, startFrom); err != nil {
+		if from, err = beginning(sv, sd, fromNow); err != nil {
 			return startPoint{}, err
 		}
 	}
@@ -52,7 +52,7 @@ func resolve(sv server, sd storedCheckpoint, received mysql.Set, startFrom Start
 	return startPoint{from: from, behind: !sv.executed.Covers(from)}, nil
 }
 
-func beginning(sv server, sd storedCheckpoint, startFrom StartFrom) (mysql.Set, error) {
+func beginning(sv server, sd storedCheckpoint, fromNow bool) (mysql.Set, error) {
 	if sd.found {
 		c := sd.checkpoint
 		if err := c.Progress.Unfinished(); err != nil && c.Source.Same(sv.source) {
@@ -67,14 +67,11 @@ func beginning(sv server, sd storedCheckpoint, startFrom StartFrom) (mysql.Set, 
 		}
 		return set, nil
 	}
-	switch startFrom {
-	case Earliest:
-		return sv.purged.Clone(), nil
-	case Current:
+	if fromNow {
 		return sv.executed.Clone(), nil
 	}
 	return nil, cdc.PositionError("no_checkpoint",
-		"for a first run store the position with `cdc-relay setup`; if one was stored and is lost, publish what consumers may lack, and store the position, with `cdc-relay repair --since TIME`, or with `cdc-relay position set POSITION --yes` if it is known from a log or a backup, or begin with `cdc-relay run --start-from earliest` (repeats what the binlog still holds) or current (skips what was committed before)",
+		"for a first run store the position with `cdc-relay setup`; if one was stored and is lost, publish what consumers may lack, and store the position, with `cdc-relay repair --since TIME`, or with `cdc-relay position set POSITION` if it is known from a log or a backup, or begin with `cdc-relay position set earliest` (repeats what the binlog still holds) or `cdc-relay position set current --skip-events` (skips what was committed before)",
 		"no checkpoint is stored, so where to begin is not known")
 }
 

@@ -31,7 +31,7 @@ func TestResolve(t *testing.T) {
 		saved            storedCheckpoint
 		received         string // "": nothing yet
 		id               string // source.mysql.id; "": none
-		startFrom        StartFrom
+		fromNow          bool
 		from             string
 		behind           bool
 		reason           string // of the refusal
@@ -53,9 +53,8 @@ func TestResolve(t *testing.T) {
 		"ID changed":                      {executed: a + ":1-9", saved: renamed, id: "orders", reason: "foreign_checkpoint"},
 		"ID taken out":                    {executed: a + ":1-9", saved: renamed, reason: "foreign_checkpoint"},
 		"nothing stored":                  {executed: a + ":1-9", reason: "no_checkpoint"},
-		"nothing stored, earliest":        {executed: a + ":1-9", purged: a + ":1-3", startFrom: Earliest, from: a + ":1-3"},
-		"nothing stored, current":         {executed: a + ":1-9", purged: a + ":1-3", startFrom: Current, from: a + ":1-9"},
-		"stored, current":                 {executed: a + ":1-9", saved: at(a + ":1-5"), startFrom: Current, from: a + ":1-5"},
+		"nothing stored, current":         {executed: a + ":1-9", purged: a + ":1-3", fromNow: true, from: a + ":1-9"},
+		"stored, current":                 {executed: a + ":1-9", saved: at(a + ":1-5"), fromNow: true, from: a + ":1-5"},
 		"reconnect behind what is stored": {executed: a + ":1-9", saved: at(a + ":1-5"), received: a + ":1-7", from: a + ":1-7"},
 		"reconnect, purged since":         {executed: a + ":1-9", purged: a + ":1-8", saved: at(a + ":1-5"), received: a + ":1-7", reason: "binlog_purged"},
 	} {
@@ -75,7 +74,7 @@ func TestResolve(t *testing.T) {
 			if tt.id != "" {
 				sv.source.SystemID = tt.id
 			}
-			v, err := resolve(sv, tt.saved, received, tt.startFrom)
+			v, err := resolve(sv, tt.saved, received, tt.fromNow)
 			var stop *cdc.StopError
 			if tt.reason != "" {
 				if !errors.As(err, &stop) || stop.Reason != tt.reason || stop.Class != cdc.ClassPosition {
@@ -103,7 +102,7 @@ func TestAdoptOnMariaDB(t *testing.T) {
 			t.Fatal(err, perr)
 		}
 		sv := server{source: cdc.Source{SystemID: "orders", Database: "d"}, flavor: cdc.MariaDB, executed: executed, purged: purged}
-		if _, err := resolve(sv, storedCheckpoint{c, true}, nil, ""); (err == nil) != want {
+		if _, err := resolve(sv, storedCheckpoint{c, true}, nil, false); (err == nil) != want {
 			t.Errorf("%q: %v", commit, err)
 		}
 	}

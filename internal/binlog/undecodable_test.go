@@ -98,7 +98,7 @@ func TestRowThatCannotBeDecodedStops(t *testing.T) {
 	if want := "transaction 0-1-2: decode column n of d.outbox: "; !strings.HasPrefix(err.Error(), want) {
 		t.Errorf("%q does not begin with %q", err, want)
 	}
-	if want := "`cdc-relay position set 0-1-2 --yes`"; !strings.HasSuffix(stop.Fix, want) {
+	if want := "`cdc-relay position set 0-1-2 --skip-events`"; !strings.HasSuffix(stop.Fix, want) {
 		t.Errorf("fix %q does not end in %s", stop.Fix, want)
 	}
 	if q.rows != 1 {
@@ -137,7 +137,7 @@ func TestDamagedEventIsReadAgainOnce(t *testing.T) {
 		}
 		err = sessionAt(t, s, &rowCount{}).takeAll(t, damaged)
 		if stop, ok := errors.AsType[*cdc.StopError](err); !ok || stop.Reason != "event_unreadable" || !strings.HasPrefix(err.Error(), "transaction 0-1-2: ") ||
-			!strings.HasSuffix(stop.Fix, "`cdc-relay position set 0-1-2 --yes`") {
+			!strings.HasSuffix(stop.Fix, "`cdc-relay position set 0-1-2 --skip-events`") {
 			t.Errorf("%s: %s, want event_unreadable", name, cdc.Explain(err))
 		}
 	}

@@ -29,17 +29,6 @@ const (
 	PolicyDeadLetter Policy = "dead_letter"
 )
 
-// Conflict is what to do if the slot is ahead of the checkpoint.
-type Conflict string
-
-// The choices.
-const (
-	// ConflictStop ends the run: an administrator must decide which of the two is right.
-	ConflictStop Conflict = "stop"
-	// ConflictSlot continues from the slot.
-	ConflictSlot Conflict = "slot"
-)
-
 // Flavor is MySQL or MariaDB.
 type Flavor string
 

@@ -44,7 +44,7 @@ func (p Progress) Unfinished() error {
 	if p.Backfill == "" || p.Position != "" {
 		return nil
 	}
-	return PositionError("backfill_unfinished", "run the same command again, `cdc-relay setup --backfill` with the same --where if it had one, or `cdc-relay repair --all`: it begins again",
+	return PositionError("backfill_unfinished", "run the same command again, `cdc-relay setup --backfill` with the same --where if it had one, or `cdc-relay backfill`: it begins again",
 		"a backfill was interrupted before it had published all of its rows, and stored no position")
 }
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"sync"
 	"time"
@@ -72,6 +73,9 @@ func (p *Problem) Unwrap() error { return p.Err }
 type Problems struct {
 	mu sync.Mutex
 	by map[string][]Problem
+
+	log     *slog.Logger // nil: nothing is logged
+	lasting map[Dependency]*lasting
 }
 
 // Report replaces what the reporter has reported before. Problems without Since began now, or when the reporter first
@@ -95,6 +99,7 @@ func (p *Problems) Report(reporter string, found ...Problem) {
 		p.by = map[string][]Problem{}
 	}
 	p.by[reporter] = found
+	p.follow()
 }
 
 // Clear forgets all problems.
@@ -102,12 +107,20 @@ func (p *Problems) Clear() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	clear(p.by)
+	for _, l := range p.lasting {
+		l.timer.Stop()
+	}
+	clear(p.lasting)
 }
 
 // List returns the problems, the oldest first.
 func (p *Problems) List() []Problem {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	return p.list()
+}
+
+func (p *Problems) list() []Problem {
 	var all []Problem
 	for _, found := range p.by {
 		all = append(all, found...)

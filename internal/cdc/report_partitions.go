@@ -18,9 +18,9 @@ func (r *Report) Partitions(table string, ahead time.Duration, maintained bool) 
 	if ahead <= 0 {
 		text = fmt.Sprintf("table %s has no daily partition for the rows of today", table)
 	}
-	fix := "run `cdc-relay schema apply` as the table's owner, before the partitions run out"
+	fix := "run `cdc-relay retention run --ahead 14` as the table's owner, before the partitions run out"
 	if maintained {
-		fix = "start the relay, or find out from its log why it makes none; `cdc-relay partitions run` makes them once"
+		fix = "start the relay, or find out from its log why it makes none; `cdc-relay retention run` makes them once"
 	}
 	r.Warn("partitions", fix,
 		"%s; rows behind the last day are stored in the catch-all partition, and cannot be dropped with their day", text)

@@ -43,7 +43,7 @@ func (p *Known) Newest(id cdc.Source) (cdc.Checkpoint, bool, error) {
 		return stored, p.Found, p.Away
 	case orphan && p.ExactlyOnce && (!p.Committed || ours(&stored, id)):
 		return stored, true, cdc.PositionError("position_topic_lost",
-			"find out what consumers have, then accept the checkpoint, or another position, with `cdc-relay position set POSITION --yes`",
+			"find out what consumers have, then accept the checkpoint, or another position, with `cdc-relay position set POSITION --skip-events`",
 			"topic of positions %q does not have the position that the checkpoint is a copy of (%s): it was lost or replaced, and what was published behind the copy would be repeated", p.Topic, stored.Progress.Position)
 	case orphan && !p.ExactlyOnce && stored.Source.Same(id):
 		return stored, true, p.notSuperseded()
@@ -58,7 +58,7 @@ func (p *Known) Newest(id cdc.Source) (cdc.Checkpoint, bool, error) {
 	case !p.Found && (id.Slot != "" || !p.ExactlyOnce): // the slot has moved on since
 		return cdc.Checkpoint{Generation: last.Generation}, false, nil
 	case p.ExactlyOnce && (!p.Found || last.Sequence == claimed && id.Slot == ""): // the slot would be ahead of the checkpoint
-		return last, true, cdc.PositionError("checkpoint_lost", "find out what consumers have, then set the position with `cdc-relay position set POSITION --yes`",
+		return last, true, cdc.PositionError("checkpoint_lost", "find out what consumers have, then set the position with `cdc-relay position set POSITION --skip-events`",
 			"checkpoint of at-least-once delivery is lost, and what it published since the position in Kafka (%s) would be repeated", last.Progress.Position)
 	}
 	return last, true, nil
@@ -69,10 +69,10 @@ func (p *Known) Newest(id cdc.Source) (cdc.Checkpoint, bool, error) {
 func (p *Known) notSuperseded() error {
 	copied := p.Stored.Progress.Position
 	if !p.Committed && p.Last.Generation > p.Stored.Generation {
-		return cdc.PositionError("position_reset", "find out what consumers have, then set the position with `cdc-relay position set POSITION --yes`",
+		return cdc.PositionError("position_reset", "find out what consumers have, then set the position with `cdc-relay position set POSITION --skip-events`",
 			"position in Kafka topic %q was reset, and the checkpoint is a copy of an earlier one (%s): what was published behind it would be repeated", p.Topic, copied)
 	}
-	const accept = "find out what consumers have and accept the checkpoint, or another position, with `cdc-relay position set POSITION --yes`"
+	const accept = "find out what consumers have and accept the checkpoint, or another position, with `cdc-relay position set POSITION --skip-events`"
 	was, where := p.Stored.PositionTopic, fmt.Sprintf("is not in topic %q", p.Topic)
 	fix := fmt.Sprintf("set `kafka.position_topic: %s`, as exactly-once delivery had it; if that topic is lost, "+accept, was)
 	switch was {

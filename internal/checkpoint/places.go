@@ -212,7 +212,7 @@ func Foreign(refused error) error {
 	if !ok || stop.Reason != "foreign_position" {
 		return nil
 	}
-	return cdc.Usage("name this relay's own topic in kafka.position_topic, or give --yes if this database has replaced that one", "%s", stop)
+	return cdc.Usage("name this relay's own topic in kafka.position_topic, or give --force if this database has replaced that one", "%s", stop)
 }
 
 // Moved returns the checkpoint of a position set by hand. It has a new generation, so that the saves of a relay that is

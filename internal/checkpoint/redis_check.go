@@ -111,7 +111,7 @@ func (r *Redis) persistence(info map[string]string) (cdc.Finding, bool) {
 	}
 	return cdc.Finding{
 		Severity: cdc.SeverityWarn, Subject: subject,
-		Text: fmt.Sprintf("%s has appendonly off: after its restart it may hold an older checkpoint, with which a start stops and asks on PostgreSQL (position.conflict), and repeats events on MySQL and MariaDB", r.server),
+		Text: fmt.Sprintf("%s has appendonly off: after its restart it may hold an older checkpoint, with which a start stops and asks on PostgreSQL, and repeats events on MySQL and MariaDB", r.server),
 		Fix:  "set appendonly to yes",
 	}, true
 }

@@ -61,7 +61,7 @@ func (t *Topic) before(ctx context.Context, end int64) (_ cdc.Checkpoint, found 
 	c, err := decode(value)
 	if err != nil {
 		reason := BadPosition
-		fix := "drop it with `cdc-relay position reset`, find out what consumers have, and set the position with `cdc-relay position set POSITION --yes`"
+		fix := "drop it with `cdc-relay position reset`, find out what consumers have, and set the position with `cdc-relay position set POSITION --skip-events`"
 		if errors.Is(err, errNewer) {
 			reason, fix = "position_newer", "run the cdc-relay that wrote it, or a newer one"
 		}

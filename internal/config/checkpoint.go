@@ -1,10 +1,6 @@
 package config
 
-import (
-	"context"
-
-	"github.com/cdc-relay/cdc-relay/internal/cdc"
-)
+import "context"
 
 // Checkpoint says where the position is stored: in Redis or in a file. On PostgreSQL the slot stores it too.
 type Checkpoint struct {
@@ -63,9 +59,3 @@ const (
 	RedisSentinel   RedisMode = "sentinel"
 	RedisCluster    RedisMode = "cluster"
 )
-
-// Position says what to do when positions contradict each other.
-type Position struct {
-	// PostgreSQL, if the slot is ahead of the checkpoint: Redis lost its last writes, or the slot was moved by hand. slot: continue from the slot.
-	Conflict cdc.Conflict `yaml:"conflict" jsonschema:"enum=stop,enum=slot,default=stop"`
-}

@@ -35,8 +35,6 @@ type Config struct {
 	Checkpoint Checkpoint `yaml:"checkpoint"`
 	// Removes old events, and creates daily partitions ahead. Absent: nothing is removed or created.
 	Retention *Retention `yaml:"retention,omitempty" jsonschema_extras:"x-optional=true"`
-	// What to do if stored positions contradict each other.
-	Position Position `yaml:"position"`
 	// What to do with an event that cannot be published. stop: the relay stops before it and names it; dead_letter: it becomes a dead letter, with the later events of its key; drop: it is counted and logged.
 	Errors Errors `yaml:"errors"`
 	// How dead letters are kept: events for which errors says dead_letter.

@@ -21,6 +21,8 @@ func moves() []move {
 		{from: "window", to: "in_flight"},
 		{from: "record.source", to: "ce_source"},
 		{from: "record", why: "it held only what is ce_source now"},
+		{from: "position.conflict", why: "`cdc-relay position reset --skip-events` continues from a slot that is ahead of the checkpoint"},
+		{from: "position", why: "it held only conflict"},
 		{from: "source.mysql.flavor", why: "the server says what it is"},
 		{from: "source.mysql.server_id", why: "the relay chooses a free one"},
 		{from: "source.postgres.failover", why: "from PostgreSQL 17 on setup creates a failover slot"},

@@ -27,6 +27,11 @@ func movedFiles() map[string]movedFile {
 		},
 		"ce_source":       {good + "# all\nrecord:\n  source: /orders\nretry: {max: 3s}\n", good + "# all\nce_source: /orders\nretry: {max: 3s}\n", []string{"5: record.source is now ce_source"}},
 		"an empty record": {good + "record: {}\n", good, []string{"3: record has no effect any more: it held only what is ce_source now"}},
+		"position": {
+			good + "position: {conflict: slot}\n", good,
+			[]string{"3: position.conflict has no effect any more: `cdc-relay position reset --skip-events` continues from a slot that is ahead of the checkpoint", "3: position has no effect any more: it held only conflict"},
+		},
+		"an empty position": {good + "position: {}\n", good, []string{"3: position has no effect any more: it held only conflict"}},
 		"auto_retry": {
 			good + "dead_letter:\n  topic: dead\n  # soon\n  retry_after: 5m # and later\n  max_attempts: 3\n  max_held_keys: 5\n  hold_key: false\n",
 			good + "dead_letter:\n  topic: dead\n  auto_retry:\n    # soon\n    after: 5m # and later\n    attempts: 3\n  hold_key: false\n",

@@ -27,7 +27,6 @@ func (d *document) validate(c *Config) {
 	d.delivery(c)
 	d.deadLetter(c)
 	d.checkpoint(c)
-	d.position(c.Position, &c.Source)
 	d.events(c.Errors.Skip)
 	d.retention(c)
 	d.writeBack(c)

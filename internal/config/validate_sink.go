@@ -10,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/outbox"
 )
 
@@ -187,13 +186,6 @@ func (d *document) checkpoint(whole *Config) {
 	}
 	if r.Mode != RedisSentinel && (r.MasterName != "" || r.SentinelUsername != "" || !r.SentinelPassword.IsZero() || r.SentinelPasswordCommand != nil) {
 		d.report(path, fmt.Sprintf("set %s.mode to sentinel, or remove them", path), "has settings for sentinels, but its mode is %s", r.Mode)
-	}
-}
-
-// position refuses what only a replication slot can mean.
-func (d *document) position(p Position, s *Source) {
-	if s.MySQL != nil && p.Conflict == cdc.ConflictSlot {
-		d.report("position.conflict", "remove it", "is slot, but MySQL and MariaDB have no slot")
 	}
 }
 

@@ -36,6 +36,9 @@ type Listed struct {
 	*Entry
 }
 
+// ByReason is a group for [Counts].
+func ByReason(l *Listed) string { return l.Reason }
+
 // Filter selects letters: all that is set must be right.
 type Filter struct {
 	// IDs are those of letters, or of events.
@@ -333,17 +336,17 @@ func (d *Desk) follow(ctx context.Context, keys []string, from int64, answers ch
 	}
 }
 
-// Counts returns how many letters there are of each reason.
-func Counts(list []Listed) map[string]int {
+// Counts returns how many letters there are of each group.
+func Counts(list []Listed, group func(*Listed) string) map[string]int {
 	counts := map[string]int{}
 	for i := range list {
-		counts[list[i].Reason]++
+		counts[group(&list[i])]++
 	}
 	return counts
 }
 
-// Reasons are those of counts, the most frequent first.
-func Reasons(counts map[string]int) []string {
+// Groups are those of counts, the largest first.
+func Groups(counts map[string]int) []string {
 	return slices.SortedFunc(maps.Keys(counts), func(a, b string) int {
 		if counts[a] != counts[b] {
 			return counts[b] - counts[a]

@@ -38,7 +38,7 @@ func (f *Filter) Check() error {
 
 // NotBefore is the error of times that select nothing.
 func NotBefore(from, to time.Time) error {
-	return cdc.Usage("give an earlier --from", "--from %s is not before --to %s", RFC3339(from), RFC3339(to))
+	return cdc.Usage("give an earlier --since", "--since %s is not before --until %s", RFC3339(from), RFC3339(to))
 }
 
 // RFC3339 writes a time with its zone.
@@ -92,7 +92,7 @@ func (c *condition) columns(t *app.Table, r tableread.Table) (columns []string, 
 		case part.Const != "" && len(columns) == 0:
 			return nil, slices.Contains(c.values, part.Const), nil
 		case t.Layout.Has(role):
-			return nil, false, cdc.Usage("leave it out, and select by --id, or by --from and --to",
+			return nil, false, cdc.Usage("leave it out, and select by --id, or by --since and --until",
 				"--%s cannot be looked for in table %s, whose %s is no column but %s", c.flag, t.Name, role, part)
 		}
 	}

@@ -153,7 +153,7 @@ func (r *Replay) open(ctx context.Context) (readers []app.TableReader, err error
 	}
 	keyed := slices.IndexFunc(r.config.Routes, func(c config.Route) bool { return c.Key != nil })
 	if keyed >= 0 && len(r.State.Filter.Keys) > 0 {
-		return nil, cdc.Usage("leave it out, and select by --id, --type, --aggregate-type, or by --from and --to",
+		return nil, cdc.Usage("leave it out, and select by --id, --type, --aggregate-type, or by --since and --until",
 			"--key looks for partition_key or aggregate_id, and routes[%d] has a key of its own", keyed)
 	}
 	named := false
@@ -266,7 +266,7 @@ func (r *Replay) publish(ctx context.Context) error {
 	}
 	r.Printf("publishing %s of %s, which is not the order of commits where transactions overlapped\n",
 		display.Plural(int(max(0, r.total-r.State.Place.Rows)), "event"), strings.Join(r.State.Tables, ", "))
-	rows, err := r.run(ctx, sink, &stateStore{Replay: r, problems: problems, told: time.Now()}, problems)
+	rows, err := r.run(ctx, sink, &stateStore{Replay: r, problems: problems, told: time.Now(), start: time.Now(), began: r.State.Place.Done}, problems)
 	if r.Resume && cdc.ReasonOf(err) == tableread.ReasonNotAnID {
 		return r.unreadable(err)
 	}

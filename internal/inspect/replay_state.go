@@ -76,6 +76,8 @@ type stateStore struct {
 
 	problems *cdc.Problems
 	told     time.Time
+	start    time.Time
+	began    int64  // what was done before
 	why      string // it stands still
 }
 
@@ -115,8 +117,13 @@ func (s *stateStore) tell() {
 		_, _ = io.WriteString(s.Progress, why) // the reader may have gone
 	}
 	if now := time.Now(); now.Sub(s.told) >= toldEvery {
+		done := s.State.Place.Done
+		left := ""
+		if rate := float64(done-s.began) / now.Sub(s.start).Seconds(); rate > 0 {
+			left = fmt.Sprintf(", %s left", time.Duration(float64(s.total-done)/rate*1e9).Round(time.Second))
+		}
 		s.told = now
-		_, _ = fmt.Fprintf(s.Progress, "%d of %d events (%d %%)\n", s.State.Place.Done, s.total, 100*s.State.Place.Done/s.total)
+		_, _ = fmt.Fprintf(s.Progress, "%d of %d events (%d %%)%s\n", done, s.total, 100*done/s.total, left)
 	}
 }
 

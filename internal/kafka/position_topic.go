@@ -56,14 +56,14 @@ func (t *TopicInfo) PositionProblem() error {
 	switch {
 	case t.Missing:
 		return stop("create it with `cdc-relay setup`; if it was deleted, find out what consumers have, and after setup "+
-			"set the position with `cdc-relay position set POSITION --yes`", "does not exist")
+			"set the position with `cdc-relay position set POSITION --skip-events`", "does not exist")
 	case t.Err != nil:
 		return stop("grant the relay's principal DESCRIBE, DESCRIBE_CONFIGS, READ and WRITE on it", "cannot be used: %w", t.Err)
 	case t.Read == Denied:
 		return stop("grant the relay's principal READ on it", "may not be read, so the position would not be found")
 	case t.Partitions != 1:
 		return stop("note the position that `cdc-relay position show` prints, set kafka.position_topic to another topic, create it with `cdc-relay setup`, "+
-			"and set the position with `cdc-relay position set POSITION --yes`", "has %d partitions, not one", t.Partitions)
+			"and set the position with `cdc-relay position set POSITION --skip-events`", "has %d partitions, not one", t.Partitions)
 	case t.Settings != nil:
 		return stop("grant the relay's principal DESCRIBE_CONFIGS on it", "may not be described, so whether it keeps the position is not known")
 	case t.CleanupPolicy != compact:

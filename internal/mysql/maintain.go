@@ -47,7 +47,7 @@ func (p *Partitions) Name() string { return p.Table }
 // Maintainable returns an error on a replica, and for a table that is not partitioned as setup does it.
 func (p *Partitions) Maintainable(ctx context.Context) error {
 	if p.db.Server.ReadOnly || readReplica(ctx, p.db.DB, p.db.Server.Flavor).runs {
-		return cdc.Fixable("point source.mysql.dsn at the primary, or set CDC_RELAY_OWNER_DSN to the connection string of the table's owner there, and run `cdc-relay partitions run` from a timer",
+		return cdc.Fixable("point source.mysql.dsn at the primary, or set CDC_RELAY_OWNER_DSN to the connection string of the table's owner there, and run `cdc-relay retention run` from a timer",
 			"partitions of %s: %s is a replica or takes no writes", p.Table, p.db.Server.Address)
 	}
 	if err := p.db.publishes(); err != nil {
@@ -241,12 +241,12 @@ func (p *Partitions) changeError(doing string, err error) error {
 	case code == gomysql.ER_LOCK_WAIT_TIMEOUT, code == gomysql.ER_LOCK_DEADLOCK, code == gomysql.ER_QUERY_INTERRUPTED:
 		return p.busy(doing)
 	case missing(err), errors.Is(err, errStale):
-		return cdc.Fixable("set CDC_RELAY_OWNER_DSN to the connection string of the table's owner, and run `cdc-relay setup` once, or `cdc-relay partitions run` from a timer",
+		return cdc.Fixable("set CDC_RELAY_OWNER_DSN to the connection string of the table's owner, and run `cdc-relay setup` once, or `cdc-relay retention run` from a timer",
 			"table %s: %s: user %s may not call the routine that maintains the partitions, or that is not this version's (%s)", p.Table, doing, p.db.Server.Role, cmp.Or(said, err.Error()))
 	case code == gomysql.ER_TABLE_EXISTS_ERROR:
 		return cdc.Fixable("rename that table with RENAME TABLE", "table %s: %s: a table of that name is in the way (%s)", p.Table, doing, said)
 	case code == erYoung:
-		return cdc.Fixable("wait until it is a day old, or set CDC_RELAY_OWNER_DSN to the connection string of the table's owner and run the same `cdc-relay partitions run`", "table %s: %s: the relay's user drops no rows of the last 24 hours (%s)", p.Table, doing, said)
+		return cdc.Fixable("wait until it is a day old, or set CDC_RELAY_OWNER_DSN to the connection string of the table's owner and run the same `cdc-relay retention run`", "table %s: %s: the relay's user drops no rows of the last 24 hours (%s)", p.Table, doing, said)
 	case code == gomysql.ER_PARTITION_EXCHANGE_DIFFERENT_OPTION:
 		return cdc.Fixable("run ALTER TABLE "+quoteTable(p.Table)+" FORCE, ALGORITHM = INPLACE, LOCK = NONE, which copies the table while writers go on; in future add columns with ALGORITHM = INPLACE",
 			"table %s: %s: partitions cannot be exchanged with a table that is made now, as after adding a column with ALGORITHM = INSTANT, or a change of innodb_default_row_format (%s)", p.Table, doing, said)

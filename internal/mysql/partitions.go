@@ -47,7 +47,7 @@ func (c *checker) routines(ctx context.Context) {
 		case err != nil:
 			c.report.Fail("partitions", err)
 		case !may:
-			c.report.Warn("partitions", "set CDC_RELAY_OWNER_DSN to the connection string of the table's owner, and run `cdc-relay setup` once, or `cdc-relay partitions run` from a timer",
+			c.report.Warn("partitions", "set CDC_RELAY_OWNER_DSN to the connection string of the table's owner, and run `cdc-relay setup` once, or `cdc-relay retention run` from a timer",
 				"user %s may not call %s, or that is not this version's: the relay cannot maintain the partitions of %s",
 				c.db.Server.Role, c.opts.Routines[table].Name, table)
 		default:

@@ -180,12 +180,12 @@ func (p *Partitions) callError(doing string, err error) error {
 	case stateForeignKeyViolation, stateRestrictViolation:
 		return heldByKey(doing, pg)
 	case stateUndefinedFunction, stateInvalidSchemaName, stateInsufficientPrivilege:
-		return cdc.Fixable("set CDC_RELAY_OWNER_DSN to the connection string of the table's owner, and run `cdc-relay setup` once, or `cdc-relay partitions run` from a timer",
+		return cdc.Fixable("set CDC_RELAY_OWNER_DSN to the connection string of the table's owner, and run `cdc-relay setup` once, or `cdc-relay retention run` from a timer",
 			"%s: role %q may not maintain the partitions (%s)", doing, p.db.Server.Role, pg.Message)
 	case stateDuplicateTable:
 		return cdc.Fixable("rename that table with ALTER TABLE ... RENAME TO", "%s: a table of that name is in the way (%s)", doing, pg.Message)
 	case stateObjectInUse:
-		return cdc.Fixable("wait until it is a day old, or set CDC_RELAY_OWNER_DSN to the connection string of the table's owner and run the same `cdc-relay partitions run`", "%s: the relay's role drops no rows of the last 24 hours (%s)", doing, pg.Message)
+		return cdc.Fixable("wait until it is a day old, or set CDC_RELAY_OWNER_DSN to the connection string of the table's owner and run the same `cdc-relay retention run`", "%s: the relay's role drops no rows of the last 24 hours (%s)", doing, pg.Message)
 	case stateDependentObjects:
 		return cdc.Fixable("drop what depends on it", "%s: %s (%s)", doing, pg.Message, strings.ReplaceAll(pg.Detail, "\n", "; "))
 	}

@@ -132,7 +132,7 @@ func (c *check) checkOrder(ctx context.Context, table *app.Table, r *cdc.Report)
 	if err := reader.Orderly(ctx, tableread.Filter{}); cdc.Fix(err) != "" {
 		r.Warn(subject, cdc.Fix(err), "repair, setup --backfill and a replay of all rows are not possible: %v", err)
 	} else if err := reader.Orderly(ctx, tableread.Filter{From: time.Now()}); cdc.Fix(err) != "" {
-		r.Info(subject, cdc.Fix(err), "repair --since and replay --from are not possible: %v", err)
+		r.Info(subject, cdc.Fix(err), "repair --since and replay --since are not possible: %v", err)
 	}
 }
 

@@ -170,7 +170,7 @@ func (c *check) checkLeftLetters(ctx context.Context, r *cdc.Report) {
 	before.DeadLetter.Topic = config.DefaultLetterTopic(c.config.Database())
 	list, _, err := app.LetterDesk(&before).List(ctx, deadletter.Filter{})
 	if err == nil && len(list) > 0 { // as a rule there is no such topic
-		r.Warn("topic "+before.DeadLetter.Topic, "name it as dead_letter.topic until `cdc-relay dlq count` says 0",
+		r.Warn("topic "+before.DeadLetter.Topic, "name it as dead_letter.topic until `cdc-relay dlq list --count` says 0",
 			"has %s, which nobody can publish, and later events of their keys pass", display.Plural(len(list), "dead letter"))
 	}
 }

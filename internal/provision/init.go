@@ -36,7 +36,7 @@ func Init(ctx context.Context, o InitOptions) (string, error) {
 	}
 	names, err := tableNames(o.Tables, at)
 	if err != nil {
-		return "", cdc.Usage("", "--from: %w", err)
+		return "", cdc.Usage("", "--table: %w", err)
 	}
 	f := draft.File{MySQL: at.MySQL, DSN: at.Shown, Password: at.Password}
 	if relay, err := config.ReadConnection(o.Relay); o.Relay != "" && err == nil && relay.MySQL == at.MySQL && relay.Database == at.Database {

@@ -28,8 +28,6 @@ type Setup struct {
 type setupSteps interface {
 	// printSQL prints the SQL that the others would execute, by the role that must.
 	printSQL(ctx context.Context) error
-	// apply creates the tables, or their missing partitions, as their owner.
-	apply(ctx context.Context, owner app.ConnString) error
 	// open connects. owner is the connection string of the tables' owner.
 	open(ctx context.Context, owner app.ConnString) error
 	close(ctx context.Context)
@@ -67,11 +65,6 @@ func NewSetup(c *config.Config, db app.Database, o SetupOptions) *Setup {
 
 // Print prints the SQL that Run would execute, by the role that must.
 func (s *Setup) Print(ctx context.Context) error { return s.steps.printSQL(ctx) }
-
-// Apply creates the tables, or their missing partitions. owner is the connection string of the tables' owner.
-func (s *Setup) Apply(ctx context.Context, owner app.ConnString) error {
-	return s.steps.apply(ctx, owner)
-}
 
 // Run creates what is missing, in the order of dependencies, and says how to continue. owner is the connection string of the tables' owner.
 func (s *Setup) Run(ctx context.Context, owner app.ConnString) error {
@@ -150,23 +143,6 @@ func CountPending(ctx context.Context, db app.Database, read app.ConnString, whe
 		if err := count(&t); err != nil {
 			return err
 		}
-	}
-	return nil
-}
-
-// applyTo calls create with each table that is ours; it reports whether the table existed.
-func (s *Setup) applyTo(create func(outbox.TableOptions) (existed bool, err error)) error {
-	for _, t := range s.db.Tables() {
-		if t.Foreign() {
-			s.Printf("table %s: unchanged, it has a columns mapping\n", t.Name)
-			continue
-		}
-		o := s.Table(t.Name)
-		existed, err := create(o)
-		if err != nil {
-			return err
-		}
-		s.Printf("table %s: %s%s\n", o.Name, createdOr(existed), partitionsUntil(&o))
 	}
 	return nil
 }

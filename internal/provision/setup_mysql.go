@@ -42,21 +42,6 @@ func (s *mysqlSetup) close(context.Context) {
 	}
 }
 
-func (s *mysqlSetup) apply(ctx context.Context, owner app.ConnString) error {
-	db, err := s.Open(ctx, owner)
-	if err != nil {
-		return err
-	}
-	defer db.Close()
-	before, err := db.Survey(ctx, s.Binlog.Options)
-	if err != nil {
-		return err
-	}
-	return s.applyTo(func(o outbox.TableOptions) (bool, error) {
-		return before.Tables[o.Name.String()] != nil, makeTable(ctx, db, o)
-	})
-}
-
 func makeTable(ctx context.Context, owner *mysql.Database, o outbox.TableOptions) error {
 	script, err := outbox.MySQLTable(o)
 	if err != nil {

@@ -54,25 +54,6 @@ func (s *postgresSetup) asOwner(ctx context.Context, fn func(*postgres.Database)
 	return fn(owner)
 }
 
-func (s *postgresSetup) apply(ctx context.Context, owner app.ConnString) error {
-	db, err := s.Open(ctx, owner)
-	if err != nil {
-		return err
-	}
-	defer db.Close(ctx)
-	return s.applyTo(func(o outbox.TableOptions) (bool, error) {
-		script, err := outbox.PostgresTable(o)
-		if err != nil {
-			return false, cdc.Usage("", "%w", err)
-		}
-		before, err := db.Survey(ctx, postgres.Options{Tables: []string{o.Name.String()}})
-		if err != nil {
-			return false, err
-		}
-		return before.Tables[o.Name.String()] != nil, db.Exec(ctx, "create table "+o.Name.String(), outbox.Texts(script.Up)...)
-	})
-}
-
 // script returns the SQL, with grants for role unless it is "".
 func (s *postgresSetup) script(version int, role string, missing func(app.Table) bool) (outbox.Steps, error) {
 	o := s.needed(missing)

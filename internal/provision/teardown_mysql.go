@@ -17,7 +17,7 @@ type mysqlTeardown struct {
 
 func (t *mysqlTeardown) sql(tables []outbox.Name) string {
 	if len(tables) == 0 {
-		return "-- Nothing to run: the server has only the table, which --table drops. `cdc-relay teardown --yes` drops the checkpoint.\n"
+		return "-- Nothing to run: the server has only the table, which --drop-table drops. `cdc-relay teardown --yes` drops the checkpoint.\n"
 	}
 	return outbox.MySQLTeardown(tables, tables).String()
 }

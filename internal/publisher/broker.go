@@ -320,7 +320,7 @@ func (e dialed) apply(l *loop) {
 	e.conn.connected, e.conn.connectedAt, b.leadersAskedAt = true, l.now, time.Time{}
 	l.passed(&b.trouble)
 	if b.ready.len() == 0 { // no request follows
-		l.noteSuccess()
+		l.noteAnswer()
 	}
 }
 

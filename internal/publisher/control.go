@@ -179,7 +179,7 @@ func (l *loop) jobDone(err error) {
 	l.jobs.out = false
 	if err == nil {
 		l.jobs.next = l.now.Add(min(l.opts.RetryInitial, jobInterval))
-		l.noteSuccess()
+		l.noteAnswer()
 		l.passed(&l.jobs.trouble)
 		return
 	}
@@ -213,7 +213,7 @@ func (r metadataResult) apply(l *loop) {
 		if err, missing := r.created[md.Name]; missing {
 			switch {
 			case err == nil:
-				l.log.Info("topic created", "topic", tp.name, "partitions", l.opts.Create.Partitions)
+				l.log.Info("topic created", cdc.Repeats(), slog.String("name", tp.name), slog.Any("partitions", l.opts.Create.Partitions))
 				l.wantMetadata(tp)
 			case errors.Is(err, sarama.ErrTopicAlreadyExists): // the metadata lags
 				l.wantMetadata(tp)

@@ -328,16 +328,6 @@ func (l *loop) reportFailure() {
 	l.pending.answers.push(cdc.Durable{First: f.seq, Last: f.seq, Err: f.err})
 }
 
-// logDelayed logs an error of a partition that is tried again, since its broker's silence, as the status says.
-func (l *loop) logDelayed(p *partition, cause error) {
-	since := p.failing.since
-	if b := p.leader; b != nil && !b.trouble.since.IsZero() && b.trouble.since.Before(since) {
-		since = b.trouble.since
-	}
-	l.log.Warn("publishing is delayed, retrying", cdc.Repeats(), eventAttr(p.queue.at(0)), slog.Int("partition", int(p.id)),
-		slog.Time("since", since), slog.Any("error", cause))
-}
-
 // eventAttr names an event in a log line, or the topic of a record of the relay's own.
 func eventAttr(e *queuedMessage) slog.Attr {
 	switch {

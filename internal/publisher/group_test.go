@@ -357,7 +357,9 @@ func TestAnsweredErrorIsNoOutage(t *testing.T) {
 	createTopic(t, c.ListenAddrs(), positions, 1, map[string]string{"cleanup.policy": "compact"})
 	opts, reg, log := options(c), prometheus.NewRegistry(), &lines{}
 	opts.PositionTopic, opts.Dropped = positions, func(string) {}
-	p, err := publisher.New(opts, slog.New(slog.NewTextHandler(log, nil)), reg)
+	logger := slog.New(slog.NewTextHandler(log, nil))
+	opts.Problems = cdc.NewProblems(logger)
+	p, err := publisher.New(opts, logger, reg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -367,8 +369,8 @@ func TestAnsweredErrorIsNoOutage(t *testing.T) {
 	go func() {
 		_ = p.Send(t.Context(), &cdc.Routed{Batch: &cdc.Batch{Seq: 1}, Messages: []cdc.Message{msg("k", "0")}})
 	}()
-	eventually(t, "a line about it", func() bool { return strings.Contains(log.String(), "kafka answers with an error") })
-	if strings.Contains(log.String(), "kafka does not answer") || !strings.Contains(log.String(), sarama.ErrOffsetsLoadInProgress.Error()) {
+	eventually(t, "a line about it", func() bool { return strings.Contains(log.String(), "cannot publish, retrying") })
+	if !strings.Contains(log.String(), sarama.ErrOffsetsLoadInProgress.Error()) {
 		t.Error(log.String())
 	}
 	if since := metric(t, reg, "cdc_relay_kafka_unavailable_since_timestamp_seconds"); since != 0 {

@@ -20,9 +20,8 @@ func TestLinesNameTheEvent(t *testing.T) {
 		err    *kerr.Error
 		policy cdc.Policy
 	}{
-		"publishing is delayed, retrying": {kerr.NotEnoughReplicas, cdc.PolicyStop},
-		"event dropped by policy":         {kerr.InvalidRecord, cdc.PolicyDrop},
-		"publishing stops":                {kerr.InvalidRecord, cdc.PolicyStop},
+		"event dropped by policy": {kerr.InvalidRecord, cdc.PolicyDrop},
+		"publishing stops":        {kerr.InvalidRecord, cdc.PolicyStop},
 	} {
 		t.Run(want, func(t *testing.T) {
 			t.Parallel()

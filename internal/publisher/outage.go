@@ -14,15 +14,8 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
 
-// outageAfter is how long no request may succeed before that is logged.
+// outageAfter is how long no broker may answer before Kafka counts as unavailable.
 const outageAfter = time.Second
-
-// outage is a time in which no request to the cluster succeeds.
-type outage struct {
-	since  time.Time // of the first failure since the last success; zero: none
-	silent time.Time // of the first failure without an answer since the last answer; zero: the last one was an answer
-	logged bool
-}
 
 // trouble is an error that lasts. The zero value is none.
 type trouble struct {
@@ -159,45 +152,21 @@ func isTimeout(err error) bool {
 
 // noteFailure notes that a broker could not be reached, or answered with an error.
 func (l *loop) noteFailure(addr string, err error) {
-	o := &l.outage
-	if o.since.IsZero() {
-		o.since = l.now
-		l.log.Debug("kafka request failed", slog.String("broker", addr), slog.Any("error", err))
-	}
-	answered := isAnswer(err)
-	o.noteSilence(l, answered)
-	if l.now.Sub(o.since) < outageAfter {
-		return
-	}
-	o.logged = true
-	if answered {
-		l.log.Warn("kafka answers with an error, retrying", cdc.Repeats(), slog.Time("since", o.since), slog.Any("error", err))
-	} else {
-		l.log.Warn("kafka does not answer, retrying", cdc.Repeats(), slog.Time("since", o.since), slog.Any("error", err))
-	}
-}
-
-func (o *outage) noteSilence(l *loop, answered bool) {
+	l.log.Debug("kafka request failed", cdc.Repeats(), slog.String("broker", addr), slog.Any("error", err))
 	switch {
-	case answered:
-		o.silent = time.Time{}
-		l.metrics.unavailable.Set(0)
-	case o.silent.IsZero():
-		o.silent = l.now
-	case l.now.Sub(o.silent) >= outageAfter:
-		l.metrics.unavailable.Set(float64(o.silent.UnixMilli()) / 1e3)
+	case isAnswer(err):
+		l.noteAnswer()
+	case l.silent.IsZero():
+		l.silent = l.now
+	case l.now.Sub(l.silent) >= outageAfter:
+		l.metrics.unavailable.Set(float64(l.silent.UnixMilli()) / 1e3)
 	}
 }
 
-// noteSuccess notes that a broker has answered, and not with an error of the whole request.
-func (l *loop) noteSuccess() {
-	o := &l.outage
-	if o.since.IsZero() {
-		return
+// noteAnswer notes that a broker has answered.
+func (l *loop) noteAnswer() {
+	if !l.silent.IsZero() {
+		l.silent = time.Time{}
+		l.metrics.unavailable.Set(0)
 	}
-	l.metrics.unavailable.Set(0)
-	if o.logged {
-		l.log.Info("kafka works again", slog.Duration("after", l.now.Sub(o.since)))
-	}
-	*o = outage{}
 }

@@ -287,7 +287,6 @@ func (l *loop) retryLater(p *partition, cause error) {
 	}
 	l.met(&p.failing, l.now, cause)
 	p.to(l, waiting)
-	l.logDelayed(p, cause)
 }
 
 // errNoBlock is a response that lacks a partition of the request.
@@ -302,7 +301,7 @@ func (e requestDone) apply(l *loop) {
 	switch {
 	case e.err == nil:
 		c.responded, c.broker.backoff = true, nil
-		l.noteSuccess()
+		l.noteAnswer()
 		l.passed(&c.broker.trouble)
 		if pause := e.res.ThrottleTime; pause > 0 { // sarama would sleep for that time with the connection locked
 			c.broker.pausedUntil = l.now.Add(pause)

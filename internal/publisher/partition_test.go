@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -59,19 +58,6 @@ func TestHaltedTopicIsFoundMissingWhileABatchIsInFlight(t *testing.T) {
 				t.Errorf("the partition is %s with %d messages", p.state, p.queue.len())
 			}
 		})
-	}
-}
-
-// Log and status name one time for a broker's silence, which a partition notices later.
-func TestDelayBeginsWithTheSilence(t *testing.T) {
-	l, p := newLoop(t)
-	var log strings.Builder
-	l.log = slog.New(slog.NewTextHandler(&log, nil))
-	p.queue.push(queuedMessage{m: &cdc.Message{}, pending: &pendingBatch{}})
-	p.failing.since, p.leader.trouble.since = l.now, l.now.Add(-time.Hour)
-	l.logDelayed(p, errors.New("lost"))
-	if want := "since=" + p.leader.trouble.since.Format("2006-01-02T15:04"); !strings.Contains(log.String(), want) {
-		t.Errorf("want %s: %s", want, log.String())
 	}
 }
 

@@ -363,7 +363,7 @@ func (t *kafkaTransaction) jobDone(err error) bool {
 	}
 	t.busy = busy{}
 	if err == nil {
-		l.noteSuccess()
+		l.noteAnswer()
 		l.passed(&jobs.trouble)
 		jobs.backoff, t.deniedAt = nil, time.Time{}
 		return true

@@ -79,6 +79,10 @@ func (a *attempt) run(ctx context.Context) error {
 	a.keeper.finish(ctx, err)
 	stopReading() // before the source disconnects, it reports the last confirmed position
 	tailing.Wait()
+	if err == nil && !errors.Is(context.Cause(ctx), errFinished) {
+		c := a.checkpointOrNone()
+		a.log.Info("stopped", "saved", a.opts.Display(c.Progress.Position), "last_event", c.LastEventID, "events_not_saved", a.window.state().events)
+	}
 	return err
 }
 

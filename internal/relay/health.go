@@ -115,10 +115,12 @@ func (h *health) connected(on bool) bool {
 	return true
 }
 
-func (h *health) stall(on bool) {
+func (h *health) stall(on bool) (began bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	began = on && !h.status.Stalled
 	h.status.Stalled = on
+	return began
 }
 
 // Status returns the state as of now.
@@ -199,15 +201,12 @@ const stallAfter = time.Minute
 
 // watch reports a stalled pipeline: batches are in flight and the oldest is not acknowledged. It also notices the end of a standstill.
 func (a *attempt) watch(ctx context.Context) {
-	var warned time.Time
 	for sleep(ctx, time.Second) == nil {
 		a.noteProgress()
 		st := a.window.state()
 		age := time.Since(st.oldestOffered)
 		stalled := !st.oldestOffered.IsZero() && age > stallAfter
-		a.health.stall(stalled)
-		if stalled && time.Since(warned) > time.Minute {
-			warned = time.Now()
+		if a.health.stall(stalled) && len(a.opts.Problems.List()) == 0 {
 			a.log.Error("stalled: Kafka does not acknowledge; check that it is reachable and has enough in-sync replicas",
 				"oldest_in_flight", age.Round(time.Second).String(), "in_flight_events", st.events)
 		}

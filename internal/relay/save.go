@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"slices"
 	"strings"
 	"sync"
@@ -72,7 +71,6 @@ func (a *attempt) saveWithRetry(ctx context.Context, retry *pauses, save func(co
 		// Publishing continues meanwhile: a crash now repeats more than the window holds, and loses nothing, because
 		// nothing is confirmed to the source.
 		a.window.notSaved()
-		a.log.Warn("position not saved, retrying", cdc.Repeats(), slog.Any("error", err))
 		if a.waitToRetry(ctx, retry.next()) != nil {
 			return false
 		}

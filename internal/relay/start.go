@@ -81,8 +81,7 @@ type outage struct {
 	attempt *attempt
 	retry   *pauses
 	since   time.Time
-	standby bool          // it has stood by, and goes on
-	logged  time.Duration // how long it had lasted when it was logged last
+	standby bool // it has stood by, and goes on
 }
 
 func (a *attempt) newOutage() *outage {
@@ -91,7 +90,7 @@ func (a *attempt) newOutage() *outage {
 	return o
 }
 
-// next returns the pause before the next attempt, or the error that ends the start. It logs err at growing intervals.
+// next returns the pause before the next attempt, or the error that ends the start.
 func (o *outage) next(err error) (time.Duration, error) {
 	pause, timeout, lasted := o.retry.next(), o.attempt.opts.StartupTimeout, time.Since(o.since)
 	if o.attempt.again || o.standby { // the leader waits for as long
@@ -104,10 +103,6 @@ func (o *outage) next(err error) (time.Duration, error) {
 		o.attempt.health.set(StateStarting, err)
 	}
 	o.attempt.opts.Problems.Report(startReporter, cdc.Problem{With: cdc.DependencyOf(err), Err: err})
-	if o.logged == 0 || lasted >= 2*o.logged {
-		o.logged = max(lasted, startInterval)
-		o.attempt.log.Warn("not ready to lead, trying again", "error", err, "for", lasted.Round(time.Second).String(), "startup_timeout", timeout.String())
-	}
 	return pause, nil
 }
 

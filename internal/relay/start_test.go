@@ -99,9 +99,9 @@ func TestStartReportsWhatItWaitsFor(t *testing.T) {
 		f.acquire = func(int) error { return away(time.Now().Add(time.Second)) }
 		o := options()
 		o.StartupTimeout = 0
-		r := newRelay(f, o)
 		var log bytes.Buffer
-		r.log = slog.New(slog.NewTextHandler(&log, nil))
+		o.Problems = cdc.NewProblems(slog.New(slog.NewTextHandler(&log, nil)))
+		r := newRelay(f, o)
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		go func() { done <- r.Run(ctx) }()
@@ -113,7 +113,7 @@ func TestStartReportsWhatItWaitsFor(t *testing.T) {
 		if err := <-done; err != nil {
 			t.Errorf("stopped while waiting: %v", err)
 		}
-		logged := strings.Count(log.String(), `msg="not ready to lead, trying again" error="connection refused"`)
+		logged := strings.Count(log.String(), `error="connection refused"`)
 		if logged < 5 || logged > 12 || f.attempts < 100*logged/2 {
 			t.Errorf("logged %d times in an hour, %d attempts:\n%s", logged, f.attempts, log.String())
 		}

@@ -20,7 +20,9 @@ func (a *attempt) tail(ctx context.Context) {
 		if ctx.Err() != nil || a.sourceStops(err) {
 			return
 		}
-		a.noteInterruption(a.withStandstill(err))
+		err = a.withStandstill(err)
+		a.log.Warn("source interrupted, retrying", cdc.Repeats(), slog.Any("error", err))
+		a.noteInterruption(err)
 		if lasted > a.opts.RetryMax || errors.Is(err, cdc.ErrHungUp) {
 			retry.Reset()
 		}
@@ -46,7 +48,6 @@ func (a *attempt) noteInterruption(err error) {
 	if !errors.Is(err, cdc.ErrHungUp) { // it is Kafka that is slow
 		a.opts.Problems.Report(streamReporter, cdc.Problem{With: cdc.OnDatabase, Err: err})
 	}
-	a.log.Warn("source interrupted, retrying", cdc.Repeats(), slog.Any("error", err))
 }
 
 // supersededAfter is how long the slot or lease may be held before this relay concludes that another one took over. A

@@ -51,14 +51,14 @@ func (o *Options) altered(when string, last lsn) error {
 		o.Publication, when, last)
 	if o.SlotAlone {
 		return cdc.Stop(cdc.ClassPosition, cdc.PublicationAltered, err,
-			"publish what may be missing with `cdc-relay repair --since TIME`, a time before that; then set position.conflict: slot, to accept the publication as it is now, until the relay leads and has no lag")
+			"publish what may be missing with `cdc-relay repair --since TIME`, a time before that")
 	}
 	return cdc.Stop(cdc.ClassPosition, cdc.PublicationAltered, err, "publish what may be missing, and accept the publication as it is now, with `cdc-relay repair`")
 }
 
 // alteredNote is the prefix of a message in the WAL which says that a relay has seen its publication altered; the slot's name follows.
 // Where nothing but the slot holds the position, it is all that tells the next start. It stands behind what the slot has confirmed, and a
-// relay that reads it stops there, unless position.conflict accepts the slot as it is.
+// relay that reads it stops there, but for that of repair.
 const alteredNote = "cdc-relay: publication altered, slot "
 
 // noteAltered writes the note, unless another relay reads the slot: that one looks for itself, or begins behind the alteration.
@@ -77,7 +77,7 @@ func (ss *session) noteAltered(ctx context.Context, conn *pgx.Conn, last lsn) {
 
 // noted stops at a note of this slot. Messages of others mean nothing here.
 func (ss *session) noted(m []byte) error {
-	if !ss.src.opts.SlotAlone || ss.tx.drop || ss.src.opts.Conflict == cdc.ConflictSlot {
+	if !ss.src.opts.SlotAlone || ss.tx.drop || ss.src.opts.PassAlteration {
 		return nil
 	}
 	rd := reader{buf: m, off: 1}

@@ -48,7 +48,6 @@ type Repair struct {
 
 // NewRepair returns a Repair that has not connected yet.
 func NewRepair(o RepairOptions, log *slog.Logger) *Repair {
-	o.Conflict = cdc.ConflictStop // what is between checkpoint and slot is a gap
 	return &Repair{opts: o, log: log}
 }
 

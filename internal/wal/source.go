@@ -16,8 +16,6 @@ import (
 type Options struct {
 	postgres.Options
 
-	// Conflict decides when the slot stands ahead of the checkpoint.
-	Conflict cdc.Conflict
 	// Verify is asked about each table's schema before anything is read; nil: it is not called. An error ends
 	// Acquire.
 	Verify func(*cdc.Table) error
@@ -25,6 +23,8 @@ type Options struct {
 	Problems *cdc.Problems
 	// SlotAlone says that nothing but the slot holds the position: what the next start must know is noted in the WAL.
 	SlotAlone bool
+	// PassAlteration does not stop at the note of an altered publication: what was missing has been published.
+	PassAlteration bool
 	// Temporary makes a slot of its own that ends with the connection, for a dry run.
 	Temporary bool
 	// Text asks for text mode even where binary would do.

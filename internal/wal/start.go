@@ -77,7 +77,7 @@ func (r startRules) apply(sv server, stored storedCheckpoint) (startPoint, hande
 			return startPoint{}, handedOn{}, err
 		}
 	}
-	p, err := resolve(sv, stored, at, r.confirmed, r.opts.Conflict)
+	p, err := resolve(sv, stored, at, r.confirmed)
 	if err != nil {
 		return startPoint{}, handedOn{}, err
 	}
@@ -94,7 +94,7 @@ func (r startRules) apply(sv server, stored storedCheckpoint) (startPoint, hande
 //     lost its last writes and a slot that was moved look alike.
 //  4. A server whose WAL ends before P has lost history.
 //  5. When the slot stands before the last outbox commit, that commit must come again.
-func resolve(sv server, sd storedCheckpoint, at handedOn, confirmed lsn, conflict cdc.Conflict) (startPoint, error) {
+func resolve(sv server, sd storedCheckpoint, at handedOn, confirmed lsn) (startPoint, error) {
 	c, err := readCheckpoint(sv, sd)
 	if err != nil {
 		return startPoint{}, err
@@ -102,14 +102,14 @@ func resolve(sv server, sd storedCheckpoint, at handedOn, confirmed lsn, conflic
 	if err := sd.checkpoint.Progress.Unfinished(); err != nil {
 		return startPoint{}, err
 	}
-	if confirmed > 0 && sv.slot > confirmed && conflict != cdc.ConflictSlot {
+	if confirmed > 0 && sv.slot > confirmed {
 		return startPoint{}, cdc.PositionError(cdc.SlotMoved,
-			"publish the events committed between them with `cdc-relay repair`, without a checkpoint `cdc-relay repair --since TIME`; or, if consumers have them, restart the relay with position.conflict: slot to go on from the slot",
+			"publish the events committed between them with `cdc-relay repair`, without a checkpoint `cdc-relay repair --since TIME`; or, if consumers have them, start the relay again, with a checkpoint after `cdc-relay position reset --skip-events`",
 			"slot is at %s, but this relay confirmed only %s: it was moved or recreated", sv.slot, confirmed)
 	}
 	p := startPoint{slot: sv.slot, from: sv.slot}
 	if sd.found && c.resume > 0 {
-		if p, err = fromCheckpoint(sv, c, conflict); err != nil {
+		if p, err = fromCheckpoint(sv, c); err != nil {
 			return startPoint{}, err
 		}
 		p.xmin = c.xmin
@@ -155,14 +155,12 @@ func readCheckpoint(sv server, sd storedCheckpoint) (mark, error) {
 	return k, nil
 }
 
-func fromCheckpoint(sv server, c mark, conflict cdc.Conflict) (startPoint, error) {
+func fromCheckpoint(sv server, c mark) (startPoint, error) {
 	p := startPoint{slot: sv.slot, from: c.resume, lastEnd: c.lastEnd, lastXID: c.lastXID}
 	switch {
-	case sv.slot > c.resume && conflict == cdc.ConflictSlot:
-		p.from = sv.slot
 	case sv.slot > c.resume:
 		return p, cdc.PositionError("slot_ahead",
-			"publish the events committed between them with `cdc-relay repair`; or, if consumers have them, go on from the slot with `cdc-relay position reset --yes` or position.conflict: slot",
+			"publish the events committed between them with `cdc-relay repair`; or, if consumers have them, go on from the slot with `cdc-relay position reset --skip-events`",
 			"slot is at %s, ahead of the checkpoint at %s (the checkpoint store lost its last writes, or the slot was moved or recreated)", sv.slot, c.resume)
 	case sv.slot < c.lastEnd:
 		p.expect, p.expectXID = c.lastEnd, c.lastXID

@@ -31,7 +31,6 @@ func TestResolve(t *testing.T) {
 		saved         storedCheckpoint
 		handedOn      handedOn
 		confirmed     lsn
-		conflict      cdc.Conflict
 		before        uint32
 		forks         map[uint32]lsn
 		want          startPoint
@@ -44,14 +43,12 @@ func TestResolve(t *testing.T) {
 		"idle checkpoint without a commit":  {slot: 80, saved: checkpointAt(100, 0, ""), want: startPoint{slot: 80, from: 100}},
 		"checkpoint without a position":     {slot: 80, saved: checkpointAt(0, 0, ""), want: startPoint{slot: 80, from: 80}},
 		"slot ahead of checkpoint":          {slot: 120, saved: checkpointAt(100, 90, "7"), reason: "slot_ahead"},
-		"slot believed":                     {slot: 120, saved: checkpointAt(100, 90, "7"), conflict: cdc.ConflictSlot, want: startPoint{slot: 120, from: 120, lastEnd: 90, lastXID: 7}},
 		"foreign checkpoint":                {slot: 80, saved: foreign, reason: "foreign_checkpoint"},
 		"unreadable checkpoint":             {slot: 80, saved: unreadable, reason: "bad_checkpoint"},
 		"unreadable xid":                    {slot: 80, saved: badXID, reason: "bad_checkpoint"},
 		"reconnect goes on where it was":    {slot: 80, handedOn: handedOn{end: 150}, confirmed: 80, want: startPoint{slot: 80, from: 150}},
 		"slot rewound by a crash":           {slot: 60, handedOn: handedOn{end: 150}, confirmed: 80, want: startPoint{slot: 60, from: 150}},
 		"slot moved while we ran":           {slot: 90, handedOn: handedOn{end: 150}, confirmed: 80, reason: "slot_moved"},
-		"slot moved and believed":           {slot: 90, handedOn: handedOn{end: 150}, confirmed: 80, conflict: cdc.ConflictSlot, want: startPoint{slot: 90, from: 150}},
 		"server behind the checkpoint":      {slot: 80, flushed: 99, saved: checkpointAt(100, 90, "7"), reason: "history_lost"},
 		"server behind a part handed on":    {slot: 80, flushed: 155, handedOn: handedOn{end: 150, part: part{commit: 160}}, confirmed: 80, reason: "history_lost"},
 		"promotion after our position":      {slot: 80, saved: checkpointAt(100, 0, ""), before: 2, forks: map[uint32]lsn{2: 100}, want: startPoint{slot: 80, from: 100}},
@@ -63,7 +60,7 @@ func TestResolve(t *testing.T) {
 			if sv.flushed == 0 {
 				sv.flushed = 1000
 			}
-			got, err := resolve(sv, tt.saved, tt.handedOn, tt.confirmed, tt.conflict)
+			got, err := resolve(sv, tt.saved, tt.handedOn, tt.confirmed)
 			var stop *cdc.StopError
 			switch {
 			case tt.reason == "" && (err != nil || got != tt.want):

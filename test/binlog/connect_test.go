@@ -95,7 +95,7 @@ func TestSettings(t *testing.T) {
 		stops(t, d.source(o), "engine", "InnoDB")
 		o.Tables = []string{d.name + ".nowhere"}
 		stops(t, d.source(o), "table_missing", "rename it back if it was renamed; otherwise create it with `cdc-relay setup`")
-		stops(t, d.source(binlog.Options{}), "no_checkpoint", "cdc-relay setup", "--start-from")
+		stops(t, d.source(binlog.Options{}), "no_checkpoint", "cdc-relay setup", "position set earliest")
 	})
 }
 

@@ -25,7 +25,7 @@ func TestJSON(t *testing.T) {
 		rows = append(rows, fmt.Sprintf("(%d, %s)", i, expression))
 	}
 	tables := []string{d.name + ".outbox", d.name + ".updated"}
-	r := start(t, d.source(binlog.Options{Options: mysql.Options{Tables: tables}, StartFrom: binlog.Current}), newQueue(), none)
+	r := start(t, d.source(binlog.Options{Options: mysql.Options{Tables: tables}, FromNow: true}), newQueue(), none)
 	d.session("SET sql_mode = ''", "INSERT INTO outbox VALUES "+strings.Join(rows, ", "))
 	printed := d.documents("outbox")
 	d.exec(`UPDATE outbox SET doc = JSON_REPLACE(doc, '$.replaced', 'b') WHERE JSON_CONTAINS_PATH(doc, 'one', '$.replaced');

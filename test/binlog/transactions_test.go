@@ -37,7 +37,7 @@ func numbers(rows []map[string]string) []int {
 	return got
 }
 
-func current() binlog.Options { return binlog.Options{StartFrom: binlog.Current} }
+func current() binlog.Options { return binlog.Options{FromNow: true} }
 
 // Committed rows arrive in commit order. Rolled-back rows do not, even if they are in the binlog because the transaction
 // also changed a non-transactional table, or because of a savepoint.

@@ -117,7 +117,7 @@ func TestTypes(t *testing.T) {
 					first, second = append(first, g.values[0]), append(second, g.values[1])
 				}
 				d.exec("CREATE TABLE outbox (" + strings.Join(ddl, ", ") + ") CHARACTER SET utf8mb4")
-				r := start(t, d.source(binlog.Options{StartFrom: binlog.Current}), newQueue(), none)
+				r := start(t, d.source(binlog.Options{FromNow: true}), newQueue(), none)
 				d.session("SET time_zone = '+00:00'", "INSERT INTO outbox VALUES ("+strings.Join(first, ", ")+"), ("+strings.Join(second, ", ")+")",
 					"INSERT INTO outbox (t1) VALUES (NULL)")
 				rows := r.await(3)
@@ -150,7 +150,7 @@ func TestTypes(t *testing.T) {
 func TestStopAtUnsupportedType(t *testing.T) {
 	d := newDatabase(t, "mariadb")
 	d.exec("CREATE TABLE outbox (id INT, packed VARCHAR(200) COMPRESSED, behind VARCHAR(300), price DECIMAL(10,2))")
-	r := start(t, d.source(binlog.Options{StartFrom: binlog.Current}), newQueue(), none)
+	r := start(t, d.source(binlog.Options{FromNow: true}), newQueue(), none)
 	d.exec("INSERT INTO outbox VALUES (1, NULL, 'text', 1.50)")
 	var stop *cdc.StopError
 	if err := r.ended(); !errors.As(err, &stop) || stop.Reason != "column_type" || !strings.Contains(err.Error(), "column packed of "+d.name+".outbox") {
@@ -169,7 +169,7 @@ func TestOldTimes(t *testing.T) {
 		d.exec("CREATE TABLE outbox (n INT, ti TIME, dt DATETIME, ts TIMESTAMP NULL, behind INT)")
 		d.exec("CREATE TABLE exact (at DATETIME(6), behind INT)")
 		tables := []string{d.name + ".outbox", d.name + ".exact"}
-		r := start(d.t, d.source(binlog.Options{Options: mysql.Options{Tables: tables}, StartFrom: binlog.Current}), newQueue(), none)
+		r := start(d.t, d.source(binlog.Options{Options: mysql.Options{Tables: tables}, FromNow: true}), newQueue(), none)
 		d.session("SET time_zone = '+00:00'", `INSERT INTO outbox VALUES (1, '-838:59:59', '2026-01-02 03:04:05', '2026-01-02 03:04:05', 1),
 			(2, '-00:00:01', '1000-01-01 00:00:00', '2038-01-19 03:14:07', 2), (3, '12:00:00', '9999-12-31 23:59:59', NULL, 3)`)
 		for i, want := range []string{
@@ -190,7 +190,7 @@ func TestOldTimes(t *testing.T) {
 		}
 		d.exec("SET GLOBAL mysql56_temporal_format = ON")
 		d.exec("ALTER TABLE exact MODIFY at DATETIME(6)")
-		r = start(d.t, d.source(binlog.Options{Options: mysql.Options{Tables: tables}, StartFrom: binlog.Current}), newQueue(), none)
+		r = start(d.t, d.source(binlog.Options{Options: mysql.Options{Tables: tables}, FromNow: true}), newQueue(), none)
 		d.exec("INSERT INTO exact VALUES ('2026-01-02 03:04:05.123456', 1)")
 		if got := r.await(1)[0]["at"]; got != "2026-01-02T03:04:05.123456Z" {
 			d.t.Error(got)

@@ -28,7 +28,7 @@ func TestAlertsFire(t *testing.T) {
 			s.replace("mysql: {", "mysql: {id: "+s.name+", ")
 		}
 		s.config += "errors: {unroutable: dead_letter, too_large: dead_letter, malformed: stop, on_stop: park}\nretention: {ahead: 2}\n"
-		s.says(0, "", "schema", "apply", "--ahead", "2")
+		s.says(0, "", "setup", "--ahead", "2")
 		s.setup()
 		relay := s.start()
 		base := relay.leading()

@@ -16,7 +16,7 @@ func badMySQL(strict *testenv.MySQLServer, web string) []badInput {
 		{"nothing listens", func(s *site) { s.impatient().replace(s.addr(), "127.0.0.1:1") }, nil},
 		{"wrong password", func(s *site) { s.replace("mysql: {", "mysql: {password: wrong, ") }, nil},
 		{"unknown user", func(s *site) { s.replace("root@", "nobody@") }, nil},
-		{"unknown database", func(s *site) { s.replace("/"+s.name, "/nowhere") }, []string{"run", "check", "setup", "schema apply"}},
+		{"unknown database", func(s *site) { s.replace("/"+s.name, "/nowhere") }, []string{"run", "check", "setup"}},
 		{"parameter of another driver", func(s *site) { s.replace("/"+s.name+`"`, "/"+s.name+`?connection_limit=5"`) }, nil},
 		{"account locked", func(s *site) {
 			s.sql("DROP USER IF EXISTS locked", "CREATE USER locked ACCOUNT LOCK").replace("root@", "locked@")

@@ -133,7 +133,7 @@ func badDatabase(strict, replica *testenv.PostgresServer, pooler, lenient *teste
 		{"table that is not logged, before setup", func(s *site) {
 			s.sql("CREATE UNLOGGED TABLE fast (event_id uuid PRIMARY KEY)").config += "tables: [{name: public.fast}]\n"
 			s.env = []string{"DATABASE_URL=" + s.pg.DSN(s.name, "")}
-		}, []string{"setup", "init --from fast"}},
+		}, []string{"setup", "init --table fast"}},
 		{"column missing", func(s *site) { s.setup().sql("ALTER TABLE outbox DROP COLUMN payload") }, nil},
 		{"column of a route missing", func(s *site) {
 			s.setup().replace("{topic: "+s.name+"}", `{match: {region: "eu"}, topic: `+s.name+"}")

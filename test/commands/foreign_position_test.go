@@ -36,6 +36,6 @@ func TestForeignPositionTopic(t *testing.T) {
 			t.Errorf("position: %s", r)
 		}
 		s.config = other
-		s.says(0, "dropped", "position", "reset", "--yes")
+		s.says(0, "dropped", "position", "reset", "--force")
 	})
 }

@@ -151,7 +151,7 @@ func siteOfTable(t *testing.T, name, database string) (s *site, rows []string) {
 	}
 	switch name {
 	case "native":
-		s.says(0, "created", "schema", "apply")
+		s.says(0, "created", "setup")
 	case "debezium":
 		s.sql(fmt.Sprintf(debeziumTable, id, "json"))
 		rows = []string{debeziumRow, debeziumEmpty}
@@ -176,7 +176,7 @@ func (s *site) init(tables ...string) {
 	s.t.Helper()
 	args := []string{"init"}
 	for _, table := range tables {
-		args = append(args, "--from", table)
+		args = append(args, "--table", table)
 	}
 	r := s.raw("", args...)
 	if r.code != 0 || r.stderr != "" {
@@ -221,17 +221,17 @@ func TestInitRefuses(t *testing.T) {
 	s.env = []string{"CDC_RELAY_OWNER_DSN=" + owner, "RELAY_PASSWORD=geheim-4711", "KAFKA_BROKER=" + kafka.Bootstrap()[0]}
 	var all strings.Builder
 	for _, args := range [][]string{
-		{"--from", "app.outbox"},
-		{"--from", `public."odd.name"`, "--from", `"odd.name"`, "-o", "new.yaml"},
-		{"--from", "app.outbox", "-o", "new.yaml"},
-		{"--from", "outbox"},
-		{"--from", "events"},
-		{"--from", "part"},
-		{"--from", "nothing"},
-		{"--from", "a.b.c"},
-		{"--from", "x", "--owner-dsn", "oracle://geheim-4711@nowhere"},
-		{"--from", "x", "--owner-dsn", "geheim-4711"},
-		{"--from", "x", "--owner-dsn", "postgres://u:geheim-4711@127.0.0.1:1/x"},
+		{"--table", "app.outbox"},
+		{"--table", `public."odd.name"`, "--table", `"odd.name"`, "-o", "new.yaml"},
+		{"--table", "app.outbox", "-o", "new.yaml"},
+		{"--table", "outbox"},
+		{"--table", "events"},
+		{"--table", "part"},
+		{"--table", "nothing"},
+		{"--table", "a.b.c"},
+		{"--table", "x", "--owner-dsn", "oracle://geheim-4711@nowhere"},
+		{"--table", "x", "--owner-dsn", "geheim-4711"},
+		{"--table", "x", "--owner-dsn", "postgres://u:geheim-4711@127.0.0.1:1/x"},
 		nil,
 	} {
 		r := s.run(append([]string{"init"}, args...)...)
@@ -250,10 +250,10 @@ func TestInitRefuses(t *testing.T) {
 	s.passes()
 	for database, dsn := range map[string]string{s.name: `dsn: "${env:DATABASE_URL}"`, "another": `dsn: "postgres://postgres@`} {
 		s.env = []string{"CDC_RELAY_OWNER_DSN=" + owner, "DATABASE_URL=postgres://relay@localhost/" + database}
-		s.says(0, dsn, "init", "--from", "app.outbox")
+		s.says(0, dsn, "init", "--table", "app.outbox")
 	}
 	s.env = nil
-	if r := s.run("init", "--from", "x"); r.code != 2 || !strings.Contains(r.stderr, "no database is given. Fix: set DATABASE_URL") {
+	if r := s.run("init", "--table", "x"); r.code != 2 || !strings.Contains(r.stderr, "no database is given. Fix: set DATABASE_URL") {
 		t.Errorf("without a connection: %s", r)
 	}
 }
@@ -265,12 +265,12 @@ func TestInitOnMySQL(t *testing.T) {
 			"CREATE TABLE `odd.name` (`no` binary(16) PRIMARY KEY, body longblob, published bool)", "CREATE USER "+s.name+" IDENTIFIED BY 'geheim'",
 			"GRANT SELECT ON "+s.name+".* TO "+s.name)
 		s.config, s.env = "", []string{"CDC_RELAY_OWNER_DSN=" + fmt.Sprintf("%s:geheim@tcp(%s)/%s", s.name, s.mysql.Addr(), s.name)}
-		s.says(2, "table NAME.outbox does not exist, or the user may not see it. Fix: did you mean NAME.Outbox_Events?", "init", "--from", "outbox")
-		s.says(2, "did you mean NAME.Outbox_Events?", "init", "--from", "outbox_events")
-		s.says(0, `event_id: {template: "NAME.Outbox_Events-${id}"} # by name: consumers deduplicate by it; with the table's name before it`, "init", "--from", "Outbox_Events")
-		s.says(2, "NAME.seen is not a table", "init", "--from", "seen")
-		s.says(2, "may not see it. Fix: correct the name, or connect as a user who may see it", "init", "--from", "elsewhere.x")
-		said := s.says(0, "password: \"${env:RELAY_PASSWORD}\"", "init", "--from", "`odd.name`")
+		s.says(2, "table NAME.outbox does not exist, or the user may not see it. Fix: did you mean NAME.Outbox_Events?", "init", "--table", "outbox")
+		s.says(2, "did you mean NAME.Outbox_Events?", "init", "--table", "outbox_events")
+		s.says(0, `event_id: {template: "NAME.Outbox_Events-${id}"} # by name: consumers deduplicate by it; with the table's name before it`, "init", "--table", "Outbox_Events")
+		s.says(2, "NAME.seen is not a table", "init", "--table", "seen")
+		s.says(2, "may not see it. Fix: correct the name, or connect as a user who may see it", "init", "--table", "elsewhere.x")
+		said := s.says(0, "password: \"${env:RELAY_PASSWORD}\"", "init", "--table", "`odd.name`")
 		for _, want := range []string{"dsn: \"NAME@tcp(HOST)/NAME\"", "name: \"NAME.`odd.name`\"", "event_id: \"no\" ", "payload: body ", "state of what published the rows before: published."} {
 			if !strings.Contains(said, want) || strings.Contains(said, "geheim") {
 				s.t.Errorf("no %s in\n%s", want, said)

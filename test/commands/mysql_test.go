@@ -86,7 +86,6 @@ func TestFirstStartOnMySQL(t *testing.T) {
 			run("run")
 			run(printedCommand(t, refused.String(), "setup"))
 			run("setup")
-			run("schema apply --ahead 3")
 			run("check")
 			run("run --start-from nowhere")
 			run("position show")
@@ -94,10 +93,10 @@ func TestFirstStartOnMySQL(t *testing.T) {
 			mysqlExec(t, server, s.name, "CREATE TABLE other (id int)")
 			after := gtids(t, server)
 			for _, command := range []string{
-				"position set 16/B374D848", "position set " + before + " --yes", "position set " + after, "position set " + after + " --yes",
+				"position set 16/B374D848", "position set " + before + " --skip-events", "position set " + after, "position set " + after + " --skip-events",
 				"position set " + before, "position set " + before, "position show",
-				"teardown --print --table", "teardown < no", "teardown --yes", "position reset", "position show", "position set " + after, "position reset",
-				"teardown --table < no", "teardown --table < outbox",
+				"teardown --print --drop-table", "teardown < no", "teardown --yes", "position reset", "position show", "position set " + after, "position reset",
+				"teardown --drop-table < no", "teardown --drop-table < outbox",
 			} {
 				run(command)
 			}
@@ -146,7 +145,7 @@ func gtids(t *testing.T, server *testenv.MySQLServer) string {
 
 // ownerFor returns --owner-dsn for commands that have it.
 func ownerFor(command, dsn string) []string {
-	for _, takes := range []string{"setup", "schema apply", "teardown"} {
+	for _, takes := range []string{"setup", "teardown"} {
 		if strings.HasPrefix(command, takes) {
 			return []string{"--owner-dsn", dsn}
 		}
@@ -242,7 +241,7 @@ func TestSystemVersionedTable(t *testing.T) {
 			s.says(2, refused, "setup")
 			s.says(3, refused, "check")
 			s.sql("SET STATEMENT system_versioning_alter_history = KEEP FOR ALTER TABLE jobs " + change[1])
-			s.says(0, "dropped", append(strings.Fields(printedCommand(t, said, "position reset")), "--yes")...)
+			s.says(0, "dropped", strings.Fields(printedCommand(t, said, "position reset"))...)
 			args, err := cdctest.PrintedCommand(t.Context(), said, "repair", "TIME", began)
 			if err != nil {
 				t.Fatal(err)

@@ -112,8 +112,8 @@ func (s *site) leavesOut(url string, out, published int) {
 // findsInZone asks commands for rows by their time, and by their ID.
 func (s *site) findsInZone() {
 	s.t.Helper()
-	s.says(0, "3 events would be published", "replay", "--dry-run", "--from", "2038-07-14T12:30:00Z", "--to", "2038-07-14T12:30:00.250001Z")
-	s.says(0, "1 event would be published", "replay", "--dry-run", "--from", "2038-07-14T12:30:00.25Z", "--to", "2038-07-15T00:00:00Z")
+	s.says(0, "3 events would be published", "replay", "--dry-run", "--since", "2038-07-14T12:30:00Z", "--until", "2038-07-14T12:30:00.250001Z")
+	s.says(0, "1 event would be published", "replay", "--dry-run", "--since", "2038-07-14T12:30:00.25Z", "--until", "2038-07-15T00:00:00Z")
 	s.says(0, "tables[0].only leaves the row out", "event", "null")
 	if r := s.raw("", "event", "null"); !strings.Contains(r.stdout, "created at 2038-07-14T12:30:00Z") {
 		s.t.Errorf("event: %s", r)

@@ -89,7 +89,7 @@ func TestRowsWithoutAPlace(t *testing.T) {
 			}
 			s.config = strings.Replace(s.config, ", created_at: at", "", 1)
 		}
-		s.says(2, "cannot be selected by time", "replay", "--id", "job-1", "--from", "2026-01-01T00:00:00Z")
+		s.says(2, "cannot be selected by time", "replay", "--id", "job-1", "--since", "2026-01-01T00:00:00Z")
 	})
 }
 

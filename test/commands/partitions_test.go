@@ -13,21 +13,22 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/outbox"
 )
 
-// check warns if the daily partitions reach less than 7 days ahead, and schema apply fixes it.
+// check warns if the daily partitions reach less than 7 days ahead, and retention run --ahead fixes it.
 func TestCheckWarnsOfFewPartitions(t *testing.T) {
 	onAll(t, func(s *site) { fewPartitions(s, s.qualified("outbox")) })
 }
 
 func fewPartitions(s *site, table string) {
 	s.t.Helper()
+	s.ownedBy("owning_days")
 	warns := "warn  partitions: daily partitions of " + table + " reach "
 	for _, step := range []struct {
 		command string
 		warned  bool
 	}{
-		{"schema apply --ahead 3", true},
-		{"schema apply --ahead 6", true}, // the last day ends in less than seven
-		{"schema apply --ahead 7", false},
+		{"setup --ahead 3", true},
+		{"retention run --ahead 6", true}, // the last day ends in less than seven
+		{"retention run --ahead 7", false},
 	} {
 		if r := s.run(strings.Fields(step.command)...); r.code != 0 {
 			s.t.Fatalf("%s: %s", step.command, r)
@@ -74,32 +75,32 @@ func TestPartitionsRun(t *testing.T) {
 			s.follows(0, "created", s.says(2, "table public.outbox does not exist", "replay", "--id", eventID(1)), "setup")
 			s.as("owning_parts", "DROP TABLE outbox CASCADE")
 		}
-		s.follows(0, "created", s.says(1, "does not exist", "partitions", "run"), "setup")
+		s.follows(0, "created", s.says(1, "does not exist", "retention", "run"), "setup")
 		s.replace(maintained, "").says(0, "", "check")
 		s.config += maintained
-		s.says(0, "until", "partitions", "list")
+		s.says(0, "until", "retention", "list")
 		s.oldDays("owning_parts", 4)
 		s.setup().says(0, "may maintain the partitions of "+s.qualified("outbox"), "check")
-		s.says(0, "would take out ", "partitions", "run", "--dry-run")
-		s.says(2, "--yes", "partitions", "run", "--ttl", "1h")
-		s.replace("keep: 2d", "keep: 2d, drop: false").says(0, `change="taken out"`, "partitions", "run")
-		s.says(0, "taken out, not relayed yet", "partitions", "list")
+		s.says(0, "would take out ", "retention", "run", "--dry-run")
+		s.says(2, "--force", "retention", "run", "--ttl", "1h")
+		s.replace("keep: 2d", "keep: 2d, drop: false").says(0, `change="taken out"`, "retention", "run")
+		s.says(0, "taken out, not relayed yet", "retention", "list")
 		s.asOwner("owning_parts", drop)
 		s.relayed().replace(", drop: false", "")
 		stop := s.advancing() // a run notes a position of its own, and others commit on the same server
 		s.env = nil
-		said := s.says(1, "run `cdc-relay setup`", "partitions", "run")
+		said := s.says(1, "run `cdc-relay setup`", "retention", "run")
 		s.says(0, "may not call", "check")
 		s.env = owner
-		s.follows(0, "change=dropped", said, "partitions run")
+		s.follows(0, "change=dropped", said, "retention run")
 		s.env = nil
 		s.says(2, "--owner-dsn", "setup")
 		s.env = owner
 		s.follows(0, "", said, "setup")
-		s.says(0, "nothing is left to do", "partitions", "run")
+		s.says(0, "nothing is left to do", "retention", "run")
 		s.insert(1)
-		s.replace("keep: 2d", "keep: 1m").says(2, "shorter than a day", "partitions", "run")
-		s.replace("keep: 1m", "keep: 2d").says(0, "nothing is left to do", "partitions", "run")
+		s.replace("keep: 2d", "keep: 1m").says(2, "shorter than a day", "retention", "run")
+		s.replace("keep: 1m", "keep: 2d").says(0, "nothing is left to do", "retention", "run")
 		stop()
 		s.wantRows(1)
 		s.youngDay(owner)
@@ -156,7 +157,7 @@ func (s *site) relayed() *site {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	s.says(0, "", "position", "set", gtids, "--yes")
+	s.says(0, "", "position", "set", gtids, "--skip-events")
 	return s
 }
 
@@ -208,11 +209,11 @@ func TestSchemaOfAnotherRole(t *testing.T) {
 		}
 		s.as("first_parts", grant)
 		s.says(0, "done", "setup")
-		s.says(0, "second_parts.outbox: dropped", "teardown", "--table", "--yes")
+		s.says(0, "second_parts.outbox: dropped", "teardown", "--drop-table", "--yes")
 	}
 }
 
-// What a superuser's partitions run makes belongs to the table's owner. teardown --table drops what was taken out, too.
+// What a superuser's partitions run makes belongs to the table's owner. teardown --drop-table drops what was taken out, too.
 func TestPartitionsOfTheTablesOwner(t *testing.T) {
 	t.Parallel()
 	onAll(t, func(s *site) {
@@ -227,7 +228,7 @@ func TestPartitionsOfTheTablesOwner(t *testing.T) {
 			s.setup()
 			said := s.says(0, "find out from its log", "check")
 			s.env = []string{"CDC_RELAY_OWNER_DSN=" + s.pg.DSN(s.name, "")}
-			s.follows(0, `change="taken out"`, said, "partitions run")
+			s.follows(0, `change="taken out"`, said, "retention run")
 			s.env = nil
 			s.sql(`DO $$ BEGIN
 				IF EXISTS (SELECT FROM pg_class WHERE relnamespace = 'cdc_relay'::regnamespace AND relkind = 'r' AND relowner <> 'parts_owner'::regrole) THEN
@@ -236,10 +237,10 @@ func TestPartitionsOfTheTablesOwner(t *testing.T) {
 			END $$`)
 		} else {
 			s.setup().oldDays("", 5)
-			s.says(0, `change="taken out"`, "partitions", "run")
+			s.says(0, `change="taken out"`, "retention", "run")
 		}
 		s.says(0, "outbox: kept", "teardown", "--yes")
-		s.setup().says(0, "outbox: dropped", "teardown", "--table", "--yes")
+		s.setup().says(0, "outbox: dropped", "teardown", "--drop-table", "--yes")
 		var n int
 		if err := s.open().QueryRowContext(s.t.Context(), left).Scan(&n); err != nil || n != 0 {
 			s.t.Errorf("%d things are left: %v", n, err)
@@ -258,7 +259,7 @@ func TestOldRowsAreDeletedByACommand(t *testing.T) {
 		s.ownedBy("owning_rows")
 		owner := s.env
 		s.says(0, "created", "setup", "--partition", "none")
-		s.says(2, "has no section retention", "partitions", "run")
+		s.says(2, "no section retention", "retention", "run")
 		s.config += retention
 		said := s.says(0, "may not delete rows of "+table, "check")
 		s.says(0, "GRANT DELETE ON ", "setup", "--print")
@@ -275,20 +276,20 @@ func TestOldRowsAreDeletedByACommand(t *testing.T) {
 				"SELECT " + id + ", 'Order', '1', 'OrderPlaced', '', CURRENT_TIMESTAMP, " + fmt.Sprintf(ago, days))
 		}
 		s.env = nil
-		s.says(0, "would delete 5 rows older than", "partitions", "run", "--dry-run")
-		s.says(0, "would delete 6 rows older than", "partitions", "run", "--dry-run", "--older-than", "29d")
-		s.says(2, "--yes", "partitions", "run", "--older-than", "1h")
+		s.says(0, "would delete 5 rows older than", "retention", "run", "--dry-run")
+		s.says(0, "would delete 6 rows older than", "retention", "run", "--dry-run", "--older-than", "29d")
+		s.says(2, "--force", "retention", "run", "--older-than", "1h")
 		s.keepsRows()
 		stop := s.advancing()
-		s.says(0, `msg="old rows deleted" table=`+table+` rows=5`, "partitions", "run")
+		s.says(0, `msg="old rows deleted" table=`+table+` rows=5`, "retention", "run")
 		stop()
 		s.wantRows(5)
-		s.sql("DELETE FROM outbox").insert(1).says(0, "nothing is left to do", "partitions", "run")
+		s.sql("DELETE FROM outbox").insert(1).says(0, "nothing is left to do", "retention", "run")
 		s.wantRows(1)
 		refused := "otherwise remove retention, and"
 		if s.mysql != nil {
 			s.sql("ALTER TABLE outbox DROP PRIMARY KEY", "ALTER TABLE outbox PARTITION BY KEY (created_at) PARTITIONS 2")
-			s.says(1, refused, "partitions", "run")
+			s.says(1, refused, "retention", "run")
 			s.replace(retention, "").says(0, "", "check")
 			s.config += retention
 			refused = "remove retention.partitions: false if"
@@ -296,10 +297,10 @@ func TestOldRowsAreDeletedByACommand(t *testing.T) {
 		s.sql("DROP TABLE outbox")
 		s.env = owner
 		s.setup().insert(1)
-		s.says(1, refused, "partitions", "run")
+		s.says(1, refused, "retention", "run")
 		s.replace(retention, "").says(0, "", "check")
 		s.config += "retention: {keep: 30d}\n"
-		s.says(0, "nothing is left to do", "partitions", "run")
+		s.says(0, "nothing is left to do", "retention", "run")
 		s.wantRows(1)
 	})
 }
@@ -307,7 +308,7 @@ func TestOldRowsAreDeletedByACommand(t *testing.T) {
 // keepsRows verifies that no row is deleted before the position behind it is saved.
 func (s *site) keepsRows() {
 	s.t.Helper()
-	switch r := s.run("partitions", "run"); {
+	switch r := s.run("retention", "run"); {
 	case r.code == 0:
 		cdctest.Violation(s.t, cdctest.Unpublished, "partitions run: %s", r)
 	case r.code != 1 || !strings.Contains(r.stdout+r.stderr, "position is not saved yet"):
@@ -326,7 +327,7 @@ func (s *site) advancing() (stop func()) {
 				continue
 			}
 			set, _ := s.mysql.GTIDs(ctx)
-			cmd := exec.CommandContext(ctx, binary, "position", "set", set, "--yes")
+			cmd := exec.CommandContext(ctx, binary, "position", "set", set, "--skip-events")
 			cmd.Dir = s.dir
 			_ = cmd.Run()
 		}
@@ -348,11 +349,11 @@ func (s *site) youngDay(owner []string) {
 	}
 	s.sql("INSERT INTO outbox (event_id, aggregate_type, aggregate_id, event_type, occurred_at, created_at) VALUES (" + yesterday + ")").insert(1)
 	s.env = nil
-	s.relayed().run("partitions", "run", "--ttl", "1s", "--yes")
-	said := s.relayed().says(1, "wait until it is a day old", "partitions", "run", "--ttl", "1s", "--yes")
+	s.relayed().run("retention", "run", "--ttl", "1s", "--force")
+	said := s.relayed().says(1, "wait until it is a day old", "retention", "run", "--ttl", "1s", "--force")
 	s.env = owner
-	s.follows(0, "nothing is left to do", said, "partitions run") // it is not past the TTL of the configuration
-	s.says(0, "change=dropped", "partitions", "run", "--ttl", "1s", "--yes")
+	s.follows(0, "nothing is left to do", said, "retention run") // it is not past the TTL of the configuration
+	s.says(0, "change=dropped", "retention", "run", "--ttl", "1s", "--force")
 	s.wantRows(1)
 }
 

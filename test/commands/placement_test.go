@@ -148,7 +148,7 @@ func (s *site) stopsBeyond() {
 func (s *site) letters(key string, want int) {
 	s.t.Helper()
 	eventually(s.t, func() error {
-		r := s.run("dlq", "count", "--key", key)
+		r := s.run("dlq", "list", "--count", "--key", key)
 		if all := fmt.Sprintf("all            %d\n", want); r.code != 0 || !strings.Contains(r.stdout, all) {
 			return errors.New(r.String())
 		}

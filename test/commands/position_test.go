@@ -73,9 +73,9 @@ func TestPositionSet(t *testing.T) {
 	s.insert(3).publish(3, 3)
 
 	end := s.insert(4).positions().WALEnd.LSN
-	s.want(2, "cdc-relay: LSN skips SIZE of WAL, whose unpublished events would never be published. Fix: give --yes if that is meant.",
+	s.want(2, "cdc-relay: LSN skips SIZE of WAL, whose unpublished events would never be published. Fix: give --skip-events if that is meant.",
 		"position", "set", end)
-	s.want(0, "position is LSN now; SIZE of WAL skipped, whose unpublished events will never be published", "position", "set", "--yes", end)
+	s.want(0, "position is LSN now; SIZE of WAL skipped, whose unpublished events will never be published", "position", "set", "--skip-events", end)
 	if p := s.positions(); p.Slot.LSN != end || p.Checkpoint.LSN != end {
 		t.Errorf("forward to %s: %+v", end, p)
 	}
@@ -90,7 +90,7 @@ func TestPositionReset(t *testing.T) {
 	s.publish(1, 1)
 	s.insert(2).sql("SELECT pg_replication_slot_advance('" + s.slot() + "', pg_current_wal_lsn())")
 	var text strings.Builder
-	for _, command := range []string{"run", "check", "position show", "position reset", "position reset --yes", "check"} {
+	for _, command := range []string{"run", "check", "position show", "position reset", "position reset --skip-events", "check"} {
 		r := s.run(strings.Fields(command)...)
 		text.WriteString("$ cdc-relay " + command + "\n" + strings.Join(r.point(), "\n") + "\n")
 	}

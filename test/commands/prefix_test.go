@@ -84,7 +84,7 @@ func TestIDsBehindText(t *testing.T) {
 		s.saves(url, "items-5")
 		relay.await(`msg="event became a dead letter" table=\S+ event_id=orders-4 `)
 		eventually(s.t, func() error {
-			if r := s.run("dlq", "count"); !strings.Contains(r.stdout, "all            2") {
+			if r := s.run("dlq", "list", "--count"); !strings.Contains(r.stdout, "all            2") {
 				return errors.New(r.String())
 			}
 			return nil
@@ -114,7 +114,7 @@ func (s *site) deletesNumber(url string) {
 	s.saves(url, "orders-6")
 	s.config += "retention: {keep: 1d}\n"
 	eventually(s.t, func() error {
-		if r := s.run("partitions", "run"); !strings.Contains(r.stdout+r.stderr, "rows=1") {
+		if r := s.run("retention", "run"); !strings.Contains(r.stdout+r.stderr, "rows=1") {
 			return errors.New(r.String())
 		}
 		return nil

@@ -131,7 +131,7 @@ func TestSIGHUPBeforeLeading(t *testing.T) {
 
 	s.replace(redis.Addr(), "127.0.0.1:1")
 	starting := s.start()
-	starting.await(`msg="not ready to lead, trying again"`)
+	starting.await(`msg="(cannot|position).*, retrying"`)
 	starting.hup()
 	starting.await(`msg="configuration read again" log_level=debug`)
 	if code := starting.signal(syscall.SIGTERM); code != 0 {

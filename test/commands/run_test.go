@@ -117,7 +117,7 @@ func TestStandby(t *testing.T) {
 		}
 		s.says(0, "", "check")
 		beside := regexp.MustCompile(`(is being read|a relay runs) \((PID|connection) .*Fix: stop (its relay|it) first`)
-		for _, command := range []string{"position reset", "position set " + position, "teardown", "teardown --table --yes"} {
+		for _, command := range []string{"position reset", "position set " + position, "teardown", "teardown --drop-table --yes"} {
 			if r := s.run(strings.Fields(command)...); r.code != 1 || !beside.MatchString(r.stderr) {
 				s.t.Errorf("%s: %s", command, r)
 			}

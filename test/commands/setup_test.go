@@ -34,15 +34,15 @@ func TestSetupAndTeardown(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	session(t, s, "setup.txt",
-		"setup --ahead 2", "setup", "schema apply --ahead 3", "check", "position show",
-		"teardown --table < no", "teardown < no", "teardown --table < outbox", "teardown --yes", "position reset", "config validate")
+		"setup --ahead 2", "setup", "schema apply", "check", "position show",
+		"teardown --drop-table < no", "teardown < no", "teardown --drop-table < outbox", "teardown --yes", "position reset", "config validate")
 }
 
 func TestSetupPrintRunsNothing(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
-	session(t, s, "print.txt", "setup --print", "teardown --print --table", "schema print --payload jsonb --partition none",
-		"schema print --partition none --format golang-migrate --dir "+s.dir, "schema print --format xml", "schema print --ahead 4000")
+	session(t, s, "print.txt", "setup --print", "teardown --print --drop-table", "schema print --payload jsonb --partition none",
+		"schema print --partition none --format golang-migrate --out "+s.dir, "schema print --format xml", "schema print --ahead 4000")
 	if r := s.run("check"); r.code != 3 {
 		t.Errorf("something was created: %s", r)
 	}
@@ -248,20 +248,20 @@ func TestOwnerCreatesTheTable(t *testing.T) {
 		t.Errorf("setup as the owner: %s", r)
 	}
 	s.as("owned_relay", "SELECT count(*) FROM outbox")
-	if r := s.run("teardown", "--table", "--yes"); r.code != 2 || !strings.Contains(r.stderr, "--owner-dsn") {
+	if r := s.run("teardown", "--drop-table", "--yes"); r.code != 2 || !strings.Contains(r.stderr, "--owner-dsn") {
 		t.Errorf("teardown as the relay: %s", r)
 	}
 	s.env = []string{"CDC_RELAY_OWNER_DSN=" + s.pg.DSN(s.name, "owning")}
 	reachable := s.config
 	s.replace(redis.Addr(), "127.0.0.1:1")
-	if r := s.run("teardown", "--table", "--yes"); r.code != 1 {
+	if r := s.run("teardown", "--drop-table", "--yes"); r.code != 1 {
 		t.Errorf("teardown without Redis: %s", r)
 	}
 	s.config = reachable
 	if r := s.run("check"); r.code != 0 { // nothing is gone
 		t.Errorf("after teardowns that failed: %s", r)
 	}
-	if r := s.run("teardown", "--table", "--yes"); r.code != 0 {
+	if r := s.run("teardown", "--drop-table", "--yes"); r.code != 0 {
 		t.Errorf("teardown as the owner: %s", r)
 	}
 }
@@ -275,7 +275,7 @@ func TestTableOfOtherSoftwareIsNeverDropped(t *testing.T) {
 		t.Errorf("setup: %s", r)
 	}
 	s.sql("CREATE SCHEMA shop", "CREATE TABLE shop.events (id bigint PRIMARY KEY, kind text NOT NULL, body json NOT NULL)")
-	session(t, s, "foreign.txt", "schema apply", "setup", "check", "teardown --table --yes")
+	session(t, s, "foreign.txt", "setup", "check", "teardown --drop-table --yes")
 	s.sql("SELECT FROM shop.events")
 }
 
@@ -380,7 +380,7 @@ func TestEveryPostgreSQLVersion(t *testing.T) {
 				t.Errorf("run: %s", r)
 			}
 			s.replace("onlooker@", "postgres@")
-			if r := s.run("teardown", "--table", "--yes"); r.code != 0 {
+			if r := s.run("teardown", "--drop-table", "--yes"); r.code != 0 {
 				t.Errorf("teardown: %s", r)
 			}
 		})

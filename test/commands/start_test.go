@@ -96,13 +96,13 @@ func TestStartWaitsForServers(t *testing.T) {
 				len(st.Problems) != 1 || st.Problems[0].With != tt.with {
 				t.Errorf("status: %+v", st)
 			}
-			relay.await(`msg="not ready to lead, trying again".*` + tt.says)
+			relay.await(`msg="(cannot|position).*, retrying".*` + tt.says)
 			if code := relay.signal(syscall.SIGTERM); code != 0 {
 				t.Errorf("SIGTERM while waiting: exit %d", code)
 			}
 
 			relay = s.start()
-			relay.await(`msg="not ready to lead, trying again".*` + tt.says)
+			relay.await(`msg="(cannot|position).*, retrying".*` + tt.says)
 			if err := way.Restore(); err != nil {
 				t.Fatal(err)
 			}

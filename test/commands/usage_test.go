@@ -13,7 +13,7 @@ func TestUsage(t *testing.T) {
 	t.Parallel()
 	session(t, newSite(t), "usage.txt",
 		"chek", "confg", "config vaildate", "config now", "run now", "run --drry-run", "setup --ahead x", "repair --overlap 5q", "run --config", "version -o xml", "position set",
-		"schema print --dialect oracle", "schema print --payload blob", "schema print --table a.b.c", "status --url relay-1:9464", "run --dry-run --start-from earliest", "status --ca nowhere.pem")
+		"schema print --dialect oracle", "schema print --payload blob", "schema print --table a.b.c", "status --url relay-1:9464", "run --start-from earliest", "status --ca nowhere.pem")
 }
 
 // Every command's help has an example and needs no configuration.

@@ -33,15 +33,14 @@ func TestLettersWithoutTheirPayloadComeFirst(t *testing.T) {
 			}
 		}
 		write([]byte(`{"v":1,"partition":0,"place":"1/0","reason":"too_large","time":"2026-01-31T12:00:03Z","stub":true}`))
-		for _, args := range [][]string{{"run"}, {"partitions", "run"}} {
+		for _, args := range [][]string{{"run"}, {"retention", "run"}} {
 			s.says(2, "dead letter "+event+"@LSN, and 0 more, have no payload", args...)
 		}
 		s.says(0, event, "dlq", "list")
 		s.config = timer
-		s.says(2, "start the version of cdc-relay that ran before", "partitions", "run")
-		s.says(2, "--letters-of is gone", "partitions", "run", "--letters-of", "relay.yaml")
+		s.says(2, "start the version of cdc-relay that ran before", "retention", "run")
 		write(nil)
-		if r := s.run("partitions", "run"); strings.Contains(r.stderr, "no payload") {
+		if r := s.run("retention", "run"); strings.Contains(r.stderr, "no payload") {
 			s.t.Errorf("the letter is resolved: %s", r)
 		}
 	})

@@ -115,7 +115,7 @@ func TestWriteBack(t *testing.T) {
 		s.jobs("1 DONE", "2 DONE", "3 SENT", "4 SENT", "5 SENT", "6 SENT")
 		s.counts(url, 1)
 		relay.stops()
-		s.says(0, "position is", "position", "set", "--yes", s.checkpointText())
+		s.says(0, "position is", "position", "set", "--skip-events", s.checkpointText())
 		s.newJob(7, "")
 		relay = s.start() // a position that was set by hand says nothing of rows
 		url = relay.leading()

@@ -54,9 +54,9 @@ func stray(e *cdctest.Event) { e.AggregateType = "Stray" }
 // routeStrays adds a route for them, which the next start has.
 func routeStrays(r *cdctest.Rig) { r.Reconfigure("routes", []any{map[string]any{"topic": r.Topic}}) }
 
-// counts are those of `dlq count`.
+// counts are those of `dlq list --count`.
 func counts(ctx context.Context, r *cdctest.Rig) map[string]int {
-	out, err := r.Relay.Command(ctx, "dlq", "count", "-o", "json")
+	out, err := r.Relay.Command(ctx, "dlq", "list", "--count", "-o", "json")
 	r.Must(err)
 	all := map[string]int{}
 	r.Must(json.Unmarshal([]byte(out), &all))

@@ -135,7 +135,7 @@ func TestRolledBackRedisBehindAChangeOfDelivery(t *testing.T) {
 		inRedis(r, "SET", old)
 		r.Must(r.Relay.Start(t.Context()))
 		says(t, r.AwaitExit(time.Minute, 5), "at-least-once delivery is lost", "cdc-relay position set")
-		_, err = r.Relay.Command(t.Context(), "position", "set", position, "--yes")
+		_, err = r.Relay.Command(t.Context(), "position", "set", position, "--skip-events")
 		r.Must(err)
 		r.Start()
 		r.AwaitSaved(r.Append("k", 10))
@@ -327,7 +327,7 @@ func TestPositionTopicIsLost(t *testing.T) {
 			refused("position")
 			follow(t, r, said, start)
 			if code == 2 { // with an empty topic
-				refused("find out what consumers have, then accept the checkpoint, or another position, with `cdc-relay position set POSITION --yes`")
+				refused("find out what consumers have, then accept the checkpoint, or another position, with `cdc-relay position set POSITION --skip-events`")
 				if found, err := r.Relay.Command(t.Context(), "check"); err == nil {
 					t.Errorf("check passes: %s", found)
 				}

@@ -240,7 +240,7 @@ func TestFixesOfPositions(t *testing.T) {
 				since(t, r, said)
 			},
 		},
-		"checkpoint rolled back: reset": {wrong: rolledBack, code: 5, follow: command("position reset --yes")},
+		"checkpoint rolled back: reset": {wrong: rolledBack, code: 5, follow: command("position reset --skip-events")},
 		"another slot: reset": {
 			wrong: func(t *testing.T, r *cdctest.Rig) { t.Helper(); r.Append("unsent", 10); anotherSlot(t, r) },
 			code:  5,

@@ -263,7 +263,7 @@ func TestPositionSetAfterAChangeOfDelivery(t *testing.T) {
 				deliver(r, to)
 				r.Delivery = cdctest.AtLeastOnce // a repeat is wanted
 				r.FaultUnbounded("position set back")
-				command(t, r, "position", "set", back.position, "--yes") // from the slot alone, which a kill leaves behind, it is forward
+				command(t, r, "position", "set", back.position, "--skip-events") // from the slot alone, which a kill leaves behind, it is forward
 				r.Start()
 				r.AwaitEvents(r.Append("k", 10))
 				repeats(t, r, back.events)
@@ -274,7 +274,7 @@ func TestPositionSetAfterAChangeOfDelivery(t *testing.T) {
 				sigterm(r)
 				deliver(r, to)
 				r.Exclude(r.Append("skipped", 10)...)
-				command(t, r, "position", "set", end(), "--yes")
+				command(t, r, "position", "set", end(), "--skip-events")
 				r.Start()
 				r.AwaitEvents(r.Append("k", 10))
 				repeats(t, r, back.events)

@@ -124,7 +124,7 @@ func TestStartWithFlushedRedis(t *testing.T) {
 			for _, r := range rigs {
 				if r.Delivery == cdctest.AtLeastOnce && !source.can(cdctest.SlotOnly) {
 					r.Must(r.Relay.Start(t.Context()))
-					says(t, r.AwaitExit(time.Minute, 5), "cdc-relay setup", "--start-from")
+					says(t, r.AwaitExit(time.Minute, 5), "cdc-relay setup", "position set earliest")
 					continue
 				}
 				r.Start()
@@ -136,7 +136,7 @@ func TestStartWithFlushedRedis(t *testing.T) {
 }
 
 // Start with a Redis that was rolled back behind the slot. The slot may also have been moved by hand, so the relay exits
-// with code 5; it continues with position.conflict: slot.
+// with code 5; it continues from the slot after a reset.
 //
 //covers:postgres 26 13 exit events
 func TestStartWithRolledBackRedis(t *testing.T) {
@@ -153,8 +153,8 @@ func TestStartWithRolledBackRedis(t *testing.T) {
 	inRedis(r, "SET", old)
 	r.Append("k", 10)
 	r.Must(r.Relay.Start(t.Context()))
-	says(t, r.AwaitExit(time.Minute, 5), "ahead of the checkpoint", "position.conflict: slot")
-	r.Reconfigure("position.conflict", "slot")
+	says(t, r.AwaitExit(time.Minute, 5), "ahead of the checkpoint", "position reset --skip-events")
+	command(t, r, "position", "reset", "--skip-events")
 	r.Start()
 	r.AwaitSaved(r.Append("k", 10))
 	once(t, r)

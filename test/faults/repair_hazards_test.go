@@ -366,7 +366,7 @@ func TestRepairOfUnknownGap(t *testing.T) {
 	began := time.Now()
 	r.Must(r.DB.LoseLog(t.Context()))
 	r.Must(r.Relay.StartCommand(t.Context(), "repair"))
-	says(t, r.AwaitExit(time.Minute, 5), "no checkpoint tells", "`cdc-relay repair --since TIME`", "`cdc-relay repair --all`")
+	says(t, r.AwaitExit(time.Minute, 5), "no checkpoint tells", "`cdc-relay repair --since TIME`", "`cdc-relay backfill`")
 	out, err := r.Relay.Command(r.Within(time.Minute), "repair", "--since", began.UTC().Format(time.RFC3339))
 	r.Must(err)
 	if !strings.Contains(out, "complete if none of their transactions was open for longer than 10m0s") {

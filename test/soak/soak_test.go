@@ -128,9 +128,6 @@ func newRig(t *testing.T, database string, redis *failoverRedis) *cdctest.Rig {
 		t.Fatal(err)
 	}
 	settings := map[string]any{"checkpoint.redis.addrs": []string{redis.address.Addr()}}
-	if database == "postgres" { // a Redis that forgot and a slot that was moved look alike
-		settings["position.conflict"] = "slot"
-	}
 	return cdctest.NewRig(t, cdctest.RigOptions{
 		Binary: binary, DB: newDatabase(t, database), Checkpoint: cdctest.InRedis, Redis: redis.nodes[0],
 		Kafka:    testenv.Kafka(t, testenv.KafkaOptions{Brokers: 3}),

@@ -118,7 +118,7 @@ func (d *database) sourceWith(o wal.Options) *wal.Source {
 	if o.Tables == nil {
 		o.Tables = []string{"public.outbox"}
 	}
-	o.Publication, o.Conflict, o.Needs = d.name, cdc.ConflictStop, d.needs
+	o.Publication, o.Needs = d.name, d.needs
 	return wal.New(o, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
 }
 

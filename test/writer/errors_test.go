@@ -26,7 +26,7 @@ func TestPostgresErrorsNameTheFix(t *testing.T) {
 	db.exec(t, "DROP ROLE IF EXISTS no_rights")
 	db.exec(t, "CREATE ROLE no_rights LOGIN")
 	errorsSayWhatToDo(t, db, map[string]mistake{
-		"no table":        {"missing", "", "", "cdc-relay schema apply"},
+		"no table":        {"missing", "", "", "cdc-relay setup"},
 		"no column":       {"no_tenant", "", "", "compare the table's columns with 'cdc-relay schema print'"},
 		"another type":    {"as_jsonb", "", "", "use WithPayloadColumn"},
 		"no right":        {"outbox", "no_rights", "", `GRANT INSERT ON "outbox" to the role`},
@@ -46,7 +46,7 @@ func TestMySQLErrorsNameTheFix(t *testing.T) {
 		db.exec(t, "ALTER TABLE no_tenant DROP COLUMN tenant_id", "ALTER TABLE short MODIFY aggregate_id VARCHAR(2) NOT NULL",
 			"ALTER TABLE no_partition DROP PARTITION pmax", "CREATE USER IF NOT EXISTS no_rights@`%`", "GRANT SELECT ON "+db.name+".* TO no_rights@`%`")
 		errorsSayWhatToDo(t, db, map[string]mistake{
-			"no table":        {"missing", "", "", "cdc-relay schema apply"},
+			"no table":        {"missing", "", "", "cdc-relay setup"},
 			"no column":       {"no_tenant", "", "", "compare the table's columns with 'cdc-relay schema print'"},
 			"too short":       {"short", "", "", "compare the columns' lengths with 'cdc-relay schema print'"},
 			"no right":        {"outbox", "no_rights", "", "GRANT INSERT ON `outbox` to the user"},

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -18,21 +19,21 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/kafka"
 )
 
-func newPartitionsCommand(a *cli) *cobra.Command {
-	cmd := group("partitions", "List the daily partitions, make those ahead, remove old ones",
-		newPartitionsListCommand(a), newPartitionsRunCommand(a))
+func newRetentionCommand(a *cli) *cobra.Command {
+	cmd := group("retention", "Make the partitions ahead, and remove old partitions and rows",
+		newRetentionListCommand(a), newRetentionRunCommand(a))
 	cmd.Long = cmd.Short + `.
 
-With a section retention in the configuration the leading relay does what cdc-relay partitions run does. A day that is past
+With a section retention in the configuration the leading relay does what cdc-relay retention run does. A day that is past
 the TTL is taken out of the table, and dropped once the relay has published every event in it and saved its position.`
 	return cmd
 }
 
-func newPartitionsListCommand(a *cli) *cobra.Command {
+func newRetentionListCommand(a *cli) *cobra.Command {
 	return &cobra.Command{
 		Use:     "list",
 		Short:   "List the partitions, and what was taken out",
-		Example: "  cdc-relay partitions list",
+		Example: "  cdc-relay retention list",
 		Args:    noArgs,
 		RunE: a.withConfig(func(ctx context.Context, c *config.Config) error {
 			return withTables(ctx, c, "", func(db passTables) error {
@@ -107,51 +108,47 @@ func eachTable(ctx context.Context, open cleanup.PartitionTables, see func(clean
 	return nil
 }
 
-func newPartitionsRunCommand(a *cli) *cobra.Command {
+func newRetentionRunCommand(a *cli) *cobra.Command {
 	var (
-		r         partitionsRun
-		owner     ownerFlag
-		lettersOf []string
+		r     retentionRun
+		owner ownerFlag
 	)
 	cmd := &cobra.Command{
 		Use:   "run",
-		Short: "Make the partitions ahead, and remove those past the TTL, once",
-		Long: `Do once what the leading relay does at intervals: make the partitions ahead, take out those past the TTL, and drop what was
-taken out and is relayed. A lock that is not free within 20 ms is tried again a few times. Old rows of tables without
-partitions are deleted, once they are relayed.
+		Short: "Make the partitions ahead, and remove old partitions and rows, once",
+		Long: `Do once what the leading relay does at intervals: make the partitions ahead, detach those past retention.keep, drop what was detached
+and is relayed, and delete old rows of tables without partitions, once they are relayed. A lock that is not free within 20 ms is tried again.
 
 The relay's role calls the routine that cdc-relay setup makes. With --owner-dsn (also ` + app.EnvOwner + `) no routine is needed.`,
-		Example: "  cdc-relay partitions run --dry-run\n  cdc-relay partitions run --ttl 90d",
+		Example: "  cdc-relay retention run --dry-run\n  cdc-relay retention run --ttl 90d",
 		Args:    noArgs,
 		RunE: a.withConfig(func(ctx context.Context, c *config.Config) error {
-			if len(lettersOf) > 0 {
-				return cdc.Usage("leave it out", "--letters-of is gone: no dead letter needs a row of the table any more")
-			}
 			return r.run(ctx, a, c, owner.given(a))
 		}),
 	}
 	owner.add(cmd)
 	cmd.Flags().BoolVar(&r.dry, "dry-run", false, "print what would be done; change nothing")
-	cmd.Flags().BoolVar(&r.yes, "yes", false, "accept a --ttl or --older-than below a day")
+	cmd.Flags().BoolVar(&r.force, "force", false, "accept a --ttl or --older-than below a day")
+	renamed(cmd, "yes", "force")
+	cmd.Flags().IntVar(&r.ahead, "ahead", 0, "create partitions for this many `days` in advance, also without a section retention")
 	cmd.Flags().StringVar(&r.ttl, "ttl", "", "`age` to use in place of retention.keep, for partitions")
-	cmd.Flags().StringArrayVar(&lettersOf, "letters-of", nil, "no longer used")
-	_ = cmd.Flags().MarkHidden("letters-of") // there is such a flag
 	cmd.Flags().StringVar(&r.olderThan, "older-than", "", "`age` to use in place of retention.keep, for rows")
 	return cmd
 }
 
-// partitionsRun is one run of the command.
-type partitionsRun struct {
-	dry, yes       bool
+// retentionRun is one run of the command.
+type retentionRun struct {
+	dry, force     bool
+	ahead          int
 	ttl, olderThan string
 	unknown        error // why it is not known whether letters need rows: nothing that they may need is removed
 }
 
-func (r *partitionsRun) run(ctx context.Context, a *cli, c *config.Config, owner string) error {
+func (r *retentionRun) run(ctx context.Context, a *cli, c *config.Config, owner string) error {
 	if r.unknown = lettersWhole(ctx, c); cdc.ReasonOf(r.unknown) == deadletter.WithoutPayload {
 		return r.unknown
 	}
-	if c.Retention == nil || c.Retention.Partitions {
+	if c.Retention == nil || c.Retention.Partitions || r.ahead > 0 {
 		if err := r.maintain(ctx, a, c, owner); err != nil {
 			return err
 		}
@@ -184,7 +181,7 @@ func lettersWhole(ctx context.Context, c *config.Config) error {
 }
 
 // maintain makes the partitions ahead and removes those past the TTL.
-func (r *partitionsRun) maintain(ctx context.Context, a *cli, c *config.Config, owner string) error {
+func (r *retentionRun) maintain(ctx context.Context, a *cli, c *config.Config, owner string) error {
 	return withTables(ctx, c, owner, func(db passTables) error {
 		open := db.Partitions(db.dsn, owner != "" && !r.dry, db.load)
 		o, err := r.options(c)
@@ -198,18 +195,22 @@ func (r *partitionsRun) maintain(ctx context.Context, a *cli, c *config.Config, 
 	})
 }
 
-func (r *partitionsRun) options(c *config.Config) (cleanup.PartitionOptions, error) {
-	if c.Retention == nil {
-		return cleanup.PartitionOptions{}, cdc.Usage("add one", "the configuration has no section retention")
+func (r *retentionRun) options(c *config.Config) (cleanup.PartitionOptions, error) {
+	var o cleanup.PartitionOptions
+	switch {
+	case c.Retention != nil:
+		o = partitionOptions(c.Retention)
+	case r.ahead == 0:
+		return o, cdc.Usage("add one, or give --ahead", "the configuration has no section retention")
 	}
-	o := partitionOptions(c.Retention)
+	o.Ahead = cmp.Or(r.ahead, o.Ahead)
 	age, err := r.age("ttl", r.ttl, o.TTL)
 	o.TTL, o.Drop = age, o.Drop && r.unknown == nil
 	return o, err
 }
 
 // age returns the age that a flag gives, or that of the configuration.
-func (r *partitionsRun) age(flag, given string, configured time.Duration) (time.Duration, error) {
+func (r *retentionRun) age(flag, given string, configured time.Duration) (time.Duration, error) {
 	if given == "" {
 		return configured, nil
 	}
@@ -217,8 +218,8 @@ func (r *partitionsRun) age(flag, given string, configured time.Duration) (time.
 	if err != nil {
 		return 0, cdc.Usage("write it like 30d or 36h", "--%s: %w", flag, err)
 	}
-	if age < 24*time.Hour && !r.yes {
-		return 0, cdc.Usage("give --yes if that is meant", "--%s %s is shorter than a day", flag, given)
+	if age < 24*time.Hour && !r.force {
+		return 0, cdc.Usage("give --force if that is meant", "--%s %s is shorter than a day", flag, given)
 	}
 	return age, nil
 }
@@ -256,7 +257,7 @@ func (a *cli) plainLog() *slog.Logger {
 const purgePatience = 15 * time.Second
 
 // purge deletes old rows once, or prints how many there are.
-func (r *partitionsRun) purge(ctx context.Context, a *cli, c *config.Config, owner string) error {
+func (r *retentionRun) purge(ctx context.Context, a *cli, c *config.Config, owner string) error {
 	age, err := r.age("older-than", r.olderThan, c.Retention.Age())
 	if err != nil {
 		return err

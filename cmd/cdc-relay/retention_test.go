@@ -38,7 +38,7 @@ func TestPassWaitsForLettersWithoutTheirPayload(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			pass := func() error { return (&partitionsRun{}).run(t.Context(), &cli{}, c, "") }
+			pass := func() error { return (&retentionRun{}).run(t.Context(), &cli{}, c, "") }
 			refused := func() bool { return cdc.ReasonOf(pass()) == "dead_letter_without_payload" }
 			if refused() {
 				t.Error("without letters: refused")
