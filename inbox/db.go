@@ -22,15 +22,6 @@ type DB[Tx any] interface {
 	Query(ctx context.Context, tx Tx, query string, args ...any) (Rows, error)
 }
 
-// readCommitted returns the DB for transactions without a handler. Under SERIALIZABLE those of PostgreSQL that count parked
-// messages conflict with all that park some.
-func readCommitted[Tx any](db DB[Tx]) DB[Tx] {
-	if r, ok := db.(interface{ ReadCommitted() DB[Tx] }); ok && db.Dialect() == writer.Postgres {
-		return r.ReadCommitted()
-	}
-	return db
-}
-
 // Rows are the rows of a query, as those of database/sql.
 type Rows interface {
 	Next() bool

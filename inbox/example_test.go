@@ -82,7 +82,7 @@ func ExampleRegistry() {
 	}
 	_ = handlers.On("Order", "Deleted", inbox.All(say("order deleted"), say("cancel shipment")))
 	_ = handlers.On("", "Deleted", say("something deleted"))
-	_ = handlers.Ignore("Order", "")
+	_ = handlers.On("Order", "", say("another one of an order"))
 	handlers.Default(say("default"))
 	handlers.Use(func(next inbox.Handler[*sql.Tx]) inbox.Handler[*sql.Tx] {
 		return func(ctx context.Context, tx *sql.Tx, m *inbox.Message) error {
@@ -98,56 +98,6 @@ func ExampleRegistry() {
 	// cancel shipment
 	// Cart Deleted: something deleted
 	// Cart Filled: default
-}
-
-// The lanes of a partition take messages until they are full; their workers are those of all partitions.
-func ExampleLanes() {
-	ctx := context.Background()
-	lanes := inbox.NewLanes(ctx, inbox.LanesConfig{
-		Workers: inbox.NewWorkers(8),
-		Handle: func(_ context.Context, m *inbox.Message) time.Duration {
-			fmt.Println(string(m.Key), m.Offset)
-			return 0 // finished; time.Second would handle it again in a second
-		},
-	})
-	if !lanes.Offer(&inbox.Message{Key: []byte("order 1"), Offset: 41}) {
-		fmt.Println("full: pause the partition")
-	}
-	done := make(chan struct{})
-	lanes.Do([]byte("order 1"), func(context.Context) time.Duration { // behind the message
-		close(done)
-		return 0
-	})
-	<-done
-	if err := lanes.Stop(ctx); err != nil {
-		panic(err)
-	}
-	fmt.Println("commit", lanes.Next())
-	// Output:
-	// order 1 41
-	// commit 42
-}
-
-// An operator lists what is parked, has it handled again after a handler was repaired, and drops the rest.
-func ExampleParking() {
-	repaired := func(ctx context.Context, in *inbox.Inbox[*sql.Tx]) error {
-		parking, err := inbox.NewParking(in)
-		if err != nil {
-			return err
-		}
-		for row, err := range parking.List(ctx, inbox.Filter{Error: "out of stock"}) {
-			if err != nil {
-				return err
-			}
-			fmt.Println(row.ID, row.Message.Attempt, row.Error)
-		}
-		if _, err := parking.Retry(ctx, inbox.Filter{Type: "OrderPlaced"}); err != nil {
-			return err
-		}
-		_, err = parking.Drop(ctx, inbox.Filter{Before: time.Now().AddDate(0, 0, -30)})
-		return err
-	}
-	_ = repaired
 }
 
 // HandleBatch pays for one commit, however many messages it records.
@@ -183,47 +133,4 @@ func ExamplePermanent() {
 	err := inbox.Permanent(errors.New("order o-1 has an unknown currency"))
 	fmt.Println(err, inbox.IsPermanent(err), inbox.IsPermanent(context.DeadlineExceeded))
 	// Output: order o-1 has an unknown currency true false
-}
-
-// A consumer with a loop of its own: a message that fails is parked, and those of its key follow. blocked begins as what
-// Blocked returns once the partition's first records are there.
-func ExampleParking_Park() {
-	handle := func(ctx context.Context, in *inbox.Inbox[*sql.Tx], p *inbox.Parking[*sql.Tx], blocked map[inbox.ParkingKey]bool, m *inbox.Message, h inbox.Handler[*sql.Tx]) error {
-		key := inbox.KeyOf(m)
-		if blocked[key] {
-			if follows, err := p.Follow(ctx, m); err != nil || follows {
-				return err
-			}
-			delete(blocked, key)
-		}
-		repeat, err := in.Handle(ctx, m, func(ctx context.Context, tx *sql.Tx) error { return h(ctx, tx, m) })
-		switch {
-		case repeat: // handled before, or parked by the partition's former owner
-			blocked[key], err = p.IsParked(ctx, m)
-		case err != nil && !errors.Is(err, inbox.ErrDatabase): // a database that fails is no reason to park
-			if _, err = p.Park(ctx, m, err); err == nil {
-				blocked[key], err = p.IsParked(ctx, m) // another process may have handled it in between
-			}
-		}
-		return err
-	}
-	_ = handle
-}
-
-// The owner of a partition tries parked messages again.
-func ExampleParking_Redo() {
-	again := func(ctx context.Context, p *inbox.Parking[*sql.Tx], topic string, partition int32, h inbox.Handler[*sql.Tx]) error {
-		ready, err := p.Ready(ctx, topic, partition)
-		for _, row := range ready {
-			_, err := p.Redo(ctx, row, func(ctx context.Context, tx *sql.Tx) error { return h(ctx, tx, row.Message) })
-			if err == nil || errors.Is(err, inbox.ErrDatabase) {
-				continue
-			}
-			if err := p.Failed(ctx, row, err); err != nil {
-				return err
-			}
-		}
-		return err
-	}
-	_ = again
 }

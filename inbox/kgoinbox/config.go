@@ -10,6 +10,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/cdc-relay/cdc-relay/inbox"
+	"github.com/cdc-relay/cdc-relay/inbox/parking"
 )
 
 // Config are the settings of a [Consumer]. Zero values are the defaults.
@@ -24,7 +25,7 @@ type Config struct {
 	// Workers is how many messages are handled at once, by default 8. Each takes a connection of the database's pool.
 	Workers int
 
-	// Count bounds the messages of a partition that may be repeated after a crash, see [inbox.LanesConfig]. When 1,000 more wait for
+	// Count bounds the messages of a partition that may be repeated after a crash, see [lanes.Config]. When 1,000 more wait for
 	// room, the partition is paused.
 	Count int
 
@@ -44,7 +45,7 @@ type Config struct {
 	Stop bool
 
 	// Parking are the options of the parking.
-	Parking []inbox.ParkingOption
+	Parking []parking.Option
 
 	// Drain is how long handlers may take to end when Run's context ends or a partition goes to another consumer, by default
 	// 20 s; then their contexts end. Keep it below the group's rebalance timeout (60 s in franz-go).

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/cdc-relay/cdc-relay/inbox"
+	"github.com/cdc-relay/cdc-relay/inbox/parking"
 	"github.com/cdc-relay/cdc-relay/writer"
 )
 
@@ -31,14 +32,14 @@ type fakeDB struct {
 type parkedRow struct {
 	m      *inbox.Message
 	record []byte
-	key    inbox.ParkingKey
+	key    parking.Key
 }
 
 func (d *fakeDB) park(t *testing.T, m *inbox.Message) {
 	t.Helper()
 	record, err := json.Marshal(m)
 	must(t, err)
-	d.parked = append(d.parked, parkedRow{m, record, inbox.KeyOf(m)})
+	d.parked = append(d.parked, parkedRow{m, record, parking.KeyOf(m)})
 }
 
 func (*fakeDB) Dialect() writer.Dialect { return writer.Postgres }

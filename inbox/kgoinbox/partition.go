@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/cdc-relay/cdc-relay/inbox"
+	"github.com/cdc-relay/cdc-relay/inbox/lanes"
+	"github.com/cdc-relay/cdc-relay/inbox/parking"
 )
 
 // partition is what a consumer has of a partition while it owns it.
@@ -17,7 +19,7 @@ type partition[Tx any] struct {
 	*run[Tx]
 
 	at    topicPartition
-	lanes *inbox.Lanes
+	lanes *lanes.Lanes
 	wake  chan struct{} // records arrived, or messages are finished
 	end   context.CancelFunc
 	over  <-chan struct{} // closed by end
@@ -29,11 +31,11 @@ type partition[Tx any] struct {
 	left     bool             // bytes count no more
 	next     int64            // behind the last polled record
 	paused   bool
-	parked   bool                          // some may be parked
-	blocked  map[inbox.ParkingKey]bool     // keys with parked messages
-	retrying map[inbox.ParkingKey]*attempt // keys whose retry is in its lane
-	more     bool                          // the last look found as many as it may
-	look     chan struct{}                 // look again
+	parked   bool                     // some may be parked
+	blocked  map[parking.Key]bool     // keys with parked messages
+	retrying map[parking.Key]*attempt // keys whose retry is in its lane
+	more     bool                     // the last look found as many as it may
+	look     chan struct{}            // look again
 }
 
 // A partition is paused when it holds so many messages, or its share of Config.Bytes, and resumed when half is left: franz-go drops what
@@ -41,8 +43,8 @@ type partition[Tx any] struct {
 const maxHeld = 1000
 
 func newPartition[Tx any](ctx context.Context, r *run[Tx], at topicPartition) *partition[Tx] {
-	p := &partition[Tx]{run: r, at: at, wake: make(chan struct{}, 1), look: make(chan struct{}, 1), blocked: map[inbox.ParkingKey]bool{}, retrying: map[inbox.ParkingKey]*attempt{}}
-	p.lanes = inbox.NewLanes(ctx, inbox.LanesConfig{
+	p := &partition[Tx]{run: r, at: at, wake: make(chan struct{}, 1), look: make(chan struct{}, 1), blocked: map[parking.Key]bool{}, retrying: map[parking.Key]*attempt{}}
+	p.lanes = lanes.New(ctx, lanes.Config{
 		Handle: p.message, Workers: r.workers, Count: r.config.Count, Bytes: r.config.Bytes, Finished: p.signal,
 	})
 	ctx, p.end = context.WithCancel(ctx) //nolint:gosec // stop calls it
@@ -105,7 +107,7 @@ func (p *partition[Tx]) pause(paused bool) {
 }
 
 // feed gives held messages to the lanes, and looks for parked messages to handle again, until ctx ends. The blocked keys are
-// loaded when the first records are here: their offset was read before (see [inbox.Parking]). Until then they are loaded for
+// loaded when the first records are here: their offset was read before (see [parking.Parking]). Until then they are loaded for
 // each look, because a partition without new records has parked messages, too.
 func (p *partition[Tx]) feed(ctx context.Context) {
 	retry := time.NewTicker(p.config.RetryInterval)
@@ -202,7 +204,7 @@ func (p *partition[Tx]) inFlight(n int) {
 	p.observed(func(o Observer) { o.InFlight(p.at.topic, p.at.partition, n) })
 }
 
-// stop ends what the partition does, as [inbox.Lanes.Stop].
+// stop ends what the partition does, as [lanes.Lanes.Stop].
 func (p *partition[Tx]) stop(ctx context.Context) error {
 	p.end()
 	p.ended.Wait()
@@ -233,10 +235,10 @@ func (p *partition[Tx]) message(ctx context.Context, m *inbox.Message) (again ti
 
 // once is one attempt of a message.
 func (p *partition[Tx]) once(ctx context.Context, m *inbox.Message) (again time.Duration) {
-	key, begun := inbox.KeyOf(m), time.Now()
+	key, begun := parking.KeyOf(m), time.Now()
 	if p.isBlocked(key) {
 		blocked, err := p.parking.Follow(ctx, m)
-		if retry := p.retryOf(key); retry != nil && errors.Is(err, inbox.ErrParkingFull) {
+		if retry := p.retryOf(key); retry != nil && errors.Is(err, parking.ErrFull) {
 			return max(p.redo(ctx, key, retry), 1) // the retry waits behind this message in its lane
 		}
 		if err != nil {
@@ -332,13 +334,13 @@ func (p *partition[Tx]) later(ctx context.Context, m *inbox.Message, err error, 
 	if errors.Is(err, inbox.ErrInvalidMessage) {
 		return p.refuse(m, err)
 	}
-	if errors.Is(err, inbox.ErrParkingFull) {
+	if errors.Is(err, parking.ErrFull) {
 		return p.config.MaxBackoff
 	}
 	return p.config.pause(max(m.Attempt, 1))
 }
 
-func (p *partition[Tx]) isBlocked(key inbox.ParkingKey) bool {
+func (p *partition[Tx]) isBlocked(key parking.Key) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.blocked[key]
@@ -349,11 +351,11 @@ func (p *partition[Tx]) block(m *inbox.Message) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.parked = true; m.Key != nil {
-		p.blocked[inbox.KeyOf(m)] = true
+		p.blocked[parking.KeyOf(m)] = true
 	}
 }
 
-func (p *partition[Tx]) free(key inbox.ParkingKey) {
+func (p *partition[Tx]) free(key parking.Key) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.blocked, key)

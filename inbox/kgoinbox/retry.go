@@ -6,12 +6,13 @@ import (
 	"time"
 
 	"github.com/cdc-relay/cdc-relay/inbox"
+	"github.com/cdc-relay/cdc-relay/inbox/parking"
 )
 
 // attempt counts how often a parked message was tried since its retry began.
 type attempt struct{ n int }
 
-// readyRows is how many keys [inbox.Parking.Ready] returns at most.
+// readyRows is how many keys [parking.Parking.Ready] returns at most.
 const readyRows = 100
 
 // retry puts a task into the lane of each key that has parked messages to handle now.
@@ -27,10 +28,10 @@ func (p *partition[Tx]) retry(ctx context.Context) {
 	p.looked(ctx, err)
 	n := int64(len(rows))
 	if n == 0 && err == nil {
-		n, err = p.parking.Count(ctx, inbox.Filter{Topic: p.at.topic, Partition: &p.at.partition})
+		n, err = p.parking.Count(ctx, parking.Filter{Topic: p.at.topic, Partition: &p.at.partition})
 	}
 	for _, row := range rows {
-		key := inbox.KeyOf(row.Message)
+		key := parking.KeyOf(row.Message)
 		if p.retryOf(key) != nil {
 			continue
 		}
@@ -66,7 +67,7 @@ func (p *partition[Tx]) lookAgain() {
 
 // redo handles the first parked message of a key, and runs again until none is left or one fails, or the retry was ended before it came
 // to the front of its lane.
-func (p *partition[Tx]) redo(ctx context.Context, key inbox.ParkingKey, retry *attempt) (again time.Duration) {
+func (p *partition[Tx]) redo(ctx context.Context, key parking.Key, retry *attempt) (again time.Duration) {
 	if p.retryOf(key) != retry {
 		return 0
 	}
@@ -107,13 +108,13 @@ func (p *partition[Tx]) redo(ctx context.Context, key inbox.ParkingKey, retry *a
 	return 0
 }
 
-func (p *partition[Tx]) retryOf(key inbox.ParkingKey) *attempt {
+func (p *partition[Tx]) retryOf(key parking.Key) *attempt {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.retrying[key]
 }
 
-func (p *partition[Tx]) retried(key inbox.ParkingKey) {
+func (p *partition[Tx]) retried(key parking.Key) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.retrying, key)

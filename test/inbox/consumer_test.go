@@ -23,6 +23,7 @@ import (
 
 	"github.com/cdc-relay/cdc-relay/inbox"
 	"github.com/cdc-relay/cdc-relay/inbox/kgoinbox"
+	"github.com/cdc-relay/cdc-relay/inbox/parking"
 	"github.com/cdc-relay/cdc-relay/internal/cdctest"
 	"github.com/cdc-relay/cdc-relay/writer"
 )
@@ -198,7 +199,7 @@ func settle(t *testing.T, p parked[*sql.Tx], db *database, rounds int) bool {
 		return db.count(t, fmt.Sprintf("chains WHERE n < %d", rounds*perLink)) == 0 && db.count(t, "inbox_parked") == 0
 	}
 	for tick := time.NewTicker(20 * time.Millisecond); !done() && db.count(t, "effects") == 0; <-tick.C {
-		_, err := p.Retry(t.Context(), inbox.Filter{})
+		_, err := p.Retry(t.Context(), parking.Filter{})
 		must(t, err)
 		if time.Now().After(deadline) {
 			t.Fatalf("not settled: %d are parked", db.count(t, "inbox_parked"))

@@ -17,6 +17,7 @@ import (
 
 	"github.com/cdc-relay/cdc-relay/inbox"
 	"github.com/cdc-relay/cdc-relay/inbox/kgoinbox"
+	"github.com/cdc-relay/cdc-relay/inbox/parking"
 	"github.com/cdc-relay/cdc-relay/internal/cdctest"
 )
 
@@ -160,7 +161,7 @@ func (s *seen) Handled(m *inbox.Message, o kgoinbox.Outcome, _ time.Duration, er
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
-	case errors.Is(err, inbox.ErrParkingFull):
+	case errors.Is(err, parking.ErrFull):
 		s.full++
 	case errors.Is(err, inbox.ErrDatabase):
 		s.outages++

@@ -1,4 +1,4 @@
-package inbox_test
+package lanes_test
 
 import (
 	"context"
@@ -14,11 +14,12 @@ import (
 	"weak"
 
 	"github.com/cdc-relay/cdc-relay/inbox"
+	"github.com/cdc-relay/cdc-relay/inbox/lanes"
 )
 
 // watched are Lanes whose handler checks what it sees. In a bubble of synctest a goroutine that is left over is an error.
 type watched struct {
-	*inbox.Lanes
+	*lanes.Lanes
 
 	t       *testing.T
 	workers int
@@ -30,10 +31,10 @@ type watched struct {
 	last     map[string]int64
 }
 
-func watch(t *testing.T, workers int, c inbox.LanesConfig, again func(m *inbox.Message) (took, again time.Duration)) *watched {
+func watch(t *testing.T, workers int, c lanes.Config, again func(m *inbox.Message) (took, again time.Duration)) *watched {
 	t.Helper()
 	w := &watched{t: t, workers: workers, keys: map[string]bool{}, finished: map[int64]bool{}, last: map[string]int64{}}
-	c.Workers = inbox.NewWorkers(workers)
+	c.Workers = lanes.NewWorkers(workers)
 	c.Handle = func(_ context.Context, m *inbox.Message) time.Duration {
 		w.begin(m)
 		took, pause := again(m)
@@ -41,7 +42,7 @@ func watch(t *testing.T, workers int, c inbox.LanesConfig, again func(m *inbox.M
 		w.end(m, pause <= 0)
 		return pause
 	}
-	w.Lanes = inbox.NewLanes(t.Context(), c)
+	w.Lanes = lanes.New(t.Context(), c)
 	return w
 }
 
@@ -122,7 +123,7 @@ func offerRandomly(t *testing.T, r *rand.Rand) {
 		default:
 		}
 	}
-	w := watch(t, 1+draw(8), inbox.LanesConfig{Count: 1 + draw(40), Bytes: 1 + draw(200), Finished: notify}, func(*inbox.Message) (time.Duration, time.Duration) {
+	w := watch(t, 1+draw(8), lanes.Config{Count: 1 + draw(40), Bytes: 1 + draw(200), Finished: notify}, func(*inbox.Message) (time.Duration, time.Duration) {
 		return time.Duration(draw(20)) * time.Millisecond, time.Duration(max(0, draw(40)-30)) * 10 * time.Millisecond
 	})
 	keys := []string{"", "a", "b", "c"}
@@ -158,7 +159,7 @@ func offerRandomly(t *testing.T, r *rand.Rand) {
 func TestLanesBounds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
-		l := inbox.NewLanes(t.Context(), inbox.LanesConfig{Count: 3, Bytes: 10, Workers: inbox.NewWorkers(8), Handle: func(_ context.Context, m *inbox.Message) time.Duration {
+		l := lanes.New(t.Context(), lanes.Config{Count: 3, Bytes: 10, Workers: lanes.NewWorkers(8), Handle: func(_ context.Context, m *inbox.Message) time.Duration {
 			if m.Offset == 0 {
 				<-release
 			}
@@ -187,7 +188,7 @@ func TestLanesBounds(t *testing.T) {
 // A finished message behind an unfinished one takes no memory.
 func TestLanesReleaseFinishedMessages(t *testing.T) {
 	release := make(chan struct{})
-	l := inbox.NewLanes(t.Context(), inbox.LanesConfig{Workers: inbox.NewWorkers(4), Handle: func(_ context.Context, m *inbox.Message) time.Duration {
+	l := lanes.New(t.Context(), lanes.Config{Workers: lanes.NewWorkers(4), Handle: func(_ context.Context, m *inbox.Message) time.Duration {
 		if m.Offset == 0 {
 			<-release
 		}
@@ -228,7 +229,7 @@ func TestLanesWaitWithoutAWorker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var ran []string
 		tries := 0
-		l := inbox.NewLanes(t.Context(), inbox.LanesConfig{Workers: inbox.NewWorkers(1), Handle: func(_ context.Context, m *inbox.Message) time.Duration {
+		l := lanes.New(t.Context(), lanes.Config{Workers: lanes.NewWorkers(1), Handle: func(_ context.Context, m *inbox.Message) time.Duration {
 			if tries++; tries == 1 {
 				return time.Hour
 			}
@@ -257,7 +258,7 @@ func TestLanesWaitWithoutAWorker(t *testing.T) {
 // Stop waits for handlers until its context ends, then ends theirs.
 func TestLanesStopHasALimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := inbox.NewLanes(t.Context(), inbox.LanesConfig{Handle: func(ctx context.Context, _ *inbox.Message) time.Duration {
+		l := lanes.New(t.Context(), lanes.Config{Handle: func(ctx context.Context, _ *inbox.Message) time.Duration {
 			<-ctx.Done()
 			return 1
 		}})
@@ -275,7 +276,7 @@ func TestLanesStopHasALimit(t *testing.T) {
 
 // A lower offset would make Next wrong.
 func TestLanesRefuseLowerOffsets(t *testing.T) {
-	l := inbox.NewLanes(t.Context(), inbox.LanesConfig{Handle: func(context.Context, *inbox.Message) time.Duration { return 0 }})
+	l := lanes.New(t.Context(), lanes.Config{Handle: func(context.Context, *inbox.Message) time.Duration { return 0 }})
 	defer func() {
 		if recover() == nil {
 			t.Error("taken")

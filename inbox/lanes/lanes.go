@@ -1,10 +1,22 @@
-package inbox
+// Package lanes handles the messages of a Kafka partition: those of a key in order, keys in parallel. It tells which offset to
+// commit, and needs neither a Kafka client nor a database. Package kgoinbox is a whole consumer on it; with another client:
+//
+//	l := lanes.New(ctx, lanes.Config{Workers: workers, Handle: handle, Finished: wake})
+//	if !l.Offer(m) {
+//		// pause the partition, and offer m again after Finished was called
+//	}
+//	...
+//	err := l.Stop(ctx) // when the partition is given up
+//	commit(l.Next())
+package lanes
 
 import (
 	"context"
 	"fmt"
 	"sync"
 	"time"
+
+	"github.com/cdc-relay/cdc-relay/inbox"
 )
 
 // Task is work in a lane. If it returns a time above 0, it is not finished: it runs again after that time, its key waits
@@ -18,10 +30,10 @@ type Workers chan struct{}
 // NewWorkers returns n workers, at least one.
 func NewWorkers(n int) Workers { return make(Workers, max(n, 1)) }
 
-// LanesConfig are the settings of [NewLanes].
-type LanesConfig struct {
+// Config are the settings of [New].
+type Config struct {
 	// Handle is the task of each message.
-	Handle func(ctx context.Context, m *Message) (again time.Duration)
+	Handle func(ctx context.Context, m *inbox.Message) (again time.Duration)
 
 	// Workers are shared by the partitions of a consumer; nil is one worker.
 	Workers Workers
@@ -43,7 +55,7 @@ type LanesConfig struct {
 // queue of a key; a message with a nil key has its own, so such messages have no order. Lanes needs neither a Kafka client
 // nor a database, and is safe for concurrent use.
 type Lanes struct {
-	config LanesConfig
+	config Config
 
 	run func(Task) time.Duration // with the context that Stop ends
 
@@ -67,9 +79,9 @@ type job struct {
 	done    bool // guarded by Lanes.mu
 }
 
-// NewLanes returns the engine of a partition. Tasks get a context with the values of ctx that ends when ctx does, or when
+// New returns the engine of a partition. Tasks get a context with the values of ctx that ends when ctx does, or when
 // the context of [Lanes.Stop] ends. Call Stop in the end.
-func NewLanes(ctx context.Context, c LanesConfig) *Lanes {
+func New(ctx context.Context, c Config) *Lanes {
 	ctx, cancel := context.WithCancel(ctx)
 	if c.Workers == nil {
 		c.Workers = NewWorkers(1)
@@ -89,7 +101,7 @@ func NewLanes(ctx context.Context, c LanesConfig) *Lanes {
 // Offer takes the message, or reports false if the bounds are full or Lanes are stopped: pause the partition, and offer
 // the same message again after Finished was called. It does not block. Offsets must rise, with or without gaps; Offer
 // panics if one does not, because [Lanes.Next] would be wrong. Make new Lanes after a seek.
-func (l *Lanes) Offer(m *Message) bool {
+func (l *Lanes) Offer(m *inbox.Message) bool {
 	size := len(m.Key) + len(m.Value)
 	for _, h := range m.Headers {
 		size += len(h.Key) + len(h.Value)
@@ -100,7 +112,7 @@ func (l *Lanes) Offer(m *Message) bool {
 		return false
 	}
 	if m.Offset < l.next {
-		panic(fmt.Sprintf("%s was offered after offset %d: make new Lanes after a seek", m.place(), l.next-1))
+		panic(fmt.Sprintf("record %s[%d]@%d was offered after offset %d: make new Lanes after a seek", m.Topic, m.Partition, m.Offset, l.next-1))
 	}
 	l.next = m.Offset + 1
 	l.bytes += size
