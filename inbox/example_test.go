@@ -134,3 +134,10 @@ func ExamplePermanent() {
 	fmt.Println(err, inbox.IsPermanent(err), inbox.IsPermanent(context.DeadlineExceeded))
 	// Output: order o-1 has an unknown currency true false
 }
+
+// A handler sets the pause before the next attempt, for example to what a service asked for.
+func ExampleRetryAfter() {
+	err := fmt.Errorf("the carrier is busy: %w", inbox.RetryAfter(time.Minute))
+	fmt.Println(err)
+	// Output: the carrier is busy: try again in 1m0s
+}

@@ -33,6 +33,9 @@ func New[Tx any](in *inbox.Inbox[Tx], handlers *inbox.Registry[Tx], c Config) (*
 	if handlers == nil {
 		return nil, errors.New("make consumer: the registry is nil: give New one with handlers")
 	}
+	if c.Keep < 0 {
+		return nil, fmt.Errorf("make consumer: Keep is %v: set how long rows are kept, or 0 to keep all", c.Keep)
+	}
 	parked, err := parking.New(in, c.Parking...)
 	if err != nil {
 		return nil, err
@@ -125,6 +128,9 @@ func (c *Consumer[Tx]) Run(ctx context.Context) error {
 	var beside sync.WaitGroup
 	beside.Go(func() { r.commitRegularly(running) })
 	beside.Go(func() { r.watchBrokers(running) })
+	if c.config.Keep > 0 {
+		beside.Go(func() { r.purgeRegularly(running) })
+	}
 	r.poll(running)
 	beside.Wait()
 	r.giveUp(work, nil, true)
@@ -309,6 +315,31 @@ func (r *run[Tx]) commitRegularly(ctx context.Context) {
 			r.troubles.sweep(fetchFails, fetchesAgain)
 		case <-ctx.Done():
 			return
+		}
+	}
+}
+
+const (
+	purgeInterval = 10 * time.Minute
+	purgeBatch    = 1000
+)
+
+// purgeRegularly deletes old rows of the inbox while this consumer has a partition 0: one of the group is enough.
+func (r *run[Tx]) purgeRegularly(ctx context.Context) {
+	for wait(ctx, min(purgeInterval, r.config.Keep)) {
+		first := false
+		for at := range r.owned(nil) {
+			first = first || at.partition == 0
+		}
+		if !first {
+			continue
+		}
+		_, err := r.in.Purge(ctx, time.Now().Add(-r.config.Keep), purgeBatch)
+		switch {
+		case err != nil && ctx.Err() == nil:
+			r.troubles.fails(trouble{what: purgeFails}, err)
+		case err == nil:
+			r.troubles.ends(trouble{what: purgeFails})
 		}
 	}
 }

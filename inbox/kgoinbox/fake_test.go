@@ -27,6 +27,7 @@ type fakeDB struct {
 	readOnly error        // of writes
 	tries    atomic.Int64 // of Begin while it is down, and of writes while it takes none
 	parked   []parkedRow
+	purged   int // times
 }
 
 type parkedRow struct {
@@ -74,6 +75,9 @@ func (*fakeDB) Rollback(context.Context, *fakeTx) error { return nil }
 func (d *fakeDB) Exec(_ context.Context, _ *fakeTx, query string, args ...any) (int64, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if strings.Contains(query, "handled_at <") {
+		d.purged++
+	}
 	if strings.HasPrefix(query, "DELETE") { // of Redo
 		d.parked = slices.DeleteFunc(d.parked, func(row parkedRow) bool { return slices.Contains(args, any(row.m.ID)) })
 	}

@@ -242,7 +242,7 @@ func (p *partition[Tx]) once(ctx context.Context, m *inbox.Message) (again time.
 			return max(p.redo(ctx, key, retry), 1) // the retry waits behind this message in its lane
 		}
 		if err != nil {
-			return p.later(ctx, m, err, begun)
+			return p.later(ctx, m, m.Attempt, err, begun)
 		}
 		if blocked {
 			p.works(true)
@@ -260,8 +260,8 @@ func (p *partition[Tx]) once(ctx context.Context, m *inbox.Message) (again time.
 	case err == nil:
 		p.observe(m, Handled, begun, nil)
 		return 0
-	case p.tryAgain(ctx, m, err, m.Attempt):
-		return p.later(ctx, m, err, begun)
+	case p.tryAgain(ctx, m, err, m.Attempt, p.config.Attempts):
+		return p.later(ctx, m, m.Attempt, err, begun)
 	case p.config.Stop, errors.Is(err, inbox.ErrInvalidMessage):
 		return p.refuse(m, err)
 	}
@@ -272,7 +272,16 @@ func (p *partition[Tx]) once(ctx context.Context, m *inbox.Message) (again time.
 func (p *partition[Tx]) handler(m *inbox.Message) func(context.Context, Tx) error {
 	return func(ctx context.Context, tx Tx) error {
 		p.works(true)
-		return p.handle(ctx, tx, m)
+		if p.config.Timeout < 0 {
+			return p.handle(ctx, tx, m)
+		}
+		limited, cancel := context.WithTimeout(ctx, p.config.Timeout)
+		defer cancel()
+		err := p.handle(limited, tx, m)
+		if err != nil && limited.Err() != nil && ctx.Err() == nil {
+			err = fmt.Errorf("the handler took longer than Config.Timeout (%v): %w", p.config.Timeout, err)
+		}
+		return err
 	}
 }
 
@@ -286,7 +295,7 @@ func (p *partition[Tx]) refuse(m *inbox.Message, err error) time.Duration {
 func (p *partition[Tx]) repeated(ctx context.Context, m *inbox.Message, begun time.Time) time.Duration {
 	parked, err := p.parking.IsParked(ctx, m)
 	if err != nil {
-		return p.later(ctx, m, err, begun)
+		return p.later(ctx, m, m.Attempt, err, begun)
 	}
 	if parked {
 		p.block(m)
@@ -299,7 +308,7 @@ func (p *partition[Tx]) park(ctx context.Context, m *inbox.Message, cause error,
 	parked, err := p.parking.Park(ctx, m, cause)
 	switch {
 	case err != nil:
-		return p.later(ctx, m, err, begun)
+		return p.later(ctx, m, m.Attempt, err, begun)
 	case !parked:
 		return p.repeated(ctx, m, begun)
 	}
@@ -312,16 +321,16 @@ func (p *partition[Tx]) park(ctx context.Context, m *inbox.Message, cause error,
 
 // tryAgain reports whether the failed attempt is followed by another one. The database's failure, and the end of ctx, are no
 // attempts.
-func (p *partition[Tx]) tryAgain(ctx context.Context, m *inbox.Message, err error, attempts int) bool {
+func (p *partition[Tx]) tryAgain(ctx context.Context, m *inbox.Message, err error, attempts, most int) bool {
 	if errors.Is(err, inbox.ErrDatabase) || ctx.Err() != nil {
 		m.Attempt--
 		return true
 	}
-	return attempts < p.config.Attempts && !inbox.IsPermanent(err)
+	return attempts < most && !inbox.IsPermanent(err)
 }
 
-// later returns the pause after a failure.
-func (p *partition[Tx]) later(ctx context.Context, m *inbox.Message, err error, begun time.Time) time.Duration {
+// later returns the pause after the attempts have failed.
+func (p *partition[Tx]) later(ctx context.Context, m *inbox.Message, attempts int, err error, begun time.Time) time.Duration {
 	if ctx.Err() != nil {
 		return p.config.MaxBackoff // the partition is stopped: the message is not finished
 	}
@@ -330,14 +339,19 @@ func (p *partition[Tx]) later(ctx context.Context, m *inbox.Message, err error, 
 		p.failed(err, true)
 		return 1 // it waits with all others
 	}
-	p.config.Logger.Warn("handle message", "topic", m.Topic, "partition", m.Partition, "offset", m.Offset, "attempt", m.Attempt, "error", err)
+	if attempts&(attempts-1) == 0 || errors.Is(err, parking.ErrFull) { // 5 of 25 attempts
+		p.config.Logger.Warn("handle message", "topic", m.Topic, "partition", m.Partition, "offset", m.Offset, "attempt", m.Attempt, "error", err)
+	}
 	if errors.Is(err, inbox.ErrInvalidMessage) {
 		return p.refuse(m, err)
 	}
 	if errors.Is(err, parking.ErrFull) {
 		return p.config.MaxBackoff
 	}
-	return p.config.pause(max(m.Attempt, 1))
+	if d, ok := errors.AsType[inbox.RetryAfter](err); ok {
+		return max(time.Duration(d), 1)
+	}
+	return p.config.pause(max(attempts, 1))
 }
 
 func (p *partition[Tx]) isBlocked(key parking.Key) bool {

@@ -12,6 +12,9 @@ import (
 // attempt counts how often a parked message was tried since its retry began.
 type attempt struct{ n int }
 
+// retryAttempts are fewer than those of a new message: the key's newer ones wait meanwhile, and whoever asked for the retry too.
+const retryAttempts = 5
+
 // readyRows is how many keys [parking.Parking.Ready] returns at most.
 const readyRows = 100
 
@@ -94,14 +97,14 @@ func (p *partition[Tx]) redo(ctx context.Context, key parking.Key, retry *attemp
 		}
 		return 1 // the next one of the key
 	}
-	if p.tryAgain(ctx, m, err, retry.n+1) {
+	if p.tryAgain(ctx, m, err, retry.n+1, min(p.config.Attempts, retryAttempts)) {
 		if !errors.Is(err, inbox.ErrDatabase) {
 			retry.n++
 		}
-		return p.later(ctx, m, err, begun)
+		return p.later(ctx, m, retry.n, err, begun)
 	}
 	if err := p.parking.Failed(ctx, row, err); err != nil {
-		return p.later(ctx, m, err, begun)
+		return p.later(ctx, m, retry.n, err, begun)
 	}
 	p.observe(m, Parked, begun, err)
 	p.retried(key)

@@ -1,13 +1,11 @@
 // Package lanes handles the messages of a Kafka partition: those of a key in order, keys in parallel. It tells which offset to
-// commit, and needs neither a Kafka client nor a database. Package kgoinbox is a whole consumer on it; with another client:
+// commit, and needs neither a Kafka client nor a database. Package kgoinbox is a whole consumer on franz-go; with another client:
 //
-//	l := lanes.New(ctx, lanes.Config{Workers: workers, Handle: handle, Finished: wake})
-//	if !l.Offer(m) {
-//		// pause the partition, and offer m again after Finished was called
-//	}
-//	...
-//	err := l.Stop(ctx) // when the partition is given up
-//	commit(l.Next())
+//   - When a partition is assigned, and after a seek, make new [Lanes], with a context that does not end when the partition is given up.
+//   - Offer each record. If [Lanes.Offer] reports false, pause the partition, and offer the record again after Config.Finished was called.
+//   - After Config.Finished was called, commit [Lanes.Next].
+//   - When the partition is to be given up, [Lanes.Stop] with a limit below the group's rebalance timeout, then commit Next.
+//   - When the partition is lost, Stop with a context that has ended, and commit nothing.
 package lanes
 
 import (
