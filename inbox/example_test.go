@@ -100,18 +100,23 @@ func ExampleRegistry() {
 	// Cart Filled: default
 }
 
-// HandleBatch pays for one commit, however many messages it records.
+// HandleBatch pays for one commit, however many messages it records. If it fails, each gets a transaction of its own.
 func ExampleInbox_HandleBatch() {
-	batch := func(ctx context.Context, in *inbox.Inbox[*sql.Tx], polled []*inbox.Message) (next int64, err error) {
-		done, err := in.HandleBatch(ctx, polled, func(ctx context.Context, tx *sql.Tx, ms []*inbox.Message) error {
-			_, err := tx.ExecContext(ctx, "UPDATE revenue SET orders = orders + $1", len(ms))
-			return err
-		})
-		next = polled[len(polled)-1].Offset + 1
-		if done < len(polled) {
-			next = polled[done].Offset
+	handle := func(ctx context.Context, tx *sql.Tx, ms []*inbox.Message) error {
+		_, err := tx.ExecContext(ctx, "UPDATE revenue SET orders = orders + $1", len(ms))
+		return err
+	}
+	batch := func(ctx context.Context, in *inbox.Inbox[*sql.Tx], polled []*inbox.Message) error {
+		if _, err := in.HandleBatch(ctx, polled, handle); err == nil {
+			return nil
 		}
-		return next, err // the offset to commit
+		for i, m := range polled {
+			_, err := in.Handle(ctx, m, func(ctx context.Context, tx *sql.Tx) error { return handle(ctx, tx, polled[i:i+1]) })
+			if err != nil {
+				return fmt.Errorf("offset %d: %w", m.Offset, err)
+			}
+		}
+		return nil
 	}
 	_ = batch
 }

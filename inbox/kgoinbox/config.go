@@ -25,6 +25,11 @@ type Config struct {
 	// Workers is how many messages are handled at once, by default 8. Each takes a connection of the database's pool.
 	Workers int
 
+	// Batch, if above 1, is how many messages a worker handles in one transaction at most: those that wait at the moment, which costs
+	// less than a transaction for each. If one fails, all are rolled back and handled one at a time. Handlers are called as before, and
+	// the rows that they lock stay locked for the whole batch. Keep what a batch takes far below Drain.
+	Batch int
+
 	// Count bounds the messages of a partition from the first unfinished one on, by default 10,000. So many may be repeated after a
 	// crash, and so many of other keys are handled while one message is tried again. When 1,000 more wait for room, the partition is paused.
 	Count int

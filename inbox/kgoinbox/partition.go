@@ -45,7 +45,8 @@ const maxHeld = 1000
 func newPartition[Tx any](ctx context.Context, r *run[Tx], at topicPartition) *partition[Tx] {
 	p := &partition[Tx]{run: r, at: at, wake: make(chan struct{}, 1), look: make(chan struct{}, 1), blocked: map[parking.Key]bool{}, retrying: map[parking.Key]*attempt{}}
 	p.lanes = lanes.New(ctx, lanes.Config{
-		Handle: p.message, Workers: r.workers, Count: r.config.Count, Bytes: r.config.Bytes, Finished: p.signal,
+		Handle: p.message, HandleBatch: p.batch, Batch: r.config.Batch,
+		Workers: r.workers, Count: r.config.Count, Bytes: r.config.Bytes, Finished: p.signal,
 	})
 	ctx, p.end = context.WithCancel(ctx) //nolint:gosec // stop calls it
 	p.over = ctx.Done()

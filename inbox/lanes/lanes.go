@@ -33,6 +33,12 @@ type Config struct {
 	// Handle is the task of each message.
 	Handle func(ctx context.Context, m *inbox.Message) (again time.Duration)
 
+	// HandleBatch, if not nil, is given messages that wait, 2 to Batch of them, those of a key in order and behind no other one. It
+	// returns those that it has not finished, and with a message those of its key behind it. They are given to Handle, as is a message
+	// that comes again.
+	HandleBatch func(ctx context.Context, ms []*inbox.Message) (rest []*inbox.Message)
+	Batch       int
+
 	// Workers are shared by the partitions of a consumer; nil is one worker.
 	Workers Workers
 
@@ -55,7 +61,8 @@ type Config struct {
 type Lanes struct {
 	config Config
 
-	run func(Task) time.Duration // with the context that Stop ends
+	run   func(*job) time.Duration // with the context that Stop ends
+	batch func([]*inbox.Message) (rest []*inbox.Message)
 
 	stopping chan struct{} // closed by the first Stop
 	running  sync.WaitGroup
@@ -63,15 +70,26 @@ type Lanes struct {
 
 	mu      sync.Mutex
 	stopped bool
-	waiting map[string][]*job // by key, behind the job that runs; a key without a goroutine has no entry
-	open    []*job            // of messages, by offset; the first one is unfinished
-	bytes   int               // of unfinished messages
-	next    int64             // behind the last message that was offered
+	lanes   map[string]*lane      // by key; a key without a job has none
+	ready   []*lane               // whose first job may run
+	paused  map[*lane]*time.Timer // whose first job runs again later; all other lanes have a job that runs
+	loops   int                   // goroutines that take from ready
+	open    []*job                // of messages, by offset; the first one is unfinished
+	bytes   int                   // of unfinished messages
+	next    int64                 // behind the last message that was offered
+}
+
+// lane is the queue of a key. Its fields are guarded by Lanes.mu.
+type lane struct {
+	key   []byte
+	jobs  []*job // unfinished
+	taken int    // so many of them run, as a batch
+	alone int    // so many of them are for Handle
 }
 
 type job struct {
-	task    Task
-	message bool
+	task    Task           // nil is a message's
+	message *inbox.Message // nil when it is finished
 	offset  int64
 	size    int
 	done    bool // guarded by Lanes.mu
@@ -90,9 +108,18 @@ func New(ctx context.Context, c Config) *Lanes {
 	if c.Bytes <= 0 {
 		c.Bytes = 64 << 20
 	}
+	if c.HandleBatch == nil {
+		c.Batch = 0
+	}
 	return &Lanes{
-		config: c, cancel: cancel, stopping: make(chan struct{}), waiting: map[string][]*job{}, next: -1,
-		run: func(t Task) time.Duration { return t(ctx) },
+		config: c, cancel: cancel, stopping: make(chan struct{}), lanes: map[string]*lane{}, paused: map[*lane]*time.Timer{}, next: -1,
+		run: func(j *job) time.Duration {
+			if j.task != nil {
+				return j.task(ctx)
+			}
+			return c.Handle(ctx, j.message)
+		},
+		batch: func(ms []*inbox.Message) []*inbox.Message { return c.HandleBatch(ctx, ms) },
 	}
 }
 
@@ -114,8 +141,7 @@ func (l *Lanes) Offer(m *inbox.Message) bool {
 	}
 	l.next = m.Offset + 1
 	l.bytes += size
-	j := &job{offset: m.Offset, size: size, message: true}
-	j.task = func(ctx context.Context) time.Duration { return l.config.Handle(ctx, m) }
+	j := &job{offset: m.Offset, size: size, message: m}
 	l.open = append(l.open, j)
 	l.add(m.Key, j)
 	return true
@@ -132,87 +158,174 @@ func (l *Lanes) Do(key []byte, t Task) bool {
 	return !l.stopped
 }
 
-// add is called with l.mu. A key has a goroutine while it has a job, and a message without a key has its own: at most
-// Count goroutines wait for a worker.
+// add is called with l.mu.
 func (l *Lanes) add(key []byte, j *job) {
-	if key == nil {
-		l.running.Go(func() { l.finish(j) })
+	at := l.lanes[string(key)]
+	if key != nil && at != nil {
+		at.jobs = append(at.jobs, j)
 		return
 	}
-	k := string(key)
-	if waiting, busy := l.waiting[k]; busy {
-		l.waiting[k] = append(waiting, j)
-		return
+	at = &lane{key: key, jobs: []*job{j}}
+	if key != nil {
+		l.lanes[string(key)] = at
 	}
-	l.waiting[k] = nil
-	l.running.Go(func() {
-		for j := j; j != nil && l.finish(j); {
-			j = l.following(k)
-		}
-	})
+	l.queue(at)
 }
 
-// following returns the key's next job, nil if there is none.
-func (l *Lanes) following(key string) *job {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	waiting := l.waiting[key]
-	if len(waiting) == 0 {
-		delete(l.waiting, key)
-		return nil
-	}
-	l.waiting[key] = waiting[1:]
-	return waiting[0]
+// queue is called with l.mu.
+func (l *Lanes) queue(at *lane) {
+	l.ready = append(l.ready, at)
+	l.start()
 }
 
-// finish runs the job until it is finished. It reports false if Stop came first.
-func (l *Lanes) finish(j *job) bool {
-	for {
-		again, ok := l.work(j.task)
-		if !ok {
-			return false
-		}
-		if again <= 0 {
-			l.finished(j)
-			return true
-		}
-		pause := time.NewTimer(again)
-		select {
-		case <-pause.C:
-		case <-l.stopping:
-			pause.Stop()
-			return false
-		}
+// start is called with l.mu. More goroutines than workers would only wait.
+func (l *Lanes) start() {
+	if !l.stopped && len(l.ready) > 0 && l.loops < cap(l.config.Workers) {
+		l.loops++
+		l.running.Go(l.loop)
 	}
 }
 
-// work runs a task once, when a worker is free.
-func (l *Lanes) work(t Task) (again time.Duration, ok bool) {
+// loop runs jobs until none is ready.
+func (l *Lanes) loop() {
+	idle := false
+	defer func() {
+		if !idle { // a task has ended this goroutine
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			l.loops--
+			l.start()
+		}
+	}()
+	for !idle {
+		idle = l.work()
+	}
+}
+
+// work runs one job or a batch, when a worker is free. It reports true if none is ready.
+func (l *Lanes) work() (idle bool) {
 	select {
 	case l.config.Workers <- struct{}{}:
 		defer func() { <-l.config.Workers }()
 	case <-l.stopping:
-		return 0, false
+		return true
 	}
-	select {
-	case <-l.stopping: // select takes either case if both are ready
-		return 0, false
+	lanes, j, ms := l.take()
+	switch {
+	case lanes == nil:
+		return true
+	case len(ms) > 1:
+		l.batched(lanes, l.batch(ms))
 	default:
-		return l.run(t), true
+		l.ran(lanes[0], l.run(j))
+	}
+	return false
+}
+
+// take returns the lanes whose jobs run now: one with its first job, or those of a batch.
+func (l *Lanes) take() (lanes []*lane, first *job, ms []*inbox.Message) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.stopped || len(l.ready) == 0 {
+		l.loops--
+		return nil, nil, nil
+	}
+	at := l.ready[0]
+	if at.batchable(l.config.Batch) == 0 {
+		l.ready = l.ready[1:]
+		return []*lane{at}, at.jobs[0], nil
+	}
+	rest := l.ready[:0]
+	for _, at := range l.ready {
+		at.taken = at.batchable(l.config.Batch - len(ms))
+		if at.taken == 0 {
+			rest = append(rest, at)
+			continue
+		}
+		lanes = append(lanes, at)
+		for _, j := range at.jobs[:at.taken] {
+			ms = append(ms, j.message)
+		}
+	}
+	clear(l.ready[len(rest):])
+	l.ready = rest
+	l.start() // for those that are left
+	return lanes, lanes[0].jobs[0], ms
+}
+
+// batchable returns how many of the lane's jobs may be in a batch, at most so many.
+func (at *lane) batchable(most int) (n int) {
+	for at.alone == 0 && n < min(most, len(at.jobs)) && at.jobs[n].message != nil {
+		n++
+	}
+	return n
+}
+
+// batched is called after a batch.
+func (l *Lanes) batched(lanes []*lane, rest []*inbox.Message) {
+	unfinished := make(map[*inbox.Message]bool, len(rest))
+	for _, m := range rest {
+		unfinished[m] = true
+	}
+	l.mu.Lock()
+	for _, at := range lanes {
+		n := 0
+		for n < at.taken && !unfinished[at.jobs[n].message] {
+			n++
+		}
+		at.alone = at.taken - n
+		l.finish(at, n)
+	}
+	l.mu.Unlock()
+	l.notify()
+}
+
+// ran is called after a lane's first job.
+func (l *Lanes) ran(at *lane, again time.Duration) {
+	l.mu.Lock()
+	if again > 0 {
+		defer l.mu.Unlock()
+		at.alone = max(at.alone, 1)
+		if !l.stopped {
+			l.paused[at] = time.AfterFunc(again, func() { l.resume(at) })
+		}
+		return
+	}
+	message := at.jobs[0].message != nil
+	at.alone = max(at.alone-1, 0)
+	l.finish(at, 1)
+	l.mu.Unlock()
+	if message {
+		l.notify()
 	}
 }
 
-func (l *Lanes) finished(j *job) {
-	if !j.message {
-		return
-	}
+func (l *Lanes) resume(at *lane) {
 	l.mu.Lock()
-	j.done, j.task = true, nil // a finished message behind an unfinished one takes no memory
-	l.bytes -= j.size
+	defer l.mu.Unlock()
+	delete(l.paused, at)
+	l.queue(at)
+}
+
+// finish is called with l.mu. It takes n finished jobs out of a lane that ran, and lets the next one run.
+func (l *Lanes) finish(at *lane, n int) {
+	for _, j := range at.jobs[:n] {
+		j.done, j.message = true, nil // a finished message behind an unfinished one takes no memory
+		l.bytes -= j.size
+	}
+	at.jobs = at.jobs[n:]
 	for len(l.open) > 0 && l.open[0].done {
 		l.open = l.open[1:]
 	}
-	l.mu.Unlock()
+	switch {
+	case len(at.jobs) > 0:
+		l.queue(at)
+	case at.key != nil:
+		delete(l.lanes, string(at.key))
+	}
+}
+
+func (l *Lanes) notify() {
 	if l.config.Finished != nil {
 		l.config.Finished()
 	}
@@ -244,6 +357,9 @@ func (l *Lanes) Stop(ctx context.Context) error {
 	if !l.stopped {
 		l.stopped = true
 		close(l.stopping)
+		for _, timer := range l.paused {
+			timer.Stop()
+		}
 	}
 	l.mu.Unlock()
 	defer l.cancel()

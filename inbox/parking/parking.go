@@ -216,13 +216,15 @@ func storable(text string, limit int) string {
 	return strings.ReplaceAll(strings.ToValidUTF8(text[:min(len(text), limit)], ""), "\x00", "")
 }
 
-// IsParked reports whether the message is parked. Ask it after a repeat.
-func (p *Parking[Tx]) IsParked(ctx context.Context, m *inbox.Message) (parked bool, err error) {
-	id, err := p.in.Identify(m)
-	if err != nil {
-		return false, err
+// IsParked reports whether one of the messages is parked. Ask it after a repeat.
+func (p *Parking[Tx]) IsParked(ctx context.Context, ms ...*inbox.Message) (parked bool, err error) {
+	ids := make([]inbox.MessageID, len(ms))
+	for i, m := range ms {
+		if ids[i], err = p.in.Identify(m); err != nil {
+			return false, err
+		}
 	}
-	n, err := p.Count(ctx, Filter{IDs: []inbox.MessageID{id}})
+	n, err := p.Count(ctx, Filter{IDs: ids})
 	return n > 0, err
 }
 

@@ -34,6 +34,7 @@ const (
 	childBrokers = "CONSUMER_TEST_BROKERS"
 	childDSN     = "CONSUMER_TEST_DSN"
 	childDialect = "CONSUMER_TEST_DIALECT"
+	childBatch   = "CONSUMER_TEST_BATCH"
 )
 
 const (
@@ -49,6 +50,10 @@ func consume() error {
 		return err
 	}
 	dialect, err := strconv.Atoi(os.Getenv(childDialect))
+	if err != nil {
+		return err
+	}
+	batch, err := strconv.Atoi(os.Getenv(childBatch))
 	if err != nil {
 		return err
 	}
@@ -72,7 +77,7 @@ func consume() error {
 			kgo.SeedBrokers(strings.Split(os.Getenv(childBrokers), ",")...), kgo.ConsumerGroup(os.Getenv(childTopic)), kgo.ConsumeTopics(os.Getenv(childTopic)),
 			kgo.SessionTimeout(2 * time.Second), kgo.HeartbeatInterval(200 * time.Millisecond),
 		},
-		Workers: 4, Attempts: 2, Backoff: time.Millisecond, CommitInterval: 50 * time.Millisecond, RetryInterval: 100 * time.Millisecond,
+		Workers: 4, Batch: batch, Attempts: 2, Backoff: time.Millisecond, MaxBackoff: 2 * time.Second, CommitInterval: 50 * time.Millisecond, RetryInterval: 100 * time.Millisecond,
 		Logger: slog.New(slog.NewTextHandler(os.Stderr, nil)),
 	})
 	if err != nil {
@@ -101,7 +106,7 @@ func link(percent int) inbox.Handler[*sql.Tx] {
 	}
 }
 
-// fleet are two consumer processes.
+// fleet are two consumer processes. The second one handles batches.
 type fleet struct {
 	t       *testing.T
 	env     []string
@@ -114,7 +119,7 @@ func (f *fleet) start(i int) {
 	exe, err := os.Executable()
 	must(f.t, err)
 	c := process.CommandContext(context.WithoutCancel(f.t.Context()), exe)
-	c.Env, c.Stderr = append(os.Environ(), f.env...), &f.logs[i]
+	c.Env, c.Stderr = append(append(os.Environ(), f.env...), childBatch+"="+strconv.Itoa(20*i)), &f.logs[i]
 	out, err := c.StdoutPipe()
 	must(f.t, err)
 	c.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}

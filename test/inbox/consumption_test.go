@@ -25,7 +25,7 @@ import (
 type consumption struct {
 	*database
 
-	t     *testing.T
+	t     testing.TB
 	topic string
 	dsn   string
 	admin *kgo.Client
@@ -34,7 +34,7 @@ type consumption struct {
 
 var topics atomic.Int64
 
-func newConsumption(t *testing.T, db *database, partitions int) *consumption {
+func newConsumption(t testing.TB, db *database, partitions int) *consumption {
 	t.Helper()
 	c := &consumption{database: db, t: t, topic: fmt.Sprintf("t%d", topics.Add(1)), dsn: db.dsn()}
 	var err error

@@ -30,7 +30,7 @@ func TestTwoOwners(t *testing.T) {
 		for i := range stops {
 			stops[i], _ = c.start(link(15), func(k *kgoinbox.Config) {
 				k.Client = append(k.Client, kgo.ConsumerGroup(c.topic+"-"+strconv.Itoa(i)))
-				k.RetryInterval = 5 * time.Millisecond
+				k.RetryInterval, k.Batch = 5*time.Millisecond, 20*i // one handles batches
 			})
 		}
 		const rounds = 3

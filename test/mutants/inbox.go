@@ -52,7 +52,7 @@ func inboxMutants() []mutant {
 		},
 		{
 			"hand a message over twice that a batch has twice", "inbox/batch.go",
-			[]edit{{"			delete(first, m)\n", ""}},
+			[]edit{{"			delete(isNew, m)\n", ""}},
 			caughtBy{consuming, "^TestBatch$", ""},
 		},
 	}
@@ -90,6 +90,11 @@ func kgoinboxMutants() []mutant {
 			"a message that another owner parked does not block its key", "inbox/kgoinbox/partition.go",
 			[]edit{{"	if parked {\n		p.block", "	if false && parked {\n		p.block"}},
 			caughtBy{consuming, "^TestTwoOwners$", ""},
+		},
+		{
+			"handle what is behind a repeat in a batch that another owner parked", "inbox/kgoinbox/batch.go",
+			[]edit{{"		if repeatInFront(ms, first) {\n", "		if false && repeatInFront(ms, first) {\n"}},
+			caughtBy{"./inbox/kgoinbox", "^TestRepeatsInABatch$", ""},
 		},
 		{
 			"drain a partition that another consumer has already", "inbox/kgoinbox/consumer.go",
