@@ -45,9 +45,17 @@ func Message(e *writer.Event) *inbox.Message {
 		version = strconv.Itoa(e.SchemaVersion)
 	}
 	for _, h := range [][2]string{
-		{"ce_id", id.String()}, {"ce_specversion", "1.0"}, {"ce_source", Source}, {"ce_type", e.Type}, {"ce_subject", e.AggregateID},
-		{"ce_time", at.UTC().Truncate(time.Microsecond).Format(time.RFC3339Nano)}, {"content-type", cmp.Or(e.ContentType, "application/json")},
-		{"ce_aggregatetype", e.AggregateType}, {"ce_tenant", e.TenantID}, {"ce_dataschema", e.SchemaID}, {"ce_dataschemaversion", version},
+		{"ce_id", id.String()},
+		{"ce_specversion", "1.0"},
+		{"ce_source", Source},
+		{"ce_type", e.Type},
+		{"ce_subject", e.AggregateID},
+		{"ce_time", at.UTC().Truncate(time.Microsecond).Format(time.RFC3339Nano)},
+		{"content-type", cmp.Or(e.ContentType, "application/json")},
+		{"ce_aggregatetype", e.AggregateType},
+		{"ce_tenant", e.TenantID},
+		{"ce_dataschema", e.SchemaID},
+		{"ce_dataschemaversion", version},
 	} {
 		if h[1] != "" {
 			m.Headers = append(m.Headers, inbox.Header{Key: h[0], Value: []byte(h[1])})

@@ -1,7 +1,6 @@
 package inboxtest_test
 
 import (
-	"context"
 	"database/sql"
 	"fmt"
 	"slices"
@@ -53,7 +52,7 @@ func Example() {
 		}
 		err = inboxtest.Handle(t, inbox.SQL(db, writer.Postgres), handlers.Handle, inboxtest.Message(placed), func(tx *sql.Tx) {
 			var total int64
-			if err := tx.QueryRowContext(context.Background(), "SELECT total FROM revenue").Scan(&total); err != nil || total != 1999 {
+			if err := tx.QueryRowContext(t.Context(), "SELECT total FROM revenue").Scan(&total); err != nil || total != 1999 {
 				t.Errorf("total %d: %v", total, err)
 			}
 		})

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"net/http"
 	"time"
 
 	"github.com/cdc-relay/cdc-relay/inbox"
@@ -74,4 +75,14 @@ func ExampleParking_Redo() {
 		return err
 	}
 	_ = again
+}
+
+// An operator lists, retries and drops over HTTP. The service says who is one.
+func ExampleParking_Handler() {
+	mount := func(mux *http.ServeMux, p *parking.Parking[*sql.Tx], onlyOperators func(http.Handler) http.Handler) {
+		mux.Handle("/parked/", onlyOperators(http.StripPrefix("/parked", p.Handler())))
+	}
+	_ = mount
+	// curl http://localhost:8080/parked/
+	// curl -H "Content-Type: application/json" -d '{"type": "OrderPlaced"}' http://localhost:8080/parked/retry
 }
