@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"expvar"
 	"fmt"
 	"time"
 
@@ -145,4 +146,56 @@ func ExampleRetryAfter() {
 	err := fmt.Errorf("the carrier is busy: %w", inbox.RetryAfter(time.Minute))
 	fmt.Println(err)
 	// Output: the carrier is busy: try again in 1m0s
+}
+
+// carrier gives a message's headers to a propagator: it is a propagation.TextMapCarrier of OpenTelemetry.
+type carrier struct{ *inbox.Message }
+
+func (c carrier) Get(key string) string {
+	value, _ := c.Header(key)
+	return string(value)
+}
+
+func (carrier) Set(string, string) {}
+
+func (carrier) Keys() []string { return nil }
+
+// Trace context: the producer's traceparent is a header of the record. With OpenTelemetry extract is
+// otel.GetTextMapPropagator().Extract, and the interceptor starts a span.
+func ExampleRegistry_Use_traces() {
+	extract := func(ctx context.Context, c carrier) context.Context {
+		fmt.Println("goes on with", c.Get("traceparent"))
+		return ctx
+	}
+	var handlers inbox.Registry[*sql.Tx]
+	handlers.Default(func(context.Context, *sql.Tx, *inbox.Message) error { return nil })
+	handlers.Use(func(next inbox.Handler[*sql.Tx]) inbox.Handler[*sql.Tx] {
+		return func(ctx context.Context, tx *sql.Tx, m *inbox.Message) error {
+			return next(extract(ctx, carrier{m}), tx, m)
+		}
+	})
+	m := &inbox.Message{Headers: []inbox.Header{{Key: "traceparent", Value: []byte("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01")}}}
+	_ = handlers.Handle(context.Background(), nil, m)
+	// Output: goes on with 00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01
+}
+
+// Metrics of handlers, here with expvar. The observer of kgoinbox sees repeats and parked messages, too.
+func ExampleRegistry_Use_metrics() {
+	var failures, seconds expvar.Map
+	var handlers inbox.Registry[*sql.Tx]
+	handlers.Default(func(context.Context, *sql.Tx, *inbox.Message) error { return errors.New("out of stock") })
+	handlers.Use(func(next inbox.Handler[*sql.Tx]) inbox.Handler[*sql.Tx] {
+		return func(ctx context.Context, tx *sql.Tx, m *inbox.Message) error {
+			begun := time.Now()
+			err := next(ctx, tx, m)
+			seconds.AddFloat(m.Type, time.Since(begun).Seconds())
+			if err != nil {
+				failures.Add(m.Type, 1)
+			}
+			return err
+		}
+	})
+	_ = handlers.Handle(context.Background(), nil, &inbox.Message{Type: "OrderPlaced"})
+	fmt.Println(failures.String())
+	// Output: {"OrderPlaced": 1}
 }

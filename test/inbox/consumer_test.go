@@ -1,7 +1,6 @@
 package inbox_test
 
 import (
-	"bytes"
 	"context"
 	"database/sql"
 	"errors"
@@ -25,6 +24,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/inbox/kgoinbox"
 	"github.com/cdc-relay/cdc-relay/inbox/parking"
 	"github.com/cdc-relay/cdc-relay/internal/cdctest"
+	"github.com/cdc-relay/cdc-relay/internal/testenv"
 	"github.com/cdc-relay/cdc-relay/writer"
 )
 
@@ -111,7 +111,8 @@ type fleet struct {
 	t       *testing.T
 	env     []string
 	members [2]*process.Cmd
-	logs    [2]bytes.Buffer
+	logs    [2]lines
+	db      *testenv.ProxyServer // on the way to the database
 }
 
 func (f *fleet) start(i int) {
@@ -143,6 +144,34 @@ func TestTwoConsumers(t *testing.T) {
 	})
 }
 
+// The database is away for 5 s, or so many as CDC_RELAY_OUTAGE says: each effect happens once and in order, and a few lines say so.
+func TestConsumersWithoutTheirDatabase(t *testing.T) {
+	seconds := 5
+	if n, err := strconv.Atoi(os.Getenv("CDC_RELAY_OUTAGE")); err == nil {
+		seconds = n
+	}
+	onEach(t, func(t *testing.T, db *database) {
+		t.Helper()
+		consumeRounds(t, db, 3, func(f *fleet, _ *kgo.Client, _ string) {
+			f.db.Cut()
+			before := f.said()
+			<-time.After(time.Duration(seconds) * time.Second)
+			if n := f.said() - before; n > 20 {
+				t.Errorf("%d lines in %d s:\n%s", n, seconds, f.logs[0].String())
+			}
+			must(t, f.db.Restore())
+		})
+	})
+}
+
+// said returns how many lines both processes have logged.
+func (f *fleet) said() (n int) {
+	for i := range f.logs {
+		n += strings.Count(f.logs[i].String(), "\n")
+	}
+	return n
+}
+
 // replace asks a process to stop and starts another one.
 func (f *fleet) replace(i int) {
 	f.t.Helper()
@@ -157,7 +186,9 @@ func consumeRounds(t *testing.T, db *database, rounds int, fault func(f *fleet, 
 	t.Helper()
 	topic := db.name
 	producer := newChains(t, db, topic)
-	f := &fleet{t: t, env: []string{childTopic + "=" + topic, childBrokers + "=" + strings.Join(kafka.Bootstrap(), ","), childDSN + "=" + db.dsn(), childDialect + "=" + strconv.Itoa(int(db.dialect))}}
+	proxy := testenv.Proxy(t, db.addr())
+	dsn := strings.ReplaceAll(db.dsn(), db.addr(), proxy.Addr())
+	f := &fleet{t: t, db: proxy, env: []string{childTopic + "=" + topic, childBrokers + "=" + strings.Join(kafka.Bootstrap(), ","), childDSN + "=" + dsn, childDialect + "=" + strconv.Itoa(int(db.dialect))}}
 	for i := range f.members {
 		f.start(i)
 	}

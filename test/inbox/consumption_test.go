@@ -34,15 +34,15 @@ type consumption struct {
 
 var topics atomic.Int64
 
-func newConsumption(t testing.TB, db *database, partitions int) *consumption {
-	t.Helper()
-	c := &consumption{database: db, t: t, topic: fmt.Sprintf("t%d", topics.Add(1)), dsn: db.dsn()}
+func newConsumption(tb testing.TB, db *database, partitions int) *consumption {
+	tb.Helper()
+	c := &consumption{database: db, t: tb, topic: fmt.Sprintf("t%d", topics.Add(1)), dsn: db.dsn()}
 	var err error
 	c.admin, err = kgo.NewClient(kgo.SeedBrokers(kafka.Bootstrap()...), kgo.RecordPartitioner(kgo.ManualPartitioner()))
-	must(t, err)
-	t.Cleanup(c.admin.Close)
+	must(tb, err)
+	tb.Cleanup(c.admin.Close)
 	if partitions > 0 {
-		must(t, kafka.CreateTopic(t.Context(), c.topic, partitions, nil))
+		must(tb, kafka.CreateTopic(tb.Context(), c.topic, partitions, nil))
 	}
 	return c
 }

@@ -50,7 +50,7 @@ func TestInboxtest(t *testing.T) {
 		if n := db.count(t, "effects"); n != 1 {
 			t.Errorf("%d effects", n)
 		}
-		if said := failed(t, func(tb testing.TB) { inboxtest.Await(tb, in, bad) }); !strings.HasSuffix(said, "is parked: refused") {
+		if said := failed(t, func(f *failing) { inboxtest.Await(f, in, bad) }); !strings.HasSuffix(said, "is parked: refused") {
 			t.Error(said)
 		}
 		must(t, stop())
@@ -70,7 +70,7 @@ func (f *failing) Fatalf(format string, args ...any) {
 }
 
 // failed returns how a test ends.
-func failed(t *testing.T, test func(tb testing.TB)) (said string) {
+func failed(t *testing.T, test func(f *failing)) (said string) {
 	t.Helper()
 	f := &failing{TB: t}
 	defer func() {

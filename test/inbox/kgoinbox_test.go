@@ -344,7 +344,7 @@ func TestTopicMadeAnew(t *testing.T) {
 
 // Config.Bytes bounds what a consumer holds of all partitions, also while no handler ends.
 func TestMemoryOfManyPartitions(t *testing.T) {
-	const partitions, each, size, bound = 20, 15, 200 << 10, 4 << 20 // 60 MB
+	const partitions, each, size, bound = 50, 6, 200 << 10, 4 << 20 // 60 MB
 	c := newConsumption(t, newDatabase(t, servers[0]), partitions)
 	for p := range int32(partitions) {
 		var records []*kgo.Record
