@@ -10,37 +10,18 @@ import (
 )
 
 // HandleBatch records messages of one partition and calls fn once with those that are new, in their order, in one
-// transaction. It returns how many messages from the front are done, handled or repeats, and an error if not all are.
-//
-// If fn fails, the messages are handled one by one, each in its own transaction, up to the first that fails: fn must take
-// a single message, too. fn is not called if all are repeats.
-func (in *Inbox[Tx]) HandleBatch(ctx context.Context, ms []*Message, fn func(ctx context.Context, tx Tx, ms []*Message) error) (done int, err error) {
-	err = in.handleAll(ctx, ms, fn)
-	if err == nil {
-		return len(ms), nil
-	}
-	if errors.Is(err, ErrDatabase) || errors.Is(err, errEnded) || ctx.Err() != nil {
-		return 0, err
-	}
-	for i, m := range ms {
-		if _, err := in.Handle(ctx, m, func(ctx context.Context, tx Tx) error { return fn(ctx, tx, []*Message{m}) }); err != nil {
-			return i, err
-		}
-	}
-	return len(ms), nil
-}
-
-// handleAll is HandleBatch in one transaction.
-func (in *Inbox[Tx]) handleAll(ctx context.Context, ms []*Message, fn func(context.Context, Tx, []*Message) error) error {
+// transaction. It returns the others, the repeats; fn is not called if all are. If it fails, none is handled: give them to
+// [Inbox.Handle] one by one then, so that one bad message does not fail the others. Package kgoinbox does all that.
+func (in *Inbox[Tx]) HandleBatch(ctx context.Context, ms []*Message, fn func(ctx context.Context, tx Tx, ms []*Message) error) (repeats []*Message, err error) {
 	if len(ms) == 0 {
-		return nil
+		return nil, nil
 	}
 	byID := make(map[MessageID]*Message, len(ms))
 	ids := make([]MessageID, 0, len(ms))
 	for _, m := range ms {
 		id, err := m.identify(in.source)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if byID[id] == nil { // the first of two is handled
 			byID[id] = m
@@ -49,26 +30,38 @@ func (in *Inbox[Tx]) handleAll(ctx context.Context, ms []*Message, fn func(conte
 	}
 	// In one order everywhere: two batches that insert the same IDs in different orders would wait for each other.
 	slices.SortFunc(ids, func(a, b MessageID) int { return cmp.Or(cmp.Compare(a.Source, b.Source), cmp.Compare(a.ID, b.ID)) })
-	return Transact(ctx, in.db, func(ctx context.Context, tx Tx) error {
+	err = Transact(ctx, in.db, func(ctx context.Context, tx Tx) error {
 		marked := newMark()
 		inserted, err := in.insertAll(ctx, tx, ids, marked)
-		if err != nil || len(inserted) == 0 {
+		if err != nil {
 			return err
 		}
-		first := make(map[*Message]bool, len(inserted))
+		isNew := make(map[*Message]bool, len(inserted))
 		for _, id := range inserted {
-			first[byID[id]] = true
+			isNew[byID[id]] = true
 		}
-		err = fn(ctx, tx, slices.DeleteFunc(slices.Clone(ms), func(m *Message) bool {
-			repeat := !first[m]
-			delete(first, m)
-			return repeat
-		}))
-		if err != nil {
+		var first []*Message
+		repeats = nil
+		for _, m := range ms {
+			if !isNew[m] {
+				repeats = append(repeats, m)
+				continue
+			}
+			first = append(first, m)
+			delete(isNew, m)
+		}
+		if len(first) == 0 {
+			return nil
+		}
+		if err := fn(ctx, tx, first); err != nil {
 			return err
 		}
 		return in.verify(ctx, tx, inserted[0], marked)
 	})
+	if err != nil {
+		return nil, err
+	}
+	return repeats, nil
 }
 
 // insertRows bounds a statement of MySQL and MariaDB, which with the longest IDs has 2 KB a row: MariaDB takes 16 MiB.

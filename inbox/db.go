@@ -17,12 +17,3 @@ type SQLDB = writer.SQLDB[*sql.Tx]
 
 // SQL returns the DB for a pool of database/sql, with any driver that package writer supports.
 func SQL(db *sql.DB, d writer.Dialect) *SQLDB { return writer.SQL(db, d) }
-
-// readCommitted returns the DB for transactions without a handler. Under SERIALIZABLE those of PostgreSQL that count parked
-// messages conflict with all that park some.
-func readCommitted[Tx any](db DB[Tx]) DB[Tx] {
-	if r, ok := db.(interface{ ReadCommitted() DB[Tx] }); ok && db.Dialect() == writer.Postgres {
-		return r.ReadCommitted()
-	}
-	return db
-}

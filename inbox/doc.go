@@ -16,5 +16,6 @@
 // 'cdc-relay schema print --inbox' prints the SQL of the tables. The table inbox is not partitioned: a unique key must hold
 // the partition column, so an ID would be unique only within a day. [Inbox.Purge] deletes old rows in batches.
 //
-// Package pgxinbox is the adapter for pgx, kgoinbox a consumer on franz-go, and idempotency does the same for HTTP requests.
+// Package pgxinbox is the adapter for pgx, kgoinbox a whole consumer on franz-go. For other Kafka clients are lanes, which
+// handles keys in parallel, and parking, which keeps what cannot be handled. Package idempotency does the same for HTTP requests.
 package inbox

@@ -4,6 +4,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/cdc-relay/cdc-relay/writer"
 )
@@ -55,6 +56,13 @@ func Permanent(err error) error {
 	}
 	return permanentError{err}
 }
+
+// RetryAfter is an error that sets the pause before a consumer's next attempt, in place of the consumer's own. A handler returns
+// it as it is or wrapped. The attempt counts as any other.
+type RetryAfter time.Duration //nolint:errname // "return inbox.RetryAfter(time.Minute)"
+
+// Error says when the next attempt is.
+func (d RetryAfter) Error() string { return "try again in " + time.Duration(d).String() }
 
 // IsPermanent reports whether err is marked by [Permanent], or is about a message that nothing will make valid.
 func IsPermanent(err error) bool {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"expvar"
 	"fmt"
 	"time"
 
@@ -82,7 +83,7 @@ func ExampleRegistry() {
 	}
 	_ = handlers.On("Order", "Deleted", inbox.All(say("order deleted"), say("cancel shipment")))
 	_ = handlers.On("", "Deleted", say("something deleted"))
-	_ = handlers.Ignore("Order", "")
+	_ = handlers.On("Order", "", say("another one of an order"))
 	handlers.Default(say("default"))
 	handlers.Use(func(next inbox.Handler[*sql.Tx]) inbox.Handler[*sql.Tx] {
 		return func(ctx context.Context, tx *sql.Tx, m *inbox.Message) error {
@@ -100,68 +101,23 @@ func ExampleRegistry() {
 	// Cart Filled: default
 }
 
-// The lanes of a partition take messages until they are full; their workers are those of all partitions.
-func ExampleLanes() {
-	ctx := context.Background()
-	lanes := inbox.NewLanes(ctx, inbox.LanesConfig{
-		Workers: inbox.NewWorkers(8),
-		Handle: func(_ context.Context, m *inbox.Message) time.Duration {
-			fmt.Println(string(m.Key), m.Offset)
-			return 0 // finished; time.Second would handle it again in a second
-		},
-	})
-	if !lanes.Offer(&inbox.Message{Key: []byte("order 1"), Offset: 41}) {
-		fmt.Println("full: pause the partition")
-	}
-	done := make(chan struct{})
-	lanes.Do([]byte("order 1"), func(context.Context) time.Duration { // behind the message
-		close(done)
-		return 0
-	})
-	<-done
-	if err := lanes.Stop(ctx); err != nil {
-		panic(err)
-	}
-	fmt.Println("commit", lanes.Next())
-	// Output:
-	// order 1 41
-	// commit 42
-}
-
-// An operator lists what is parked, has it handled again after a handler was repaired, and drops the rest.
-func ExampleParking() {
-	repaired := func(ctx context.Context, in *inbox.Inbox[*sql.Tx]) error {
-		parking, err := inbox.NewParking(in)
-		if err != nil {
-			return err
-		}
-		for row, err := range parking.List(ctx, inbox.Filter{Error: "out of stock"}) {
-			if err != nil {
-				return err
-			}
-			fmt.Println(row.ID, row.Message.Attempt, row.Error)
-		}
-		if _, err := parking.Retry(ctx, inbox.Filter{Type: "OrderPlaced"}); err != nil {
-			return err
-		}
-		_, err = parking.Drop(ctx, inbox.Filter{Before: time.Now().AddDate(0, 0, -30)})
+// HandleBatch pays for one commit, however many messages it records. If it fails, each gets a transaction of its own.
+func ExampleInbox_HandleBatch() {
+	handle := func(ctx context.Context, tx *sql.Tx, ms []*inbox.Message) error {
+		_, err := tx.ExecContext(ctx, "UPDATE revenue SET orders = orders + $1", len(ms))
 		return err
 	}
-	_ = repaired
-}
-
-// HandleBatch pays for one commit, however many messages it records.
-func ExampleInbox_HandleBatch() {
-	batch := func(ctx context.Context, in *inbox.Inbox[*sql.Tx], polled []*inbox.Message) (next int64, err error) {
-		done, err := in.HandleBatch(ctx, polled, func(ctx context.Context, tx *sql.Tx, ms []*inbox.Message) error {
-			_, err := tx.ExecContext(ctx, "UPDATE revenue SET orders = orders + $1", len(ms))
-			return err
-		})
-		next = polled[len(polled)-1].Offset + 1
-		if done < len(polled) {
-			next = polled[done].Offset
+	batch := func(ctx context.Context, in *inbox.Inbox[*sql.Tx], polled []*inbox.Message) error {
+		if _, err := in.HandleBatch(ctx, polled, handle); err == nil {
+			return nil
 		}
-		return next, err // the offset to commit
+		for i, m := range polled {
+			_, err := in.Handle(ctx, m, func(ctx context.Context, tx *sql.Tx) error { return handle(ctx, tx, polled[i:i+1]) })
+			if err != nil {
+				return fmt.Errorf("offset %d: %w", m.Offset, err)
+			}
+		}
+		return nil
 	}
 	_ = batch
 }
@@ -185,45 +141,61 @@ func ExamplePermanent() {
 	// Output: order o-1 has an unknown currency true false
 }
 
-// A consumer with a loop of its own: a message that fails is parked, and those of its key follow. blocked begins as what
-// Blocked returns once the partition's first records are there.
-func ExampleParking_Park() {
-	handle := func(ctx context.Context, in *inbox.Inbox[*sql.Tx], p *inbox.Parking[*sql.Tx], blocked map[inbox.ParkingKey]bool, m *inbox.Message, h inbox.Handler[*sql.Tx]) error {
-		key := inbox.KeyOf(m)
-		if blocked[key] {
-			if follows, err := p.Follow(ctx, m); err != nil || follows {
-				return err
-			}
-			delete(blocked, key)
-		}
-		repeat, err := in.Handle(ctx, m, func(ctx context.Context, tx *sql.Tx) error { return h(ctx, tx, m) })
-		switch {
-		case repeat: // handled before, or parked by the partition's former owner
-			blocked[key], err = p.IsParked(ctx, m)
-		case err != nil && !errors.Is(err, inbox.ErrDatabase): // a database that fails is no reason to park
-			if _, err = p.Park(ctx, m, err); err == nil {
-				blocked[key], err = p.IsParked(ctx, m) // another process may have handled it in between
-			}
-		}
-		return err
-	}
-	_ = handle
+// A handler sets the pause before the next attempt, for example to what a service asked for.
+func ExampleRetryAfter() {
+	err := fmt.Errorf("the carrier is busy: %w", inbox.RetryAfter(time.Minute))
+	fmt.Println(err)
+	// Output: the carrier is busy: try again in 1m0s
 }
 
-// The owner of a partition tries parked messages again.
-func ExampleParking_Redo() {
-	again := func(ctx context.Context, p *inbox.Parking[*sql.Tx], topic string, partition int32, h inbox.Handler[*sql.Tx]) error {
-		ready, err := p.Ready(ctx, topic, partition)
-		for _, row := range ready {
-			_, err := p.Redo(ctx, row, func(ctx context.Context, tx *sql.Tx) error { return h(ctx, tx, row.Message) })
-			if err == nil || errors.Is(err, inbox.ErrDatabase) {
-				continue
-			}
-			if err := p.Failed(ctx, row, err); err != nil {
-				return err
-			}
-		}
-		return err
+// carrier gives a message's headers to a propagator: it is a propagation.TextMapCarrier of OpenTelemetry.
+type carrier struct{ *inbox.Message }
+
+func (c carrier) Get(key string) string {
+	value, _ := c.Header(key)
+	return string(value)
+}
+
+func (carrier) Set(string, string) {}
+
+func (carrier) Keys() []string { return nil }
+
+// Trace context: the producer's traceparent is a header of the record. With OpenTelemetry extract is
+// otel.GetTextMapPropagator().Extract, and the interceptor starts a span.
+func ExampleRegistry_Use_traces() {
+	extract := func(ctx context.Context, c carrier) context.Context {
+		fmt.Println("goes on with", c.Get("traceparent"))
+		return ctx
 	}
-	_ = again
+	var handlers inbox.Registry[*sql.Tx]
+	handlers.Default(func(context.Context, *sql.Tx, *inbox.Message) error { return nil })
+	handlers.Use(func(next inbox.Handler[*sql.Tx]) inbox.Handler[*sql.Tx] {
+		return func(ctx context.Context, tx *sql.Tx, m *inbox.Message) error {
+			return next(extract(ctx, carrier{m}), tx, m)
+		}
+	})
+	m := &inbox.Message{Headers: []inbox.Header{{Key: "traceparent", Value: []byte("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01")}}}
+	_ = handlers.Handle(context.Background(), nil, m)
+	// Output: goes on with 00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01
+}
+
+// Metrics of handlers, here with expvar. The observer of kgoinbox sees repeats and parked messages, too.
+func ExampleRegistry_Use_metrics() {
+	var failures, seconds expvar.Map
+	var handlers inbox.Registry[*sql.Tx]
+	handlers.Default(func(context.Context, *sql.Tx, *inbox.Message) error { return errors.New("out of stock") })
+	handlers.Use(func(next inbox.Handler[*sql.Tx]) inbox.Handler[*sql.Tx] {
+		return func(ctx context.Context, tx *sql.Tx, m *inbox.Message) error {
+			begun := time.Now()
+			err := next(ctx, tx, m)
+			seconds.AddFloat(m.Type, time.Since(begun).Seconds())
+			if err != nil {
+				failures.Add(m.Type, 1)
+			}
+			return err
+		}
+	})
+	_ = handlers.Handle(context.Background(), nil, &inbox.Message{Type: "OrderPlaced"})
+	fmt.Println(failures.String())
+	// Output: {"OrderPlaced": 1}
 }

@@ -77,6 +77,16 @@ func quoteTable(d writer.Dialect, name string) (string, error) {
 	return w.Table(), nil
 }
 
+// DB returns the database given to New.
+func (in *Inbox[Tx]) DB() DB[Tx] { return in.db }
+
+// Consumer returns the name given to New.
+func (in *Inbox[Tx]) Consumer() string { return in.consumer }
+
+// Identify returns what identifies the message in the table, with the source that [WithSource] returns. An error wraps
+// [ErrInvalidMessage].
+func (in *Inbox[Tx]) Identify(m *Message) (MessageID, error) { return m.identify(in.source) }
+
 // Once records the message in the transaction and reports whether it is the first time: if so, do the work in the same
 // transaction. If the work fails, roll the transaction back, or the message is lost.
 //
@@ -206,14 +216,11 @@ func (in *Inbox[Tx]) Purge(ctx context.Context, before time.Time, batch int) (n 
 // Check inserts no row into the table, so that a missing table or right, and a server that takes no writes, is an error when
 // the consumer starts.
 func (in *Inbox[Tx]) Check(ctx context.Context) error {
-	return in.check(ctx, in.table, "consumer, source, message_id, handled_at")
-}
-
-func (in *Inbox[Tx]) check(ctx context.Context, table, columns string) error {
+	const columns = "consumer, source, message_id, handled_at"
 	return Transact(ctx, in.db, func(ctx context.Context, tx Tx) error {
-		_, err := in.db.Exec(ctx, tx, "INSERT INTO "+table+" ("+columns+") SELECT "+columns+" FROM "+table+" WHERE 1 = 0")
+		_, err := in.db.Exec(ctx, tx, "INSERT INTO "+in.table+" ("+columns+") SELECT "+columns+" FROM "+in.table+" WHERE 1 = 0")
 		if err != nil {
-			return databaseError("insert into "+table, table, err)
+			return databaseError("insert into "+in.table, in.table, err)
 		}
 		return nil
 	})

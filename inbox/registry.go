@@ -74,12 +74,8 @@ func OnJSON[T, Tx any](r *Registry[Tx], aggregateType, eventType string, h func(
 	})
 }
 
-// Ignore registers that messages need no work. They are recorded as handled.
-func (r *Registry[Tx]) Ignore(aggregateType, eventType string) error {
-	return r.On(aggregateType, eventType, func(context.Context, Tx, *Message) error { return nil })
-}
-
-// Default sets the handler of all other messages. Without one they are an [ErrNoHandler].
+// Default sets the handler of all other messages. Without one they are an [ErrNoHandler]. One that returns nil is for messages
+// that need no work: they are recorded as handled.
 func (r *Registry[Tx]) Default(h Handler[Tx]) { r.fallback = h }
 
 // Use adds interceptors, which wrap every handler.
@@ -112,7 +108,7 @@ func (r *Registry[Tx]) find(m *Message) Handler[Tx] {
 		return r.fallback
 	}
 	return func(context.Context, Tx, *Message) error {
-		return fmt.Errorf("%s: %w for %s: register one with On, or Ignore it", m.place(), ErrNoHandler, kind{m.AggregateType, m.Type})
+		return fmt.Errorf("%s: %w for %s: register one with On, or one for all others with Default", m.place(), ErrNoHandler, kind{m.AggregateType, m.Type})
 	}
 }
 

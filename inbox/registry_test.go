@@ -28,10 +28,10 @@ func TestRegistryFindsTheHandler(t *testing.T) {
 	for _, k := range [][2]string{{"Order", "Placed"}, {"", "Placed"}, {"Order", ""}} {
 		must(t, r.On(k[0], k[1], noted(&called, k[0]+"/"+k[1], nil)))
 	}
-	must(t, r.Ignore("Invoice", "Sent"))
+	must(t, r.On("Invoice", "Sent", func(context.Context, tx, *inbox.Message) error { return nil }))
 	missing := &inbox.Message{AggregateType: "Invoice", Type: "Paid", Topic: "invoices", Offset: 3}
 	err := r.Handle(t.Context(), tx{}, missing)
-	if want := `record invoices[0]@3: no handler for event type "Paid" of aggregate type "Invoice": register one with On, or Ignore it`; err == nil || err.Error() != want || !errors.Is(err, inbox.ErrNoHandler) || !inbox.IsPermanent(err) {
+	if want := `record invoices[0]@3: no handler for event type "Paid" of aggregate type "Invoice": register one with On, or one for all others with Default`; err == nil || err.Error() != want || !errors.Is(err, inbox.ErrNoHandler) || !inbox.IsPermanent(err) {
 		t.Errorf("without a handler: %v", err)
 	}
 	r.Default(noted(&called, "default", nil))
@@ -58,9 +58,6 @@ func TestRegistryRefuses(t *testing.T) {
 	must(t, r.On("Order", "Placed", h))
 	if err := r.On("Order", "Placed", h); !errors.Is(err, inbox.ErrDuplicateHandler) || !strings.Contains(err.Error(), "use All to run several") {
 		t.Errorf("twice: %v", err)
-	}
-	if err := r.Ignore("Order", "Placed"); !errors.Is(err, inbox.ErrDuplicateHandler) {
-		t.Errorf("ignored, too: %v", err)
 	}
 	for name, err := range map[string]error{
 		"any of any": r.On("", "", h), "nil": r.On("Order", "Paid", nil),

@@ -7,6 +7,7 @@ import (
 	"github.com/IBM/sarama"
 
 	"github.com/cdc-relay/cdc-relay/inbox"
+	"github.com/cdc-relay/cdc-relay/inbox/lanes"
 )
 
 // drain is how long handlers may take to end when a partition is given up. It is below Config.Consumer.Group.Rebalance.Timeout.
@@ -23,7 +24,7 @@ func (*consumer) Cleanup(sarama.ConsumerGroupSession) error { return nil }
 func (c *consumer) ConsumeClaim(session sarama.ConsumerGroupSession, claim sarama.ConsumerGroupClaim) error {
 	handlers := context.WithoutCancel(session.Context()) // they may end after the session has
 	finished := make(chan struct{}, 1)
-	lanes := inbox.NewLanes(handlers, inbox.LanesConfig{
+	lanes := lanes.New(handlers, lanes.Config{
 		Workers: c.workers, Handle: c.handle,
 		Finished: func() {
 			select {
@@ -49,7 +50,7 @@ func (c *consumer) ConsumeClaim(session sarama.ConsumerGroupSession, claim saram
 //
 // With sarama's cooperative strategy the session goes on when a partition is given up, and only the channel of records is closed: feed would
 // see that late if the lanes are full.
-func (c *consumer) feed(session context.Context, lanes *inbox.Lanes, records <-chan *sarama.ConsumerMessage, finished <-chan struct{}, mark func()) {
+func (c *consumer) feed(session context.Context, lanes *lanes.Lanes, records <-chan *sarama.ConsumerMessage, finished <-chan struct{}, mark func()) {
 	var waiting *inbox.Message
 	for {
 		next := records

@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/cdc-relay/cdc-relay/inbox"
+	"github.com/cdc-relay/cdc-relay/inbox/lanes"
 	"github.com/cdc-relay/cdc-relay/inbox/pgxinbox"
 	"github.com/cdc-relay/cdc-relay/writer"
 	"github.com/cdc-relay/cdc-relay/writer/pgxwriter"
@@ -28,7 +29,7 @@ type consumer struct {
 	inbox    *inbox.Inbox[pgx.Tx]
 	handlers inbox.Registry[pgx.Tx]
 	letters  *writer.Writer
-	workers  inbox.Workers // of all partitions
+	workers  lanes.Workers // of all partitions
 	stop     context.CancelCauseFunc
 	log      *slog.Logger
 }
@@ -53,7 +54,7 @@ func newConsumer(ctx context.Context, pool *pgxpool.Pool, stop context.CancelCau
 	if err != nil {
 		return nil, err
 	}
-	c := &consumer{inbox: in, letters: letters, workers: inbox.NewWorkers(workers), stop: stop, log: slog.New(slog.NewTextHandler(os.Stderr, nil))}
+	c := &consumer{inbox: in, letters: letters, workers: lanes.NewWorkers(workers), stop: stop, log: slog.New(slog.NewTextHandler(os.Stderr, nil))}
 	c.handlers.Default(func(context.Context, pgx.Tx, *inbox.Message) error { return nil }) // other events are none of its business
 	return c, inbox.OnJSON(&c.handlers, "", "OrderPlaced", add)
 }
@@ -87,7 +88,7 @@ func (c *consumer) handle(ctx context.Context, m *inbox.Message) (again time.Dur
 }
 
 // giveUp appends a dead letter in the transaction that records the message as handled. Later messages of its key go on before somebody has
-// looked at it: to keep their order, park it (inbox.Parking).
+// looked at it: to keep their order, park it (package parking of the inbox).
 func (c *consumer) giveUp(ctx context.Context, m *inbox.Message, cause error) error {
 	_, err := c.inbox.Handle(ctx, m, func(ctx context.Context, tx pgx.Tx) error {
 		return c.letters.Append(ctx, pgxwriter.Tx(tx), letter(m, cause))

@@ -12,13 +12,14 @@ import (
 
 	"github.com/cdc-relay/cdc-relay/inbox"
 	"github.com/cdc-relay/cdc-relay/inbox/kgoinbox"
+	"github.com/cdc-relay/cdc-relay/inbox/parking"
 )
 
 // stock reserves items for orders: each event takes effect once, although it may be delivered more than once.
 type stock struct {
 	db      database
 	in      *inbox.Inbox[*sql.Tx]
-	parking *inbox.Parking[*sql.Tx]
+	parking *parking.Parking[*sql.Tx]
 }
 
 func openStock(db database) (*stock, error) {
@@ -26,8 +27,8 @@ func openStock(db database) (*stock, error) {
 	if err != nil {
 		return nil, err
 	}
-	parking, err := inbox.NewParking(in)
-	return &stock{db, in, parking}, err
+	parked, err := parking.New(in)
+	return &stock{db, in, parked}, err
 }
 
 // consume handles events until ctx ends.
@@ -70,7 +71,7 @@ func (s *stock) reserve(ctx context.Context, tx *sql.Tx, item string, pieces int
 
 // listParked prints the parked messages.
 func (s *stock) listParked(ctx context.Context) error {
-	for p, err := range s.parking.List(ctx, inbox.Filter{}) {
+	for p, err := range s.parking.List(ctx, parking.Filter{}) {
 		if err != nil {
 			return err
 		}
@@ -81,7 +82,7 @@ func (s *stock) listParked(ctx context.Context) error {
 
 // retryParked asks the consumer to handle the parked messages again.
 func (s *stock) retryParked(ctx context.Context) error {
-	n, err := s.parking.Retry(ctx, inbox.Filter{})
+	n, err := s.parking.Retry(ctx, parking.Filter{})
 	if err == nil {
 		fmt.Printf("%d parked messages will be handled again\n", n)
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/cdc-relay/cdc-relay/inbox"
+	"github.com/cdc-relay/cdc-relay/inbox/parking"
 )
 
 // Config are the settings of a [Consumer]. Zero values are the defaults.
@@ -24,8 +25,13 @@ type Config struct {
 	// Workers is how many messages are handled at once, by default 8. Each takes a connection of the database's pool.
 	Workers int
 
-	// Count bounds the messages of a partition that may be repeated after a crash, see [inbox.LanesConfig]. When 1,000 more wait for
-	// room, the partition is paused.
+	// Batch, if above 1, is how many messages a worker handles in one transaction at most: those that wait at the moment, which costs
+	// less than a transaction for each. If one fails, all are rolled back and handled one at a time. Handlers are called as before, and
+	// the rows that they lock stay locked for the whole batch. Keep what a batch takes far below Drain.
+	Batch int
+
+	// Count bounds the messages of a partition from the first unfinished one on, by default 10,000. So many may be repeated after a
+	// crash, and so many of other keys are handled while one message is tried again. When 1,000 more wait for room, the partition is paused.
 	Count int
 
 	// Bytes bounds the messages of all partitions that were polled and are not finished, by default 64 MiB. A partition that takes more
@@ -34,9 +40,16 @@ type Config struct {
 	// What is compressed counts there as compressed.
 	Bytes int
 
-	// Attempts is how often a message is handled before it is parked, by default 5. Between two attempts is a random pause of
-	// up to Backoff (100 ms) that doubles up to MaxBackoff (30 s). A failure of the database does not count as an attempt: then all
-	// messages wait, and one at a time is tried, after pauses of the same kind.
+	// Timeout is how long a handler may take, by default 1 minute; below 0 it may take any time. Then its context ends and the attempt
+	// has failed. MySQL and MariaDB may go on with its statement for seconds, and the next attempt waits for that.
+	Timeout time.Duration
+
+	// Attempts is how often a message is handled before it is parked, by default 25. Between two attempts is a random pause of half of
+	// Backoff (100 ms) to Backoff, doubled each time up to MaxBackoff (30 s): with the defaults a message is parked 4 to 8 minutes after
+	// its first attempt. [inbox.RetryAfter] sets another pause, [inbox.Permanent] parks at once. A retry of a parked message has 5 attempts.
+	//
+	// A failure of the database does not count as an attempt: then all messages wait, and one at a time is tried, after pauses of the
+	// same kind.
 	Attempts            int
 	Backoff, MaxBackoff time.Duration
 
@@ -44,11 +57,15 @@ type Config struct {
 	Stop bool
 
 	// Parking are the options of the parking.
-	Parking []inbox.ParkingOption
+	Parking []parking.Option
 
 	// Drain is how long handlers may take to end when Run's context ends or a partition goes to another consumer, by default
 	// 20 s; then their contexts end. Keep it below the group's rebalance timeout (60 s in franz-go).
 	Drain time.Duration
+
+	// Keep, if it is not 0, is how long rows of handled messages stay in the inbox: Run deletes older ones every 10 minutes, see
+	// [inbox.Inbox.Purge]. The owner of partition 0 does so, and other consumers of the group do not.
+	Keep time.Duration
 
 	// CommitInterval is the time between two commits of offsets, by default 1 s, and RetryInterval the time between two looks
 	// for parked messages to handle again, by default 5 s.
@@ -87,7 +104,7 @@ func (c Config) withDefaults() Config {
 	for _, n := range []struct {
 		to  *int
 		def int
-	}{{&c.Workers, 8}, {&c.Attempts, 5}, {&c.Bytes, 64 << 20}} {
+	}{{&c.Workers, 8}, {&c.Attempts, 25}, {&c.Count, 10_000}, {&c.Bytes, 64 << 20}} {
 		if *n.to <= 0 {
 			*n.to = n.def
 		}
@@ -105,6 +122,9 @@ func (c Config) withDefaults() Config {
 		if *d.to <= 0 {
 			*d.to = d.def
 		}
+	}
+	if c.Timeout == 0 {
+		c.Timeout = time.Minute
 	}
 	if c.Logger == nil {
 		c.Logger = slog.Default()

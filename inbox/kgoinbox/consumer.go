@@ -13,13 +13,15 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/cdc-relay/cdc-relay/inbox"
+	"github.com/cdc-relay/cdc-relay/inbox/lanes"
+	"github.com/cdc-relay/cdc-relay/inbox/parking"
 )
 
 // Consumer consumes topics in a group. Each Run has a client of its own.
 type Consumer[Tx any] struct {
 	config  Config
 	in      *inbox.Inbox[Tx]
-	parking *inbox.Parking[Tx]
+	parking *parking.Parking[Tx]
 	handle  inbox.Handler[Tx]
 }
 
@@ -31,15 +33,18 @@ func New[Tx any](in *inbox.Inbox[Tx], handlers *inbox.Registry[Tx], c Config) (*
 	if handlers == nil {
 		return nil, errors.New("make consumer: the registry is nil: give New one with handlers")
 	}
-	parking, err := inbox.NewParking(in, c.Parking...)
+	if c.Keep < 0 {
+		return nil, fmt.Errorf("make consumer: Keep is %v: set how long rows are kept, or 0 to keep all", c.Keep)
+	}
+	parked, err := parking.New(in, c.Parking...)
 	if err != nil {
 		return nil, err
 	}
-	return &Consumer[Tx]{config: c.withDefaults(), in: in, parking: parking, handle: handlers.Handle}, nil
+	return &Consumer[Tx]{config: c.withDefaults(), in: in, parking: parked, handle: handlers.Handle}, nil
 }
 
 // Parking returns the parking, to list, retry and drop.
-func (c *Consumer[Tx]) Parking() *inbox.Parking[Tx] { return c.parking }
+func (c *Consumer[Tx]) Parking() *parking.Parking[Tx] { return c.parking }
 
 // topicPartition is a partition of a topic.
 type topicPartition struct {
@@ -52,7 +57,7 @@ type run[Tx any] struct {
 	*Consumer[Tx]
 
 	client   *kgo.Client
-	workers  inbox.Workers
+	workers  lanes.Workers
 	gate     *gate
 	troubles *troubles
 	cancel   context.CancelCauseFunc // ends Run, with a *stopped
@@ -123,6 +128,9 @@ func (c *Consumer[Tx]) Run(ctx context.Context) error {
 	var beside sync.WaitGroup
 	beside.Go(func() { r.commitRegularly(running) })
 	beside.Go(func() { r.watchBrokers(running) })
+	if c.config.Keep > 0 {
+		beside.Go(func() { r.purgeRegularly(running) })
+	}
 	r.poll(running)
 	beside.Wait()
 	r.giveUp(work, nil, true)
@@ -135,7 +143,7 @@ func (c *Consumer[Tx]) Run(ctx context.Context) error {
 
 func (c *Consumer[Tx]) newRun(cancel context.CancelCauseFunc) *run[Tx] {
 	return &run[Tx]{
-		Consumer: c, workers: inbox.NewWorkers(c.config.Workers), gate: newGate(c.config.pause), troubles: newTroubles(c.config.Logger), cancel: cancel,
+		Consumer: c, workers: lanes.NewWorkers(c.config.Workers), gate: newGate(c.config.pause), troubles: newTroubles(c.config.Logger), cancel: cancel,
 		memory: memory{freed: make(chan struct{}, 1)}, committed: map[topicPartition]int64{}, partitions: map[topicPartition]*partition[Tx]{},
 	}
 }

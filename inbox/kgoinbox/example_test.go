@@ -10,6 +10,7 @@ import (
 
 	"github.com/cdc-relay/cdc-relay/inbox"
 	"github.com/cdc-relay/cdc-relay/inbox/kgoinbox"
+	"github.com/cdc-relay/cdc-relay/inbox/parking"
 )
 
 // counter counts outcomes, as one with metrics of a library would.
@@ -44,7 +45,7 @@ func ExampleObserver() {
 // The parking of a consumer lists, retries and drops.
 func ExampleConsumer_Parking() {
 	retry := func(ctx context.Context, c *kgoinbox.Consumer[*sql.Tx]) (int64, error) {
-		return c.Parking().Retry(ctx, inbox.Filter{Type: "OrderPlaced"})
+		return c.Parking().Retry(ctx, parking.Filter{Type: "OrderPlaced"})
 	}
 	_ = retry
 }

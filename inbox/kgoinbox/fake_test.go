@@ -13,12 +13,13 @@ import (
 	"testing"
 
 	"github.com/cdc-relay/cdc-relay/inbox"
+	"github.com/cdc-relay/cdc-relay/inbox/parking"
 	"github.com/cdc-relay/cdc-relay/writer"
 )
 
 type fakeTx struct{}
 
-// fakeDB is a database whose inbox has no repeats. It fails as it is told, and has parked messages.
+// fakeDB is a database with an inbox that has some messages and records no others. It fails as it is told, and has parked messages.
 type fakeDB struct {
 	hangs    bool // in Begin
 	mu       sync.Mutex
@@ -26,19 +27,22 @@ type fakeDB struct {
 	readOnly error        // of writes
 	tries    atomic.Int64 // of Begin while it is down, and of writes while it takes none
 	parked   []parkedRow
+	purged   int // times
+	begun    atomic.Int64
+	recorded []string // IDs
 }
 
 type parkedRow struct {
 	m      *inbox.Message
 	record []byte
-	key    inbox.ParkingKey
+	key    parking.Key
 }
 
 func (d *fakeDB) park(t *testing.T, m *inbox.Message) {
 	t.Helper()
 	record, err := json.Marshal(m)
 	must(t, err)
-	d.parked = append(d.parked, parkedRow{m, record, inbox.KeyOf(m)})
+	d.parked = append(d.parked, parkedRow{m, record, parking.KeyOf(m)})
 }
 
 func (*fakeDB) Dialect() writer.Dialect { return writer.Postgres }
@@ -63,6 +67,7 @@ func (d *fakeDB) Begin(ctx context.Context) (*fakeTx, error) {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	d.begun.Add(1)
 	return &fakeTx{}, d.counted(d.down)
 }
 
@@ -73,8 +78,14 @@ func (*fakeDB) Rollback(context.Context, *fakeTx) error { return nil }
 func (d *fakeDB) Exec(_ context.Context, _ *fakeTx, query string, args ...any) (int64, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if strings.Contains(query, "handled_at <") {
+		d.purged++
+	}
 	if strings.HasPrefix(query, "DELETE") { // of Redo
 		d.parked = slices.DeleteFunc(d.parked, func(row parkedRow) bool { return slices.Contains(args, any(row.m.ID)) })
+	}
+	if strings.Contains(query, "handled_at) VALUES") && slices.Contains(d.recorded, args[2].(string)) {
+		return 0, nil
 	}
 	return 1, d.counted(d.readOnly)
 }
@@ -83,6 +94,14 @@ func (d *fakeDB) Query(_ context.Context, _ *fakeTx, query string, args ...any) 
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	r := &fakeRows{}
+	if strings.Contains(query, "RETURNING") { // a batch; its arrays are literals
+		for i, id := range texts(args[2]) {
+			if !slices.Contains(d.recorded, id) {
+				r.rows = append(r.rows, []any{texts(args[1])[i], id})
+			}
+		}
+		return r, d.counted(d.readOnly)
+	}
 	for _, row := range d.parked {
 		switch {
 		case strings.Contains(query, "count(*)"):
@@ -97,25 +116,36 @@ func (d *fakeDB) Query(_ context.Context, _ *fakeTx, query string, args ...any) 
 	return r, nil
 }
 
-type fakeRows struct{ rows [][]any }
+func texts(array any) []string {
+	return strings.Split(strings.Trim(array.(string), `{"}`), `","`)
+}
 
-func (r *fakeRows) Next() bool { return len(r.rows) > 0 }
+type fakeRows struct {
+	rows [][]any
+	row  []any
+}
+
+func (r *fakeRows) Next() bool {
+	if len(r.rows) == 0 {
+		return false
+	}
+	r.row, r.rows = r.rows[0], r.rows[1:]
+	return true
+}
 
 func (r *fakeRows) Scan(dest ...any) error {
-	row := r.rows[0]
-	r.rows = r.rows[1:]
 	for i, to := range dest {
 		switch to := to.(type) {
 		case *string:
-			*to = row[i].(string)
+			*to = r.row[i].(string)
 		case *[]byte:
-			*to = row[i].([]byte)
+			*to = r.row[i].([]byte)
 		case *int:
-			*to = row[i].(int)
+			*to = r.row[i].(int)
 		case *int64:
-			*to = row[i].(int64)
+			*to = r.row[i].(int64)
 		case *bool:
-			*to = row[i].(bool)
+			*to = r.row[i].(bool)
 		}
 	}
 	return nil

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/cdc-relay/cdc-relay/inbox"
+	"github.com/cdc-relay/cdc-relay/inbox/lanes"
+	"github.com/cdc-relay/cdc-relay/inbox/parking"
 )
 
 // partition is what a consumer has of a partition while it owns it.
@@ -17,7 +19,7 @@ type partition[Tx any] struct {
 	*run[Tx]
 
 	at    topicPartition
-	lanes *inbox.Lanes
+	lanes *lanes.Lanes
 	wake  chan struct{} // records arrived, or messages are finished
 	end   context.CancelFunc
 	over  <-chan struct{} // closed by end
@@ -29,27 +31,22 @@ type partition[Tx any] struct {
 	left     bool             // bytes count no more
 	next     int64            // behind the last polled record
 	paused   bool
-	parked   bool                          // some may be parked
-	blocked  map[inbox.ParkingKey]bool     // keys with parked messages
-	retrying map[inbox.ParkingKey]*attempt // keys whose retry is in its lane
-	more     bool                          // the last look found as many as it may
-	look     chan struct{}                 // look again
+	parked   bool                     // some may be parked
+	blocked  map[parking.Key]bool     // keys with parked messages
+	retrying map[parking.Key]*attempt // keys whose retry is in its lane
+	more     bool                     // the last look found as many as it may
+	look     chan struct{}            // look again
 }
-
-// attempt counts how often a parked message was tried since its retry began.
-type attempt struct{ n int }
 
 // A partition is paused when it holds so many messages, or its share of Config.Bytes, and resumed when half is left: franz-go drops what
 // it has fetched of a paused partition, and fetches it again. Much more is not held than this and what one fetch returns.
 const maxHeld = 1000
 
-// readyRows is how many keys [inbox.Parking.Ready] returns at most.
-const readyRows = 100
-
 func newPartition[Tx any](ctx context.Context, r *run[Tx], at topicPartition) *partition[Tx] {
-	p := &partition[Tx]{run: r, at: at, wake: make(chan struct{}, 1), look: make(chan struct{}, 1), blocked: map[inbox.ParkingKey]bool{}, retrying: map[inbox.ParkingKey]*attempt{}}
-	p.lanes = inbox.NewLanes(ctx, inbox.LanesConfig{
-		Handle: p.message, Workers: r.workers, Count: r.config.Count, Bytes: r.config.Bytes, Finished: p.signal,
+	p := &partition[Tx]{run: r, at: at, wake: make(chan struct{}, 1), look: make(chan struct{}, 1), blocked: map[parking.Key]bool{}, retrying: map[parking.Key]*attempt{}}
+	p.lanes = lanes.New(ctx, lanes.Config{
+		Handle: p.message, HandleBatch: p.batch, Batch: r.config.Batch,
+		Workers: r.workers, Count: r.config.Count, Bytes: r.config.Bytes, Finished: p.signal,
 	})
 	ctx, p.end = context.WithCancel(ctx) //nolint:gosec // stop calls it
 	p.over = ctx.Done()
@@ -111,7 +108,7 @@ func (p *partition[Tx]) pause(paused bool) {
 }
 
 // feed gives held messages to the lanes, and looks for parked messages to handle again, until ctx ends. The blocked keys are
-// loaded when the first records are here: their offset was read before (see [inbox.Parking]). Until then they are loaded for
+// loaded when the first records are here: their offset was read before (see [parking.Parking]). Until then they are loaded for
 // each look, because a partition without new records has parked messages, too.
 func (p *partition[Tx]) feed(ctx context.Context) {
 	retry := time.NewTicker(p.config.RetryInterval)
@@ -208,7 +205,7 @@ func (p *partition[Tx]) inFlight(n int) {
 	p.observed(func(o Observer) { o.InFlight(p.at.topic, p.at.partition, n) })
 }
 
-// stop ends what the partition does, as [inbox.Lanes.Stop].
+// stop ends what the partition does, as [lanes.Lanes.Stop].
 func (p *partition[Tx]) stop(ctx context.Context) error {
 	p.end()
 	p.ended.Wait()
@@ -239,14 +236,14 @@ func (p *partition[Tx]) message(ctx context.Context, m *inbox.Message) (again ti
 
 // once is one attempt of a message.
 func (p *partition[Tx]) once(ctx context.Context, m *inbox.Message) (again time.Duration) {
-	key, begun := inbox.KeyOf(m), time.Now()
+	key, begun := parking.KeyOf(m), time.Now()
 	if p.isBlocked(key) {
 		blocked, err := p.parking.Follow(ctx, m)
-		if retry := p.retryOf(key); retry != nil && errors.Is(err, inbox.ErrParkingFull) {
+		if retry := p.retryOf(key); retry != nil && errors.Is(err, parking.ErrFull) {
 			return max(p.redo(ctx, key, retry), 1) // the retry waits behind this message in its lane
 		}
 		if err != nil {
-			return p.later(ctx, m, err, begun)
+			return p.later(ctx, m, m.Attempt, err, begun)
 		}
 		if blocked {
 			p.works(true)
@@ -264,8 +261,8 @@ func (p *partition[Tx]) once(ctx context.Context, m *inbox.Message) (again time.
 	case err == nil:
 		p.observe(m, Handled, begun, nil)
 		return 0
-	case p.tryAgain(ctx, m, err, m.Attempt):
-		return p.later(ctx, m, err, begun)
+	case p.tryAgain(ctx, m, err, m.Attempt, p.config.Attempts):
+		return p.later(ctx, m, m.Attempt, err, begun)
 	case p.config.Stop, errors.Is(err, inbox.ErrInvalidMessage):
 		return p.refuse(m, err)
 	}
@@ -276,7 +273,16 @@ func (p *partition[Tx]) once(ctx context.Context, m *inbox.Message) (again time.
 func (p *partition[Tx]) handler(m *inbox.Message) func(context.Context, Tx) error {
 	return func(ctx context.Context, tx Tx) error {
 		p.works(true)
-		return p.handle(ctx, tx, m)
+		if p.config.Timeout < 0 {
+			return p.handle(ctx, tx, m)
+		}
+		limited, cancel := context.WithTimeout(ctx, p.config.Timeout)
+		defer cancel()
+		err := p.handle(limited, tx, m)
+		if err != nil && limited.Err() != nil && ctx.Err() == nil {
+			err = fmt.Errorf("the handler took longer than Config.Timeout (%v): %w", p.config.Timeout, err)
+		}
+		return err
 	}
 }
 
@@ -290,7 +296,7 @@ func (p *partition[Tx]) refuse(m *inbox.Message, err error) time.Duration {
 func (p *partition[Tx]) repeated(ctx context.Context, m *inbox.Message, begun time.Time) time.Duration {
 	parked, err := p.parking.IsParked(ctx, m)
 	if err != nil {
-		return p.later(ctx, m, err, begun)
+		return p.later(ctx, m, m.Attempt, err, begun)
 	}
 	if parked {
 		p.block(m)
@@ -303,7 +309,7 @@ func (p *partition[Tx]) park(ctx context.Context, m *inbox.Message, cause error,
 	parked, err := p.parking.Park(ctx, m, cause)
 	switch {
 	case err != nil:
-		return p.later(ctx, m, err, begun)
+		return p.later(ctx, m, m.Attempt, err, begun)
 	case !parked:
 		return p.repeated(ctx, m, begun)
 	}
@@ -316,16 +322,16 @@ func (p *partition[Tx]) park(ctx context.Context, m *inbox.Message, cause error,
 
 // tryAgain reports whether the failed attempt is followed by another one. The database's failure, and the end of ctx, are no
 // attempts.
-func (p *partition[Tx]) tryAgain(ctx context.Context, m *inbox.Message, err error, attempts int) bool {
+func (p *partition[Tx]) tryAgain(ctx context.Context, m *inbox.Message, err error, attempts, most int) bool {
 	if errors.Is(err, inbox.ErrDatabase) || ctx.Err() != nil {
 		m.Attempt--
 		return true
 	}
-	return attempts < p.config.Attempts && !inbox.IsPermanent(err)
+	return attempts < most && !inbox.IsPermanent(err)
 }
 
-// later returns the pause after a failure.
-func (p *partition[Tx]) later(ctx context.Context, m *inbox.Message, err error, begun time.Time) time.Duration {
+// later returns the pause after the attempts have failed.
+func (p *partition[Tx]) later(ctx context.Context, m *inbox.Message, attempts int, err error, begun time.Time) time.Duration {
 	if ctx.Err() != nil {
 		return p.config.MaxBackoff // the partition is stopped: the message is not finished
 	}
@@ -334,123 +340,22 @@ func (p *partition[Tx]) later(ctx context.Context, m *inbox.Message, err error, 
 		p.failed(err, true)
 		return 1 // it waits with all others
 	}
-	p.config.Logger.Warn("handle message", "topic", m.Topic, "partition", m.Partition, "offset", m.Offset, "attempt", m.Attempt, "error", err)
+	if attempts&(attempts-1) == 0 || errors.Is(err, parking.ErrFull) { // 5 of 25 attempts
+		p.config.Logger.Warn("handle message", "topic", m.Topic, "partition", m.Partition, "offset", m.Offset, "attempt", m.Attempt, "error", err)
+	}
 	if errors.Is(err, inbox.ErrInvalidMessage) {
 		return p.refuse(m, err)
 	}
-	if errors.Is(err, inbox.ErrParkingFull) {
+	if errors.Is(err, parking.ErrFull) {
 		return p.config.MaxBackoff
 	}
-	return p.config.pause(max(m.Attempt, 1))
+	if d, ok := errors.AsType[inbox.RetryAfter](err); ok {
+		return max(time.Duration(d), 1)
+	}
+	return p.config.pause(max(attempts, 1))
 }
 
-// retry puts a task into the lane of each key that has parked messages to handle now.
-func (p *partition[Tx]) retry(ctx context.Context) {
-	p.mu.Lock()
-	parked := p.parked
-	p.parked = false // what is parked meanwhile sets it
-	p.mu.Unlock()
-	if !parked {
-		return
-	}
-	rows, err := p.parking.Ready(ctx, p.at.topic, p.at.partition)
-	p.looked(ctx, err)
-	n := int64(len(rows))
-	if n == 0 && err == nil {
-		n, err = p.parking.Count(ctx, inbox.Filter{Topic: p.at.topic, Partition: &p.at.partition})
-	}
-	for _, row := range rows {
-		key := inbox.KeyOf(row.Message)
-		if p.retryOf(key) != nil {
-			continue
-		}
-		retry := new(attempt)
-		p.block(row.Message)
-		p.mu.Lock()
-		p.retrying[key] = retry
-		p.mu.Unlock()
-		p.lanes.Do(row.Message.Key, func(ctx context.Context) (again time.Duration) {
-			if !p.use(func() { again = p.redo(ctx, key, retry) }) {
-				return p.config.MaxBackoff
-			}
-			return again
-		})
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.parked = p.parked || n > 0 || err != nil
-	p.more = n == readyRows
-	p.lookAgain()
-}
-
-// lookAgain is called with p.mu. The next look is due when half of the keys of a full one are done: it finds the other half again.
-func (p *partition[Tx]) lookAgain() {
-	if p.more && len(p.retrying) <= readyRows/2 {
-		p.more = false
-		select {
-		case p.look <- struct{}{}:
-		default:
-		}
-	}
-}
-
-// redo handles the first parked message of a key, and runs again until none is left or one fails, or the retry was ended before it came
-// to the front of its lane.
-func (p *partition[Tx]) redo(ctx context.Context, key inbox.ParkingKey, retry *attempt) (again time.Duration) {
-	if p.retryOf(key) != retry {
-		return 0
-	}
-	begun := time.Now()
-	row, err := p.parking.First(ctx, p.at.topic, p.at.partition, key)
-	p.looked(ctx, err)
-	switch {
-	case errors.Is(err, inbox.ErrDatabase):
-		return 1
-	case err != nil: // what is behind a row that cannot be decoded waits until it is dropped
-		p.retried(key)
-		return 0
-	case row == nil:
-		p.free(key)
-		p.retried(key)
-		return 0
-	}
-	m := row.Message
-	m.Attempt += 1 + retry.n
-	done, err := p.parking.Redo(ctx, row, p.handler(m))
-	if err == nil {
-		if retry.n = 0; done {
-			p.observe(m, Handled, begun, nil)
-		}
-		return 1 // the next one of the key
-	}
-	if p.tryAgain(ctx, m, err, retry.n+1) {
-		if !errors.Is(err, inbox.ErrDatabase) {
-			retry.n++
-		}
-		return p.later(ctx, m, err, begun)
-	}
-	if err := p.parking.Failed(ctx, row, err); err != nil {
-		return p.later(ctx, m, err, begun)
-	}
-	p.observe(m, Parked, begun, err)
-	p.retried(key)
-	return 0
-}
-
-func (p *partition[Tx]) retryOf(key inbox.ParkingKey) *attempt {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.retrying[key]
-}
-
-func (p *partition[Tx]) retried(key inbox.ParkingKey) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	delete(p.retrying, key)
-	p.lookAgain()
-}
-
-func (p *partition[Tx]) isBlocked(key inbox.ParkingKey) bool {
+func (p *partition[Tx]) isBlocked(key parking.Key) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.blocked[key]
@@ -461,11 +366,11 @@ func (p *partition[Tx]) block(m *inbox.Message) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.parked = true; m.Key != nil {
-		p.blocked[inbox.KeyOf(m)] = true
+		p.blocked[parking.KeyOf(m)] = true
 	}
 }
 
-func (p *partition[Tx]) free(key inbox.ParkingKey) {
+func (p *partition[Tx]) free(key parking.Key) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.blocked, key)

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -254,3 +256,100 @@ type outcomes map[Outcome]int
 func (c outcomes) Handled(_ *inbox.Message, o Outcome, _ time.Duration, _ error) { c[o]++ }
 
 func (outcomes) InFlight(string, int32, int) {}
+
+// With the defaults a handler may fail for 4 minutes before its message is parked; a few lines say so.
+func TestBackoffOutlivesMinutes(t *testing.T) {
+	for name, c := range map[string]struct {
+		works time.Duration // since the first attempt
+		want  Outcome
+	}{"4 minutes": {4 * time.Minute, Handled}, "for ever": {time.Hour, Parked}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				o, begun := outcomes{}, time.Now()
+				var last time.Duration
+				consumer, log := newFake(t, &fakeDB{}, Config{Observer: o}, func(context.Context, *fakeTx, *inbox.Message) error {
+					if last = time.Since(begun); last < c.works {
+						return errors.New("the carrier is away")
+					}
+					return nil
+				})
+				p, _ := newFakePartition(t, consumer)
+				p.hold(message(0))
+				<-time.After(20 * time.Minute)
+				if o[c.want] != 1 || o[Failed] > 24 || last < 4*time.Minute || last > 510*time.Second || strings.Count(log.String(), "\n") > 6 {
+					t.Errorf("%v, last after %v\n%s", o, last, log)
+				}
+				must(t, p.stop(t.Context()))
+			})
+		})
+	}
+}
+
+// A handler says when it wants to be called again, also later than MaxBackoff. Permanent counts more.
+func TestRetryAfter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		begun := time.Now()
+		var calls []time.Duration
+		consumer, _ := newFake(t, &fakeDB{}, Config{}, func(context.Context, *fakeTx, *inbox.Message) error {
+			calls = append(calls, time.Since(begun))
+			err := fmt.Errorf("busy: %w", inbox.RetryAfter(time.Hour))
+			if len(calls) == 3 {
+				err = inbox.Permanent(err)
+			}
+			return err
+		})
+		p, _ := newFakePartition(t, consumer)
+		p.hold(message(0))
+		<-time.After(24 * time.Hour)
+		if want := []time.Duration{0, time.Hour, 2 * time.Hour}; !slices.Equal(calls, want) {
+			t.Errorf("called after %v", calls)
+		}
+		must(t, p.stop(t.Context()))
+	})
+}
+
+// A handler that takes too long has failed, as any other; that is no outage of the database.
+func TestTimeout(t *testing.T) {
+	for timeout, want := range map[time.Duration]outcomes{0: {Failed: 1, Parked: 1, Handled: 1}, -1: {Handled: 1}} {
+		synctest.Test(t, func(t *testing.T) {
+			o := outcomes{}
+			consumer, log := newFake(t, &fakeDB{}, Config{Workers: 2, Attempts: 2, Timeout: timeout, Observer: o}, func(ctx context.Context, _ *fakeTx, m *inbox.Message) error {
+				if m.Offset == 0 {
+					<-ctx.Done()
+					return ctx.Err()
+				}
+				return nil
+			})
+			p, _ := newFakePartition(t, consumer)
+			p.hold(message(0))
+			p.hold(message(1))
+			<-time.After(3 * time.Minute)
+			if !maps.Equal(o, want) || strings.Contains(log.String(), databaseFails) || strings.Contains(log.String(), "took longer than Config.Timeout (1m0s)") != (timeout == 0) {
+				t.Errorf("%v\n%s", o, log)
+			}
+			stopNow(t, p)
+		})
+	}
+}
+
+// The owner of partition 0 deletes old rows.
+func TestKeep(t *testing.T) {
+	if _, err := New(new(inbox.Inbox[*fakeTx]), new(inbox.Registry[*fakeTx]), Config{Keep: -1}); err == nil || !strings.Contains(err.Error(), "Keep is -1ns") {
+		t.Error(err)
+	}
+	for partition, want := range []int{6, 0} {
+		synctest.Test(t, func(t *testing.T) {
+			db := &fakeDB{}
+			consumer, log := newFake(t, db, Config{Keep: 24 * time.Hour}, nil)
+			p, _ := newFakePartition(t, consumer)
+			p.partitions[topicPartition{"orders", int32(partition)}] = p
+			ctx, cancel := context.WithTimeout(t.Context(), time.Hour+time.Minute)
+			defer cancel()
+			p.purgeRegularly(ctx)
+			if db.purged != want || log.String() != "" {
+				t.Errorf("partition %d: purged %d times\n%s", partition, db.purged, log)
+			}
+			must(t, p.stop(t.Context()))
+		})
+	}
+}

@@ -16,6 +16,7 @@ const (
 	fetchFails    = "fetch"
 	lookFails     = "look for parked messages"
 	observerFails = "observer panicked"
+	purgeFails    = "purge the inbox"
 )
 
 // reminder is the time between two lines of one failure.

@@ -1,7 +1,6 @@
 package inbox_test
 
 import (
-	"bytes"
 	"context"
 	"database/sql"
 	"errors"
@@ -23,7 +22,9 @@ import (
 
 	"github.com/cdc-relay/cdc-relay/inbox"
 	"github.com/cdc-relay/cdc-relay/inbox/kgoinbox"
+	"github.com/cdc-relay/cdc-relay/inbox/parking"
 	"github.com/cdc-relay/cdc-relay/internal/cdctest"
+	"github.com/cdc-relay/cdc-relay/internal/testenv"
 	"github.com/cdc-relay/cdc-relay/writer"
 )
 
@@ -33,6 +34,7 @@ const (
 	childBrokers = "CONSUMER_TEST_BROKERS"
 	childDSN     = "CONSUMER_TEST_DSN"
 	childDialect = "CONSUMER_TEST_DIALECT"
+	childBatch   = "CONSUMER_TEST_BATCH"
 )
 
 const (
@@ -48,6 +50,10 @@ func consume() error {
 		return err
 	}
 	dialect, err := strconv.Atoi(os.Getenv(childDialect))
+	if err != nil {
+		return err
+	}
+	batch, err := strconv.Atoi(os.Getenv(childBatch))
 	if err != nil {
 		return err
 	}
@@ -71,7 +77,7 @@ func consume() error {
 			kgo.SeedBrokers(strings.Split(os.Getenv(childBrokers), ",")...), kgo.ConsumerGroup(os.Getenv(childTopic)), kgo.ConsumeTopics(os.Getenv(childTopic)),
 			kgo.SessionTimeout(2 * time.Second), kgo.HeartbeatInterval(200 * time.Millisecond),
 		},
-		Workers: 4, Attempts: 2, Backoff: time.Millisecond, CommitInterval: 50 * time.Millisecond, RetryInterval: 100 * time.Millisecond,
+		Workers: 4, Batch: batch, Attempts: 2, Backoff: time.Millisecond, MaxBackoff: 2 * time.Second, CommitInterval: 50 * time.Millisecond, RetryInterval: 100 * time.Millisecond,
 		Logger: slog.New(slog.NewTextHandler(os.Stderr, nil)),
 	})
 	if err != nil {
@@ -100,12 +106,13 @@ func link(percent int) inbox.Handler[*sql.Tx] {
 	}
 }
 
-// fleet are two consumer processes.
+// fleet are two consumer processes. The second one handles batches.
 type fleet struct {
 	t       *testing.T
 	env     []string
 	members [2]*process.Cmd
-	logs    [2]bytes.Buffer
+	logs    [2]lines
+	db      *testenv.ProxyServer // on the way to the database
 }
 
 func (f *fleet) start(i int) {
@@ -113,7 +120,7 @@ func (f *fleet) start(i int) {
 	exe, err := os.Executable()
 	must(f.t, err)
 	c := process.CommandContext(context.WithoutCancel(f.t.Context()), exe)
-	c.Env, c.Stderr = append(os.Environ(), f.env...), &f.logs[i]
+	c.Env, c.Stderr = append(append(os.Environ(), f.env...), childBatch+"="+strconv.Itoa(20*i)), &f.logs[i]
 	out, err := c.StdoutPipe()
 	must(f.t, err)
 	c.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
@@ -137,6 +144,34 @@ func TestTwoConsumers(t *testing.T) {
 	})
 }
 
+// The database is away for 5 s, or so many as CDC_RELAY_OUTAGE says: each effect happens once and in order, and a few lines say so.
+func TestConsumersWithoutTheirDatabase(t *testing.T) {
+	seconds := 5
+	if n, err := strconv.Atoi(os.Getenv("CDC_RELAY_OUTAGE")); err == nil {
+		seconds = n
+	}
+	onEach(t, func(t *testing.T, db *database) {
+		t.Helper()
+		consumeRounds(t, db, 3, func(f *fleet, _ *kgo.Client, _ string) {
+			f.db.Cut()
+			before := f.said()
+			<-time.After(time.Duration(seconds) * time.Second)
+			if n := f.said() - before; n > 20 {
+				t.Errorf("%d lines in %d s:\n%s", n, seconds, f.logs[0].String())
+			}
+			must(t, f.db.Restore())
+		})
+	})
+}
+
+// said returns how many lines both processes have logged.
+func (f *fleet) said() (n int) {
+	for i := range f.logs {
+		n += strings.Count(f.logs[i].String(), "\n")
+	}
+	return n
+}
+
 // replace asks a process to stop and starts another one.
 func (f *fleet) replace(i int) {
 	f.t.Helper()
@@ -151,7 +186,9 @@ func consumeRounds(t *testing.T, db *database, rounds int, fault func(f *fleet, 
 	t.Helper()
 	topic := db.name
 	producer := newChains(t, db, topic)
-	f := &fleet{t: t, env: []string{childTopic + "=" + topic, childBrokers + "=" + strings.Join(kafka.Bootstrap(), ","), childDSN + "=" + db.dsn(), childDialect + "=" + strconv.Itoa(int(db.dialect))}}
+	proxy := testenv.Proxy(t, db.addr())
+	dsn := strings.ReplaceAll(db.dsn(), db.addr(), proxy.Addr())
+	f := &fleet{t: t, db: proxy, env: []string{childTopic + "=" + topic, childBrokers + "=" + strings.Join(kafka.Bootstrap(), ","), childDSN + "=" + dsn, childDialect + "=" + strconv.Itoa(int(db.dialect))}}
 	for i := range f.members {
 		f.start(i)
 	}
@@ -198,7 +235,7 @@ func settle(t *testing.T, p parked[*sql.Tx], db *database, rounds int) bool {
 		return db.count(t, fmt.Sprintf("chains WHERE n < %d", rounds*perLink)) == 0 && db.count(t, "inbox_parked") == 0
 	}
 	for tick := time.NewTicker(20 * time.Millisecond); !done() && db.count(t, "effects") == 0; <-tick.C {
-		_, err := p.Retry(t.Context(), inbox.Filter{})
+		_, err := p.Retry(t.Context(), parking.Filter{})
 		must(t, err)
 		if time.Now().After(deadline) {
 			t.Fatalf("not settled: %d are parked", db.count(t, "inbox_parked"))

@@ -17,6 +17,7 @@ import (
 
 	"github.com/cdc-relay/cdc-relay/inbox"
 	"github.com/cdc-relay/cdc-relay/inbox/kgoinbox"
+	"github.com/cdc-relay/cdc-relay/inbox/parking"
 	"github.com/cdc-relay/cdc-relay/internal/cdctest"
 )
 
@@ -24,7 +25,7 @@ import (
 type consumption struct {
 	*database
 
-	t     *testing.T
+	t     testing.TB
 	topic string
 	dsn   string
 	admin *kgo.Client
@@ -33,15 +34,15 @@ type consumption struct {
 
 var topics atomic.Int64
 
-func newConsumption(t *testing.T, db *database, partitions int) *consumption {
-	t.Helper()
-	c := &consumption{database: db, t: t, topic: fmt.Sprintf("t%d", topics.Add(1)), dsn: db.dsn()}
+func newConsumption(tb testing.TB, db *database, partitions int) *consumption {
+	tb.Helper()
+	c := &consumption{database: db, t: tb, topic: fmt.Sprintf("t%d", topics.Add(1)), dsn: db.dsn()}
 	var err error
 	c.admin, err = kgo.NewClient(kgo.SeedBrokers(kafka.Bootstrap()...), kgo.RecordPartitioner(kgo.ManualPartitioner()))
-	must(t, err)
-	t.Cleanup(c.admin.Close)
+	must(tb, err)
+	tb.Cleanup(c.admin.Close)
 	if partitions > 0 {
-		must(t, kafka.CreateTopic(t.Context(), c.topic, partitions, nil))
+		must(tb, kafka.CreateTopic(tb.Context(), c.topic, partitions, nil))
 	}
 	return c
 }
@@ -160,7 +161,7 @@ func (s *seen) Handled(m *inbox.Message, o kgoinbox.Outcome, _ time.Duration, er
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
-	case errors.Is(err, inbox.ErrParkingFull):
+	case errors.Is(err, parking.ErrFull):
 		s.full++
 	case errors.Is(err, inbox.ErrDatabase):
 		s.outages++

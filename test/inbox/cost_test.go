@@ -15,6 +15,7 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 
 	"github.com/cdc-relay/cdc-relay/inbox"
+	"github.com/cdc-relay/cdc-relay/inbox/kgoinbox"
 	"github.com/cdc-relay/cdc-relay/inbox/pgxinbox"
 )
 
@@ -156,5 +157,38 @@ func benchmark(b *testing.B, size int) {
 				b.ReportMetric(float64(b.N*size)/b.Elapsed().Seconds(), "messages/s")
 			})
 		}
+	}
+}
+
+// BenchmarkConsumer reports messages per second of a whole consumer with one connection, whose handler inserts a row.
+func BenchmarkConsumer(b *testing.B) {
+	for batch, messages := range map[int]int{1: 2000, 500: 20_000} {
+		b.Run(fmt.Sprintf("batch=%d", batch), func(b *testing.B) {
+			db := newDatabase(b, servers[0])
+			for b.Loop() {
+				b.StopTimer()
+				c := newConsumption(b, db, 1)
+				var ids []string
+				for i := range messages {
+					ids = append(ids, fmt.Sprintf("k%d %s-%d", i%5000, c.topic, i))
+				}
+				c.send(0, ids...)
+				var handled atomic.Int64
+				done := make(chan struct{})
+				b.StartTimer()
+				stop, _ := c.start(func(ctx context.Context, tx *sql.Tx, m *inbox.Message) error {
+					if handled.Add(1) == int64(messages) {
+						close(done)
+					}
+					_, err := tx.ExecContext(ctx, "INSERT INTO effects VALUES ($1)", m.ID)
+					return err
+				}, func(k *kgoinbox.Config) { k.Workers, k.Batch = 1, batch })
+				<-done
+				b.StopTimer()
+				must(b, stop())
+				b.StartTimer()
+			}
+			b.ReportMetric(float64(b.N*messages)/b.Elapsed().Seconds(), "messages/s")
+		})
 	}
 }

@@ -18,6 +18,7 @@ import (
 
 	"github.com/cdc-relay/cdc-relay/inbox"
 	"github.com/cdc-relay/cdc-relay/inbox/kgoinbox"
+	"github.com/cdc-relay/cdc-relay/inbox/parking"
 	"github.com/cdc-relay/cdc-relay/internal/cdctest"
 	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
@@ -48,7 +49,7 @@ func TestWhatEndsRun(t *testing.T) {
 		"NUL":           {headers: header("ce_source", "/s", "ce_id", "1\x00"), want: "NUL", invalid: true},
 		"long ID":       {headers: header("ce_source", "/s", "ce_id", strings.Repeat("x", 256)), want: "255", invalid: true},
 		"no table":      {table: "nowhere", want: "schema print --inbox"},
-		"no parking":    {change: func(c *kgoinbox.Config) { c.Parking = append(c.Parking, inbox.WithParkingTable("nowhere")) }, want: "schema print --inbox"},
+		"no parking":    {change: func(c *kgoinbox.Config) { c.Parking = append(c.Parking, parking.WithTable("nowhere")) }, want: "schema print --inbox"},
 		"no group":      {change: func(c *kgoinbox.Config) { c.Client = c.Client[:1] }, want: "needs kgo.ConsumerGroup"},
 		"two IDs wrong": {headers: header("ce_source", "/s", "ce_id", "1", "own", ""), change: func(c *kgoinbox.Config) { c.IDFrom = []string{"own"} }, want: "ID is empty", invalid: true},
 	} {
@@ -212,7 +213,7 @@ func TestFullParking(t *testing.T) {
 			return inbox.Permanent(errors.New("refused"))
 		}
 		return effect(ctx, tx, m)
-	}, func(k *kgoinbox.Config) { k.Parking, k.Observer = append(k.Parking, inbox.WithParkingLimit(1)), &o })
+	}, func(k *kgoinbox.Config) { k.Parking, k.Observer = append(k.Parking, parking.WithLimit(1)), &o })
 	full := o.get(func(s *seen) int { return s.full })
 	c.await("the parking is full and other keys are handled", func() bool { return full() > 3 && c.count(t, "effects") == 1 })
 	if n := c.count(t, "inbox_parked"); n > 2 { // two at once do not count each other
@@ -221,7 +222,7 @@ func TestFullParking(t *testing.T) {
 	repaired.Store(true)
 	p := newParked(t, inbox.SQL(c.conn, c.dialect), "c")
 	c.await("all are handled", func() bool {
-		_, err := p.Retry(t.Context(), inbox.Filter{})
+		_, err := p.Retry(t.Context(), parking.Filter{})
 		must(t, err)
 		return c.count(t, "effects") == 5 && c.committed(0) == 5
 	})
@@ -281,7 +282,7 @@ func TestObserver(t *testing.T) {
 	}, func(k *kgoinbox.Config) { k.Attempts, k.Observer = 2, &o })
 	c.await("offsets are committed", func() bool { return c.committed(0) == 4 })
 	repaired.Store(true)
-	_, err := newParked(t, inbox.SQL(c.conn, c.dialect), "c").Retry(t.Context(), inbox.Filter{IDs: []inbox.MessageID{{Source: "/s", ID: "1"}}})
+	_, err := newParked(t, inbox.SQL(c.conn, c.dialect), "c").Retry(t.Context(), parking.Filter{IDs: []inbox.MessageID{{Source: "/s", ID: "1"}}})
 	must(t, err)
 	c.await("nothing is parked", func() bool { return c.count(t, "inbox_parked") == 0 })
 	must(t, stop())
@@ -343,7 +344,7 @@ func TestTopicMadeAnew(t *testing.T) {
 
 // Config.Bytes bounds what a consumer holds of all partitions, also while no handler ends.
 func TestMemoryOfManyPartitions(t *testing.T) {
-	const partitions, each, size, bound = 20, 15, 200 << 10, 4 << 20 // 60 MB
+	const partitions, each, size, bound = 50, 6, 200 << 10, 4 << 20 // 60 MB
 	c := newConsumption(t, newDatabase(t, servers[0]), partitions)
 	for p := range int32(partitions) {
 		var records []*kgo.Record

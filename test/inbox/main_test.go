@@ -204,7 +204,7 @@ type execer func(ctx context.Context, query string) error
 // handler is an inbox.
 type handler interface {
 	handle(ctx context.Context, m *inbox.Message, work func(ctx context.Context, tx execer) error) (bool, error)
-	handleBatch(ctx context.Context, ms []*inbox.Message, work func(ctx context.Context, tx execer, ms []*inbox.Message) error) (int, error)
+	handleBatch(ctx context.Context, ms []*inbox.Message, work func(ctx context.Context, tx execer, ms []*inbox.Message) error) ([]*inbox.Message, error)
 	// begin returns a transaction of the caller.
 	begin(t *testing.T) transaction
 	Purge(ctx context.Context, before time.Time, batch int) (int64, error)
@@ -291,7 +291,7 @@ func (in typedInbox[Tx]) handle(ctx context.Context, m *inbox.Message, work func
 	return in.Handle(ctx, m, func(ctx context.Context, tx Tx) error { return work(ctx, exec(in.db, tx)) })
 }
 
-func (in typedInbox[Tx]) handleBatch(ctx context.Context, ms []*inbox.Message, work func(context.Context, execer, []*inbox.Message) error) (int, error) {
+func (in typedInbox[Tx]) handleBatch(ctx context.Context, ms []*inbox.Message, work func(context.Context, execer, []*inbox.Message) error) ([]*inbox.Message, error) {
 	return in.HandleBatch(ctx, ms, func(ctx context.Context, tx Tx, ms []*inbox.Message) error { return work(ctx, exec(in.db, tx), ms) })
 }
 

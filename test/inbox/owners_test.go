@@ -15,6 +15,7 @@ import (
 
 	"github.com/cdc-relay/cdc-relay/inbox"
 	"github.com/cdc-relay/cdc-relay/inbox/kgoinbox"
+	"github.com/cdc-relay/cdc-relay/inbox/parking"
 	"github.com/cdc-relay/cdc-relay/internal/cdctest"
 )
 
@@ -29,7 +30,7 @@ func TestTwoOwners(t *testing.T) {
 		for i := range stops {
 			stops[i], _ = c.start(link(15), func(k *kgoinbox.Config) {
 				k.Client = append(k.Client, kgo.ConsumerGroup(c.topic+"-"+strconv.Itoa(i)))
-				k.RetryInterval = 5 * time.Millisecond
+				k.RetryInterval, k.Batch = 5*time.Millisecond, 20*i // one handles batches
 			})
 		}
 		const rounds = 3
@@ -88,14 +89,14 @@ func TestRetryOfTwoOwners(t *testing.T) {
 }
 
 // first returns the first parked message of the key "a", nil if there is none.
-func (p parked[Tx]) first() *inbox.Parked {
+func (p parked[Tx]) first() *parking.Parked {
 	p.t.Helper()
-	row, err := p.First(p.t.Context(), "orders", 3, inbox.KeyOf(record("a", 1)))
+	row, err := p.First(p.t.Context(), "orders", 3, parking.KeyOf(record("a", 1)))
 	must(p.t, err)
 	return row
 }
 
-func (p parked[Tx]) work(row *inbox.Parked) func(context.Context, Tx) error {
+func (p parked[Tx]) work(row *parking.Parked) func(context.Context, Tx) error {
 	return func(ctx context.Context, tx Tx) error { return add(row.Message)(ctx, exec(p.db, tx)) }
 }
 
@@ -110,7 +111,7 @@ func (p parked[Tx]) redoAll() (ids string) {
 }
 
 // whileRetried calls another owner's operation while a retry is in its transaction, and ends that when the operation waits for it.
-func (p parked[Tx]) whileRetried(db *database, row *inbox.Parked, ends error, other func() (bool, error)) bool {
+func (p parked[Tx]) whileRetried(db *database, row *parking.Parked, ends error, other func() (bool, error)) bool {
 	p.t.Helper()
 	begun, end, first, second := make(chan struct{}), make(chan struct{}), make(chan answer, 1), make(chan answer, 1)
 	go func() {

@@ -15,23 +15,24 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/cdc-relay/cdc-relay/inbox"
+	"github.com/cdc-relay/cdc-relay/inbox/parking"
 	"github.com/cdc-relay/cdc-relay/internal/cdctest"
 )
 
 // parked is the parking of a consumer, with what its tests need.
 type parked[Tx any] struct {
-	*inbox.Parking[Tx]
+	*parking.Parking[Tx]
 
 	t  *testing.T
 	in *inbox.Inbox[Tx]
 	db inbox.DB[Tx]
 }
 
-func newParked[Tx any](t *testing.T, db inbox.DB[Tx], consumer string, opts ...inbox.ParkingOption) parked[Tx] {
+func newParked[Tx any](t *testing.T, db inbox.DB[Tx], consumer string, opts ...parking.Option) parked[Tx] {
 	t.Helper()
 	in, err := inbox.New(db, consumer)
 	must(t, err)
-	p, err := inbox.NewParking(in, opts...)
+	p, err := parking.New(in, opts...)
 	must(t, err)
 	return parked[Tx]{p, t, in, db}
 }
@@ -46,7 +47,7 @@ func record(key string, offset int64) *inbox.Message {
 	return m
 }
 
-func (p parked[Tx]) count(f inbox.Filter, want int64) {
+func (p parked[Tx]) count(f parking.Filter, want int64) {
 	p.t.Helper()
 	if n, err := p.Count(p.t.Context(), f); err != nil || n != want {
 		p.t.Errorf("%d are parked, want %d (%v) by %.200v", n, want, err, f)
@@ -68,7 +69,7 @@ func (p parked[Tx]) follow(m *inbox.Message, want bool) {
 }
 
 // ready returns the only message that is to be handled, nil if there is none.
-func (p parked[Tx]) ready(want string) *inbox.Parked {
+func (p parked[Tx]) ready(want string) *parking.Parked {
 	p.t.Helper()
 	rows, err := p.Ready(p.t.Context(), "orders", 3)
 	must(p.t, err)
@@ -81,7 +82,7 @@ func (p parked[Tx]) ready(want string) *inbox.Parked {
 	return rows[0]
 }
 
-func (p parked[Tx]) redo(row *inbox.Parked, fails error, want bool) {
+func (p parked[Tx]) redo(row *parking.Parked, fails error, want bool) {
 	p.t.Helper()
 	done, err := p.Redo(p.t.Context(), row, func(ctx context.Context, tx Tx) error {
 		return errors.Join(fails, add(row.Message)(ctx, exec(p.db, tx)))
@@ -112,9 +113,9 @@ func TestParking(t *testing.T) {
 
 func park[Tx any](t *testing.T, db *database, access inbox.DB[Tx]) {
 	t.Helper()
-	p, other := newParked(t, access, "c", inbox.WithParkingLimit(6)), newParked(t, access, "other")
+	p, other := newParked(t, access, "c", parking.WithLimit(6)), newParked(t, access, "other")
 	must(t, p.Check(t.Context()))
-	if err := newParked(t, access, "c", inbox.WithParkingTable("nowhere")).Check(t.Context()); !errors.Is(err, inbox.ErrDatabase) {
+	if err := newParked(t, access, "c", parking.WithTable("nowhere")).Check(t.Context()); !errors.Is(err, inbox.ErrDatabase) {
 		t.Errorf("a missing table: %v", err)
 	}
 	a1, a2, a3 := record("a", 1), record("a", 2), record("a", 3)
@@ -123,8 +124,8 @@ func park[Tx any](t *testing.T, db *database, access inbox.DB[Tx]) {
 	p.follow(a2, true)
 	p.follow(a2, true)
 	p.follow(record("b", 1), false)
-	p.count(inbox.Filter{}, 2)
-	other.count(inbox.Filter{}, 0)
+	p.count(parking.Filter{}, 2)
+	other.count(parking.Filter{}, 0)
 	handled := record("b", 2)
 	repeats := func(m *inbox.Message, want bool) {
 		t.Helper()
@@ -140,7 +141,7 @@ func park[Tx any](t *testing.T, db *database, access inbox.DB[Tx]) {
 			t.Errorf("%s is parked: %v (%v)", m.ID, got, err)
 		}
 	}
-	if keys, err := p.Blocked(t.Context(), "orders", 3); err != nil || len(keys) != 1 || !keys[inbox.KeyOf(a3)] {
+	if keys, err := p.Blocked(t.Context(), "orders", 3); err != nil || len(keys) != 1 || !keys[parking.KeyOf(a3)] {
 		t.Errorf("%d keys are blocked (%v)", len(keys), err)
 	}
 	retry(p, a2, a3)
@@ -156,21 +157,21 @@ func retry[Tx any](p parked[Tx], a2, a3 *inbox.Message) {
 	p.t.Helper()
 	ctx := p.t.Context()
 	p.ready("")
-	choose := func(f inbox.Filter, want int64) {
+	choose := func(f parking.Filter, want int64) {
 		p.t.Helper()
 		if n, err := p.Retry(ctx, f); err != nil || n != want {
 			p.t.Errorf("chose %d, want %d (%v)", n, want, err)
 		}
 	}
-	choose(inbox.Filter{IDs: []inbox.MessageID{{Source: a2.Source, ID: a2.ID}}}, 1)
-	choose(inbox.Filter{IDs: []inbox.MessageID{{Source: a2.Source, ID: a2.ID}}}, 0)
+	choose(parking.Filter{IDs: []inbox.MessageID{{Source: a2.Source, ID: a2.ID}}}, 1)
+	choose(parking.Filter{IDs: []inbox.MessageID{{Source: a2.Source, ID: a2.ID}}}, 0)
 	row := p.ready("a1")
 	if m := row.Message; string(m.Key) != "a" || string(m.Value) != "\x00\xff" || len(m.Headers) != 1 || m.Attempt != 5 || m.Offset != 1 || row.Error != "out of  stock " || time.Since(row.At).Abs() > time.Hour {
 		p.t.Errorf("%+v %+v", row, m)
 	}
 	p.redo(row, errors.New("still out of stock"), false)
 	p.ready("")
-	choose(inbox.Filter{}, 2)
+	choose(parking.Filter{}, 2)
 	row = p.ready("a1")
 	if row.Error != "still out of stock" || row.Message.Attempt != 6 {
 		p.t.Errorf("%+v", row)
@@ -180,7 +181,7 @@ func retry[Tx any](p parked[Tx], a2, a3 *inbox.Message) {
 	p.follow(a3, true)
 	for _, want := range []string{"a2", "a3"} {
 		row := p.ready(want)
-		if first, err := p.First(ctx, "orders", 3, inbox.KeyOf(a3)); err != nil || first == nil || first.ID != row.ID {
+		if first, err := p.First(ctx, "orders", 3, parking.KeyOf(a3)); err != nil || first == nil || first.ID != row.ID {
 			p.t.Errorf("the key's first message is %v (%v)", first, err)
 		}
 		p.redo(row, nil, true)
@@ -199,18 +200,18 @@ func drop[Tx any](p parked[Tx]) {
 	_, err := p.in.Purge(ctx, time.Now().Add(time.Hour), 100)
 	must(p.t, err)
 	p.follow(d1, true)
-	p.count(inbox.Filter{Key: []byte("d")}, 2)
-	if n, err := p.Drop(ctx, inbox.Filter{Key: []byte("d"), Error: "stock"}); err != nil || n != 1 {
+	p.count(parking.Filter{Key: []byte("d")}, 2)
+	if n, err := p.Drop(ctx, parking.Filter{Key: []byte("d"), Error: "stock"}); err != nil || n != 1 {
 		p.t.Errorf("dropped %d (%v)", n, err)
 	}
 	p.ready("d2")
-	if _, err := p.Drop(ctx, inbox.Filter{}); err == nil || !strings.Contains(err.Error(), "set a field of Filter, or All") {
+	if _, err := p.Drop(ctx, parking.Filter{}); err == nil || !strings.Contains(err.Error(), "set a field of Filter, or All") {
 		p.t.Errorf("drop without a filter: %v", err)
 	}
-	if n, err := p.Drop(ctx, inbox.Filter{IDs: []inbox.MessageID{}}); err != nil || n != 0 {
+	if n, err := p.Drop(ctx, parking.Filter{IDs: []inbox.MessageID{}}); err != nil || n != 0 {
 		p.t.Errorf("dropped %d of no IDs (%v)", n, err)
 	}
-	if n, err := p.Drop(ctx, inbox.Filter{All: true}); err != nil || n != 1 {
+	if n, err := p.Drop(ctx, parking.Filter{All: true}); err != nil || n != 1 {
 		p.t.Errorf("dropped %d (%v)", n, err)
 	}
 }
@@ -221,7 +222,7 @@ func filters[Tx any](p parked[Tx]) {
 		p.park(record("", offset), true) // no key, and none waits behind another
 	}
 	p.park(record("f", 9), true)
-	if _, err := p.Park(p.t.Context(), record("g", 10), errors.New("no")); !errors.Is(err, inbox.ErrParkingFull) || errors.Is(err, inbox.ErrDatabase) {
+	if _, err := p.Park(p.t.Context(), record("g", 10), errors.New("no")); !errors.Is(err, parking.ErrFull) || errors.Is(err, inbox.ErrDatabase) {
 		p.t.Errorf("above the limit: %v", err)
 	}
 	partition, elsewhere, many := int32(3), int32(4), []inbox.MessageID{{Source: record("f", 9).Source, ID: "f9"}}
@@ -229,20 +230,20 @@ func filters[Tx any](p parked[Tx]) {
 		many = append(many, inbox.MessageID{Source: "/orders", ID: `"\{` + strconv.Itoa(i)})
 	}
 	for _, c := range []*struct {
-		f    inbox.Filter
+		f    parking.Filter
 		want int64
 	}{
-		{inbox.Filter{}, 6},
-		{inbox.Filter{Topic: "orders", Partition: &partition, Type: "Orderf", AggregateType: "Order", Key: []byte("f"), Before: time.Now().Add(time.Hour), Error: "of  st"}, 1},
-		{inbox.Filter{Topic: "other"}, 0},
-		{inbox.Filter{Partition: &elsewhere}, 0},
-		{inbox.Filter{Type: "Order"}, 5},
-		{inbox.Filter{AggregateType: "order"}, 0},
-		{inbox.Filter{Before: time.Now().Add(-time.Hour)}, 0},
-		{inbox.Filter{Error: "%"}, 0},
-		{inbox.Filter{IDs: []inbox.MessageID{{Source: record("f", 9).Source, ID: "f9"}, {Source: "other", ID: "1"}}}, 1},
-		{inbox.Filter{IDs: []inbox.MessageID{}}, 0},
-		{inbox.Filter{IDs: many}, 1},
+		{parking.Filter{}, 6},
+		{parking.Filter{Topic: "orders", Partition: &partition, Type: "Orderf", AggregateType: "Order", Key: []byte("f"), Before: time.Now().Add(time.Hour), Error: "of  st"}, 1},
+		{parking.Filter{Topic: "other"}, 0},
+		{parking.Filter{Partition: &elsewhere}, 0},
+		{parking.Filter{Type: "Order"}, 5},
+		{parking.Filter{AggregateType: "order"}, 0},
+		{parking.Filter{Before: time.Now().Add(-time.Hour)}, 0},
+		{parking.Filter{Error: "%"}, 0},
+		{parking.Filter{IDs: []inbox.MessageID{{Source: record("f", 9).Source, ID: "f9"}, {Source: "other", ID: "1"}}}, 1},
+		{parking.Filter{IDs: []inbox.MessageID{}}, 0},
+		{parking.Filter{IDs: many}, 1},
 	} {
 		p.count(c.f, c.want)
 	}
@@ -253,7 +254,7 @@ func filters[Tx any](p parked[Tx]) {
 func pages[Tx any](p parked[Tx], want int) {
 	p.t.Helper()
 	seen := map[string]bool{}
-	for row, err := range p.List(p.t.Context(), inbox.Filter{}) {
+	for row, err := range p.List(p.t.Context(), parking.Filter{}) {
 		must(p.t, err)
 		if row.Error == "" || seen[row.ID.ID] {
 			p.t.Errorf("%s has no error, or is listed twice", row.ID.ID)
@@ -285,17 +286,17 @@ func TestParkedMessageThatCannotBeDecoded(t *testing.T) {
 			p.park(record(key, 1), true)
 		}
 		db.exec(t, "UPDATE inbox_parked SET record = '{' WHERE message_id = 'a1'")
-		_, err := p.Retry(t.Context(), inbox.Filter{})
+		_, err := p.Retry(t.Context(), parking.Filter{})
 		must(t, err)
 		rows, err := p.Ready(t.Context(), "orders", 3)
 		if len(rows) != 1 || rows[0].ID.ID != "b1" || err == nil || errors.Is(err, inbox.ErrDatabase) {
 			t.Errorf("%d are ready (%v)", len(rows), err)
 		}
 		var listed string
-		for row, err := range p.List(t.Context(), inbox.Filter{}) {
+		for row, err := range p.List(t.Context(), parking.Filter{}) {
 			listed += fmt.Sprint(row.ID.ID, " ", err == nil, " ")
 			if err != nil {
-				n, err := p.Drop(t.Context(), inbox.Filter{IDs: []inbox.MessageID{row.ID}})
+				n, err := p.Drop(t.Context(), parking.Filter{IDs: []inbox.MessageID{row.ID}})
 				listed += fmt.Sprint("dropped ", n, err, " ")
 			}
 		}

@@ -6,8 +6,10 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/cdc-relay/cdc-relay/inbox"
+	"github.com/cdc-relay/cdc-relay/inbox/kgoinbox"
 )
 
 // The database's errors are told from the handler's: a consumer parks messages for the latter only.
@@ -118,4 +120,31 @@ func TestPanicHasAStack(t *testing.T) {
 	if !errors.As(err, &p) || p.Value != "out of tea" || !strings.Contains(string(p.Stack), "TestPanicHasAStack") {
 		t.Errorf("%v", err)
 	}
+}
+
+// A handler that waits in the database for longer than Config.Timeout has failed: it is parked after its attempts, on each driver, and
+// nothing says that the database fails.
+func TestHandlerTimeout(t *testing.T) {
+	onEach(t, func(t *testing.T, db *database) {
+		t.Helper()
+		c := newConsumption(t, db, 1)
+		c.send(0, "a 1", "b 2")
+		waits := "SELECT SLEEP(60)"
+		if db.pg != nil {
+			waits = "SELECT pg_sleep(60)"
+		}
+		var o seen
+		stop, _ := c.start(func(ctx context.Context, tx *sql.Tx, m *inbox.Message) error {
+			if m.ID == "1" {
+				_, err := tx.ExecContext(ctx, waits)
+				return err
+			}
+			return effect(ctx, tx, m)
+		}, func(k *kgoinbox.Config) { k.Attempts, k.Timeout, k.Observer = 2, 200*time.Millisecond, &o })
+		c.await("both are done", func() bool { return c.committed(0) == 2 })
+		must(t, stop())
+		if n, outages := c.count(t, "inbox_parked WHERE attempts = 2 AND error LIKE '%took longer than%'"), o.get(func(s *seen) int { return s.outages })(); n != 1 || outages != 0 || c.count(t, "effects") != 1 {
+			t.Errorf("%d are parked, %d outages\n%s", n, outages, c.log.String())
+		}
+	})
 }

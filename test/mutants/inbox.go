@@ -6,29 +6,29 @@ const consuming = "./test/inbox"
 func inboxMutants() []mutant {
 	return []mutant{
 		{
-			"park without the record in the inbox", "inbox/parking.go",
+			"park without the record in the inbox", "inbox/parking/parking.go",
 			[]edit{{"	if err != nil || !first {\n", "	if err != nil || (!first && cause == nil) {\n"}},
 			caughtBy{consuming, "^TestParking$", ""},
 		},
 		{
-			"a message does not wait behind a parked one", "inbox/parking.go",
+			"a message does not wait behind a parked one", "inbox/parking/parking.go",
 			[]edit{{"		if err != nil || !blocked {\n", "		if blocked = false; err != nil || !blocked {\n"}},
 			caughtBy{consuming, "^TestParking$", ""},
 		},
 		{
-			"a message follows a parked one that a retry is deleting", "inbox/parking.go",
+			"a message follows a parked one that a retry is deleting", "inbox/parking/parking.go",
 			[]edit{{" ORDER BY topic_offset LIMIT 1 FOR UPDATE", " ORDER BY topic_offset LIMIT 1"}},
 			caughtBy{consuming, "^TestRetryOfTwoOwners$", ""},
 		},
 		{
-			"a retry whose row another process deleted does the work", "inbox/parking_retry.go",
+			"a retry whose row another process deleted does the work", "inbox/parking/retry.go",
 			[]edit{{"		if done = err == nil && n == 1; !done {\n", "		if done = err == nil && n <= 1; !done {\n"}},
 			caughtBy{consuming, "^TestParking$", ""},
 		},
 		{
-			"commit the offset of an unfinished message", "inbox/lanes.go",
+			"commit the offset of an unfinished message", "inbox/lanes/lanes.go",
 			[]edit{{"	if len(l.open) > 0 {\n		return l.open[0].offset\n	}\n", ""}},
-			caughtBy{"./inbox", "^TestLanes", ""},
+			caughtBy{"./inbox/lanes", "^TestLanes", ""},
 		},
 		{
 			"answer a request whose transaction was rolled back", "inbox/idempotency/store.go",
@@ -52,7 +52,7 @@ func inboxMutants() []mutant {
 		},
 		{
 			"hand a message over twice that a batch has twice", "inbox/batch.go",
-			[]edit{{"			delete(first, m)\n", ""}},
+			[]edit{{"			delete(isNew, m)\n", ""}},
 			caughtBy{consuming, "^TestBatch$", ""},
 		},
 	}
@@ -90,6 +90,11 @@ func kgoinboxMutants() []mutant {
 			"a message that another owner parked does not block its key", "inbox/kgoinbox/partition.go",
 			[]edit{{"	if parked {\n		p.block", "	if false && parked {\n		p.block"}},
 			caughtBy{consuming, "^TestTwoOwners$", ""},
+		},
+		{
+			"handle what is behind a repeat in a batch that another owner parked", "inbox/kgoinbox/batch.go",
+			[]edit{{"		if repeatInFront(ms, first) {\n", "		if false && repeatInFront(ms, first) {\n"}},
+			caughtBy{"./inbox/kgoinbox", "^TestRepeatsInABatch$", ""},
 		},
 		{
 			"drain a partition that another consumer has already", "inbox/kgoinbox/consumer.go",

@@ -1,4 +1,4 @@
-package inbox_test
+package lanes_test
 
 import (
 	"context"
@@ -14,11 +14,12 @@ import (
 	"weak"
 
 	"github.com/cdc-relay/cdc-relay/inbox"
+	"github.com/cdc-relay/cdc-relay/inbox/lanes"
 )
 
 // watched are Lanes whose handler checks what it sees. In a bubble of synctest a goroutine that is left over is an error.
 type watched struct {
-	*inbox.Lanes
+	*lanes.Lanes
 
 	t       *testing.T
 	workers int
@@ -30,49 +31,73 @@ type watched struct {
 	last     map[string]int64
 }
 
-func watch(t *testing.T, workers int, c inbox.LanesConfig, again func(m *inbox.Message) (took, again time.Duration)) *watched {
+func watch(t *testing.T, workers int, c lanes.Config, again func(m *inbox.Message) (took, again time.Duration)) *watched {
 	t.Helper()
 	w := &watched{t: t, workers: workers, keys: map[string]bool{}, finished: map[int64]bool{}, last: map[string]int64{}}
-	c.Workers = inbox.NewWorkers(workers)
+	c.Workers = lanes.NewWorkers(workers)
 	c.Handle = func(_ context.Context, m *inbox.Message) time.Duration {
 		w.begin(m)
 		took, pause := again(m)
 		<-time.After(took)
-		w.end(m, pause <= 0)
+		w.end([]*inbox.Message{m}, func(*inbox.Message) bool { return pause <= 0 })
 		return pause
 	}
-	w.Lanes = inbox.NewLanes(t.Context(), c)
+	if rest := c.HandleBatch; rest != nil {
+		c.HandleBatch = func(ctx context.Context, ms []*inbox.Message) []*inbox.Message {
+			if len(ms) < 2 || len(ms) > c.Batch {
+				t.Errorf("a batch of %d, the limit is %d", len(ms), c.Batch)
+			}
+			w.begin(ms...)
+			unfinished := rest(ctx, ms)
+			w.end(ms, func(m *inbox.Message) bool { return !slices.Contains(unfinished, m) })
+			return unfinished
+		}
+	}
+	w.Lanes = lanes.New(t.Context(), c)
 	return w
 }
 
-func (w *watched) begin(m *inbox.Message) {
+// begin is called with a message, or a batch.
+func (w *watched) begin(ms ...*inbox.Message) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.running++; w.running > w.workers {
 		w.t.Errorf("%d handlers run, there are %d workers", w.running, w.workers)
 	}
-	if w.finished[m.Offset] {
-		w.t.Errorf("offset %d is handled after it was finished", m.Offset)
+	for _, m := range ms {
+		k := string(m.Key)
+		if w.finished[m.Offset] {
+			w.t.Errorf("offset %d is handled after it was finished", m.Offset)
+		}
+		if m.Key != nil && w.keys[k] {
+			w.t.Errorf("two handlers of key %q run", k)
+		}
+		if m.Key != nil && m.Offset < w.last[k] {
+			w.t.Errorf("offset %d of key %q is handled after %d", m.Offset, k, w.last[k])
+		}
 	}
-	if m.Key == nil {
-		return
+	for _, m := range ms {
+		if m.Key != nil {
+			w.keys[string(m.Key)] = true
+		}
 	}
-	k := string(m.Key)
-	if w.keys[k] {
-		w.t.Errorf("two handlers of key %q run", k)
-	}
-	if m.Offset < w.last[k] {
-		w.t.Errorf("offset %d of key %q is handled after %d", m.Offset, k, w.last[k])
-	}
-	w.keys[k], w.last[k] = true, m.Offset
 }
 
-func (w *watched) end(m *inbox.Message, finished bool) {
+// end is called with what begin was called with. The last of a key is the last that is finished: a batch is handled again from there on.
+func (w *watched) end(ms []*inbox.Message, finished func(*inbox.Message) bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.running--
-	delete(w.keys, string(m.Key))
-	w.finished[m.Offset] = finished
+	for _, m := range ms {
+		k := string(m.Key)
+		delete(w.keys, k)
+		if w.finished[m.Offset] = finished(m); m.Key != nil && w.finished[m.Offset] {
+			if m.Offset < w.last[k] {
+				w.t.Errorf("offset %d of key %q is finished after %d", m.Offset, k, w.last[k])
+			}
+			w.last[k] = m.Offset
+		}
+	}
 }
 
 // check looks for offsets before Next that are not finished.
@@ -122,7 +147,22 @@ func offerRandomly(t *testing.T, r *rand.Rand) {
 		default:
 		}
 	}
-	w := watch(t, 1+draw(8), inbox.LanesConfig{Count: 1 + draw(40), Bytes: 1 + draw(200), Finished: notify}, func(*inbox.Message) (time.Duration, time.Duration) {
+	c := lanes.Config{Count: 1 + draw(40), Bytes: 1 + draw(200), Finished: notify}
+	if draw(2) == 0 {
+		c.Count, c.Bytes, c.Batch = 1+draw(100), 1+draw(5000), 1+draw(20)
+		c.HandleBatch = func(_ context.Context, ms []*inbox.Message) (rest []*inbox.Message) {
+			<-time.After(time.Duration(draw(20)) * time.Millisecond)
+			failed, all := map[string]bool{}, draw(5) == 0
+			for _, m := range ms {
+				if all || failed[string(m.Key)] || draw(10) == 0 {
+					failed[string(m.Key)] = m.Key != nil
+					rest = append(rest, m)
+				}
+			}
+			return rest
+		}
+	}
+	w := watch(t, 1+draw(8), c, func(*inbox.Message) (time.Duration, time.Duration) {
 		return time.Duration(draw(20)) * time.Millisecond, time.Duration(max(0, draw(40)-30)) * 10 * time.Millisecond
 	})
 	keys := []string{"", "a", "b", "c"}
@@ -158,7 +198,7 @@ func offerRandomly(t *testing.T, r *rand.Rand) {
 func TestLanesBounds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
-		l := inbox.NewLanes(t.Context(), inbox.LanesConfig{Count: 3, Bytes: 10, Workers: inbox.NewWorkers(8), Handle: func(_ context.Context, m *inbox.Message) time.Duration {
+		l := lanes.New(t.Context(), lanes.Config{Count: 3, Bytes: 10, Workers: lanes.NewWorkers(8), Handle: func(_ context.Context, m *inbox.Message) time.Duration {
 			if m.Offset == 0 {
 				<-release
 			}
@@ -187,7 +227,7 @@ func TestLanesBounds(t *testing.T) {
 // A finished message behind an unfinished one takes no memory.
 func TestLanesReleaseFinishedMessages(t *testing.T) {
 	release := make(chan struct{})
-	l := inbox.NewLanes(t.Context(), inbox.LanesConfig{Workers: inbox.NewWorkers(4), Handle: func(_ context.Context, m *inbox.Message) time.Duration {
+	l := lanes.New(t.Context(), lanes.Config{Workers: lanes.NewWorkers(4), Handle: func(_ context.Context, m *inbox.Message) time.Duration {
 		if m.Offset == 0 {
 			<-release
 		}
@@ -228,7 +268,7 @@ func TestLanesWaitWithoutAWorker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var ran []string
 		tries := 0
-		l := inbox.NewLanes(t.Context(), inbox.LanesConfig{Workers: inbox.NewWorkers(1), Handle: func(_ context.Context, m *inbox.Message) time.Duration {
+		l := lanes.New(t.Context(), lanes.Config{Workers: lanes.NewWorkers(1), Handle: func(_ context.Context, m *inbox.Message) time.Duration {
 			if tries++; tries == 1 {
 				return time.Hour
 			}
@@ -257,7 +297,7 @@ func TestLanesWaitWithoutAWorker(t *testing.T) {
 // Stop waits for handlers until its context ends, then ends theirs.
 func TestLanesStopHasALimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := inbox.NewLanes(t.Context(), inbox.LanesConfig{Handle: func(ctx context.Context, _ *inbox.Message) time.Duration {
+		l := lanes.New(t.Context(), lanes.Config{Handle: func(ctx context.Context, _ *inbox.Message) time.Duration {
 			<-ctx.Done()
 			return 1
 		}})
@@ -275,7 +315,7 @@ func TestLanesStopHasALimit(t *testing.T) {
 
 // A lower offset would make Next wrong.
 func TestLanesRefuseLowerOffsets(t *testing.T) {
-	l := inbox.NewLanes(t.Context(), inbox.LanesConfig{Handle: func(context.Context, *inbox.Message) time.Duration { return 0 }})
+	l := lanes.New(t.Context(), lanes.Config{Handle: func(context.Context, *inbox.Message) time.Duration { return 0 }})
 	defer func() {
 		if recover() == nil {
 			t.Error("taken")
@@ -286,4 +326,57 @@ func TestLanesRefuseLowerOffsets(t *testing.T) {
 	}()
 	l.Offer(&inbox.Message{Offset: 2})
 	l.Offer(&inbox.Message{Offset: 2})
+}
+
+// What waits is one batch, keys in their order. What it does not finish is handled alone, with what is behind it, and so is a
+// message that comes again. A task is in no batch.
+func TestLanesBatches(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var ran []string
+		name := func(m *inbox.Message) string { return string(m.Key) + strconv.FormatInt(m.Offset, 10) }
+		begin, tries := make(chan struct{}), 0
+		l := lanes.New(t.Context(), lanes.Config{
+			Batch: 6,
+			Handle: func(_ context.Context, m *inbox.Message) time.Duration {
+				if m.Offset == 0 {
+					<-begin
+				}
+				ran = append(ran, name(m))
+				if tries++; name(m) == "b2" && tries < 4 {
+					return time.Minute
+				}
+				return 0
+			},
+			HandleBatch: func(_ context.Context, ms []*inbox.Message) (rest []*inbox.Message) {
+				batch := ""
+				for _, m := range ms {
+					if batch += name(m) + " "; string(m.Key) == "b" {
+						rest = append(rest, m)
+					}
+				}
+				ran = append(ran, batch)
+				return rest
+			},
+		})
+		for offset, key := range []string{"x", "a", "b", "a", "c", "b", "a", "b", "a"} {
+			l.Offer(&inbox.Message{Key: []byte(key), Offset: int64(offset)})
+			if offset == 0 {
+				synctest.Wait()
+			}
+			if offset == 6 {
+				l.Do([]byte("a"), func(context.Context) time.Duration {
+					ran = append(ran, "task")
+					return 0
+				})
+			}
+		}
+		close(begin)
+		<-time.After(time.Hour)
+		if err := l.Stop(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if want := []string{"x0", "a1 a3 a6 b2 b5 b7 ", "c4", "task", "b2", "a8", "b2", "b5", "b7"}; !slices.Equal(ran, want) || l.Next() != 9 {
+			t.Errorf("ran %q, next %d", ran, l.Next())
+		}
+	})
 }

@@ -1,16 +1,18 @@
-package inbox
+package parking
 
 import (
 	"context"
 	"database/sql"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"iter"
+	"math/rand/v2"
 	"reflect"
 	"time"
 
+	"github.com/cdc-relay/cdc-relay/inbox"
 	"github.com/cdc-relay/cdc-relay/inbox/internal/sqltext"
+	"github.com/cdc-relay/cdc-relay/writer"
 )
 
 // Filter chooses parked messages of the consumer. Fields that are zero are not compared; several must all match. The zero
@@ -21,18 +23,18 @@ type Filter struct {
 	Partition     *int32
 	Type          string
 	AggregateType string
-	IDs           []MessageID // as the table has them, so with the sources that [WithSource] returns; an empty slice that is not nil chooses none
-	Key           []byte      // of the record
-	Before        time.Time   // parked before
-	Error         string      // is part of the error's text; messages behind others have none
+	IDs           []inbox.MessageID // as the table has them, so with the sources that [inbox.WithSource] returns; an empty slice that is not nil chooses none
+	Key           []byte            // of the record
+	Before        time.Time         // parked before
+	Error         string            // is part of the error's text; messages behind others have none
 }
 
 // Parked is a parked message.
 type Parked struct {
-	ID      MessageID
-	Message *Message // a copy of its own, with Attempt as it was; bytes of its texts that are not UTF-8 are replaced
-	Error   string   // of the last attempt, at most 4096 bytes; "" if it waits behind another one of its key
-	Retry   bool     // [Parking.Retry] chose it, and it was not tried yet
+	ID      inbox.MessageID
+	Message *inbox.Message // a copy of its own, with Attempt as it was; bytes of its texts that are not UTF-8 are replaced
+	Error   string         // of the last attempt, at most 4096 bytes; "" if it waits behind another one of its key
+	Retry   bool           // [Parking.Retry] chose it, and it was not tried yet
 	At      time.Time
 
 	broken error // it cannot be decoded: Message is empty
@@ -43,10 +45,10 @@ type Parked struct {
 // meanwhile may be there or not.
 func (p *Parking[Tx]) List(ctx context.Context, f Filter) iter.Seq2[*Parked, error] {
 	return func(yield func(*Parked, error) bool) {
-		for after := (MessageID{}); ; {
+		for after := (inbox.MessageID{}); ; {
 			s := p.parked()
 			p.where(s, f)
-			if after != (MessageID{}) {
+			if after != (inbox.MessageID{}) {
 				s.Add(" AND (source, message_id) > (").Texts(after.Source, after.ID).Add(")")
 			}
 			page, err := p.read(ctx, s.Add(" ORDER BY source, message_id LIMIT ").Int(pageSize))
@@ -72,7 +74,7 @@ const pageSize = 100
 
 // Count returns how many messages are parked.
 func (p *Parking[Tx]) Count(ctx context.Context, f Filter) (n int64, err error) {
-	err = Transact(ctx, p.db, func(ctx context.Context, tx Tx) (err error) {
+	err = inbox.Transact(ctx, p.db, func(ctx context.Context, tx Tx) (err error) {
 		s := p.statement("SELECT count(*) FROM ")
 		p.where(s, f)
 		n, err = p.number(ctx, tx, s)
@@ -101,7 +103,7 @@ func (p *Parking[Tx]) Drop(ctx context.Context, f Filter) (int64, error) {
 }
 
 func (p *Parking[Tx]) change(ctx context.Context, s *sqltext.Statement) (n int64, err error) {
-	err = Transact(ctx, p.db, func(ctx context.Context, tx Tx) (err error) {
+	err = inbox.Transact(ctx, p.db, func(ctx context.Context, tx Tx) (err error) {
 		n, err = p.exec(ctx, tx, s)
 		return err
 	})
@@ -129,7 +131,7 @@ func (p *Parking[Tx]) Ready(ctx context.Context, topic string, partition int32) 
 }
 
 // First returns the first parked message of a key, nil if there is none.
-func (p *Parking[Tx]) First(ctx context.Context, topic string, partition int32, key ParkingKey) (*Parked, error) {
+func (p *Parking[Tx]) First(ctx context.Context, topic string, partition int32, key Key) (*Parked, error) {
 	rows, err := p.read(ctx, p.key(p.parked(), topic, partition, key).Add(" ORDER BY topic_offset LIMIT 1"))
 	if err != nil || len(rows) == 0 {
 		return nil, err
@@ -141,9 +143,9 @@ func (p *Parking[Tx]) First(ctx context.Context, topic string, partition int32, 
 }
 
 // Redo calls fn and deletes a parked message in one transaction. If another process deleted it, fn is not called and Redo
-// reports false. Errors are those of [Inbox.Handle]. Call [Parking.Failed] if fn will not be tried again.
+// reports false. Errors are those of [inbox.Inbox.Handle]. Call [Parking.Failed] if fn will not be tried again.
 func (p *Parking[Tx]) Redo(ctx context.Context, row *Parked, fn func(context.Context, Tx) error) (done bool, err error) {
-	err = Transact(ctx, p.in.db, func(ctx context.Context, tx Tx) error {
+	err = inbox.Transact(ctx, p.in.DB(), func(ctx context.Context, tx Tx) error {
 		take, remove := p.take(row)
 		n, err := p.exec(ctx, tx, take)
 		if done = err == nil && n == 1; !done {
@@ -161,27 +163,30 @@ func (p *Parking[Tx]) Redo(ctx context.Context, row *Parked, fn func(context.Con
 	return done && err == nil, err
 }
 
+// errEnded means that the work has ended the transaction, or has hidden that the server did.
+var errEnded = fmt.Errorf("%w: the transaction was rolled back or committed before the handler returned: return the errors of statements, and leave the transaction open", writer.ErrNoTransaction)
+
 // take returns the statements before and after the work of a retry. On MySQL and MariaDB the first only marks the row, because
 // the second must find it: see mark.
 func (p *Parking[Tx]) take(row *Parked) (before, after *sqltext.Statement) {
 	remove := p.statement("DELETE FROM ")
-	p.where(remove, Filter{IDs: []MessageID{row.ID}})
+	p.where(remove, Filter{IDs: []inbox.MessageID{row.ID}})
 	if remove.Postgres() {
 		return remove, nil
 	}
-	marked := -int64(newMark())
+	marked := -int64(1 + rand.IntN(999_999)) //nolint:gosec // no secret
 	before = p.statement("UPDATE ").Add(" SET attempts = ").Int(marked)
-	p.where(before, Filter{IDs: []MessageID{row.ID}})
+	p.where(before, Filter{IDs: []inbox.MessageID{row.ID}})
 	return before, remove.Add(" AND attempts = ").Int(marked)
 }
 
 // Failed stores the error of a parked message and the number of attempts, and forgets that messages of its key were chosen
 // by Retry.
 func (p *Parking[Tx]) Failed(ctx context.Context, row *Parked, cause error) error {
-	return Transact(ctx, p.db, func(ctx context.Context, tx Tx) error {
+	return inbox.Transact(ctx, p.db, func(ctx context.Context, tx Tx) error {
 		m := row.Message
 		s := addError(p.statement("UPDATE ").Add(" SET error = "), cause).Add(", attempts = ").Int(int64(m.Attempt))
-		p.where(s, Filter{IDs: []MessageID{row.ID}})
+		p.where(s, Filter{IDs: []inbox.MessageID{row.ID}})
 		if _, err := p.exec(ctx, tx, s); err != nil {
 			return err
 		}
@@ -190,83 +195,9 @@ func (p *Parking[Tx]) Failed(ctx context.Context, row *Parked, cause error) erro
 	})
 }
 
-// where adds the filter's conditions.
-func (p *Parking[Tx]) where(s *sqltext.Statement, f Filter) {
-	s.Add(" WHERE consumer = ").Text(p.in.consumer)
-	for _, c := range []struct{ column, value string }{{"topic", f.Topic}, {"event_type", f.Type}, {"aggregate_type", f.AggregateType}} {
-		if c.value != "" {
-			s.Add(" AND " + c.column + " = ").Text(c.value)
-		}
-	}
-	if f.Partition != nil {
-		s.Add(" AND topic_partition = ").Int(int64(*f.Partition))
-	}
-	if f.Key != nil {
-		key := hashKey(f.Key)
-		s.Add(" AND key_hash = ").Bytes(key[:])
-	}
-	if !f.Before.IsZero() {
-		s.Add(" AND parked_at < ").Time(f.Before)
-	}
-	if f.Error != "" {
-		s.Add(" AND position(").Text(f.Error).Add(" IN error) > 0")
-	}
-	if f.IDs != nil {
-		s.Add(" AND ")
-		chooseIDs(s, f.IDs)
-	}
-}
-
-// chooseIDs adds the condition that a row's ID is one of these. PostgreSQL does not take very many in a list.
-func chooseIDs(s *sqltext.Statement, ids []MessageID) {
-	switch {
-	case len(ids) == 0:
-		s.Add("1 = 0")
-	case len(ids) > 1 && s.Postgres():
-		sources, texts := columns(ids)
-		s.Add("(source, message_id) IN (SELECT * FROM unnest(").Array(sources).Add(", ").Array(texts).Add("))")
-	default:
-		for i, id := range ids {
-			s.Add([2]string{"(source, message_id) IN ((", "), ("}[min(i, 1)]).Texts(id.Source, id.ID)
-		}
-		s.Add("))")
-	}
-}
-
-// parked begins a query for read. Times are numbers, because drivers of MySQL do not always parse them.
-func (p *Parking[Tx]) parked() *sqltext.Statement {
-	s := sqltext.New(p.in.db.Dialect(), "SELECT source, message_id, record, error, attempts, retry, ")
-	if s.Postgres() {
-		s.Add("(extract(epoch FROM parked_at) * 1000000)::bigint FROM ")
-	} else {
-		s.Add("CAST(UNIX_TIMESTAMP(parked_at) * 1000000 AS SIGNED) FROM ")
-	}
-	return s.Add(p.table)
-}
-
-func (p *Parking[Tx]) read(ctx context.Context, s *sqltext.Statement) (found []*Parked, err error) {
-	err = Transact(ctx, p.db, func(ctx context.Context, tx Tx) error {
-		found = nil
-		return p.query(ctx, tx, s, func(rows Rows) error {
-			row, record, text, attempts, at := &Parked{Message: &Message{}}, []byte(nil), (*string)(nil), 0, int64(0)
-			if err := rows.Scan(&row.ID.Source, &row.ID.ID, &record, &text, &attempts, &row.Retry, &at); err != nil {
-				return err
-			}
-			if err := json.Unmarshal(record, row.Message); err != nil {
-				row.Message, row.broken = &Message{}, fmt.Errorf("decode parked message %s of %s: %w: drop it by its ID", row.ID.ID, row.ID.Source, err)
-			}
-			row.Message.Attempt, row.At = attempts, time.UnixMicro(at)
-			if text != nil {
-				row.Error = *text
-			}
-			found = append(found, row)
-			return nil
-		})
-	})
-	return found, err
-}
-
-// Check does for the table of parked messages what [Inbox.Check] does.
+// Check does for the table of parked messages what [inbox.Inbox.Check] does.
 func (p *Parking[Tx]) Check(ctx context.Context) error {
-	return p.in.check(ctx, p.table, "consumer, source, message_id, topic, topic_partition, topic_offset, key_hash, event_type, aggregate_type, record, error, attempts, retry, parked_at")
+	const columns = "consumer, source, message_id, topic, topic_partition, topic_offset, key_hash, event_type, aggregate_type, record, error, attempts, retry, parked_at"
+	_, err := p.change(ctx, p.statement("INSERT INTO ").Add(" ("+columns+") SELECT "+columns+" FROM ").Add(p.table).Add(" WHERE 1 = 0"))
+	return err
 }
