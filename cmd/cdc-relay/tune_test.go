@@ -16,9 +16,11 @@ func TestProcessors(t *testing.T) {
 		return p.next(now, used)
 	}
 	calm := func() (intervals int) {
-		for intervals = 1; !after(loadInterval, loadInterval/5); intervals++ {
+		for {
+			if intervals++; after(loadInterval, loadInterval/5) {
+				return intervals
+			}
 		}
-		return intervals
 	}
 	for name, c := range map[string]struct {
 		elapsed, cpu time.Duration

@@ -164,6 +164,10 @@ func TestReplayFilters(t *testing.T) {
 	onAll(t, func(s *site) {
 		s.setup().variety()
 		for args, want := range map[string]string{
+			"--since 2020-01-01T00:00:00Z --until 2020-01-02T00:00:00+02:00": "",
+
+			"--since 2020-01-01T00:00:00+01:00 --type Paid --until 2100-01-01T00:00:00Z": "3",
+
 			"--yes":                                  "1 2 3 4",
 			"--key k1":                               "1",
 			"--key 2 --key 3":                        "2 3 4",
@@ -173,9 +177,7 @@ func TestReplayFilters(t *testing.T) {
 			"--type orderplaced":                     "",
 			"--aggregate-type Invoice":               "3 4",
 			"--aggregate-type Invoice --tenant acme": "4",
-			"--since 2020-01-01T00:00:00Z --until 2020-01-02T00:00:00+02:00":             "",
-			"--since 2020-01-01T00:00:00+01:00 --type Paid --until 2100-01-01T00:00:00Z": "3",
-			"--table outbox --type Sent":                                                 "4",
+			"--table outbox --type Sent":             "4",
 		} {
 			var flags []string
 			for i, arg := range strings.Fields(args) {

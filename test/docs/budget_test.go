@@ -13,9 +13,9 @@ import (
 // budget is what product and tests may have, and words each page. A commit that raises a number says why; one that takes something away
 // lowers it.
 var budget = map[string]int{
-	"lines of the product": 43_100, // cmd and internal, without tests and what is only for them
-	"packages":             28,     // of the product
-	"lines of tests":       70_550, // with testenv, cdctest and the other helpers
+	"lines of the product": 43_290, // cmd and internal, without tests and what is only for them
+	"packages":             29,     // of the product
+	"lines of tests":       71_480, // with testenv, cdctest and the other helpers
 }
 
 var words = map[string]int{
@@ -25,7 +25,7 @@ var words = map[string]int{
 	"docs/managed-databases.md": 850, "docs/kafka.md": 550, "docs/security.md": 1100, "docs/routing.md": 1100, "docs/migrate-debezium.md": 650,
 	"docs/migrate-from-polling.md": 1100, "docs/go.md": 650, "docs/other-languages.md": 1000, "docs/consumer.md": 1550, "docs/idempotency.md": 640,
 	"docs/checklist.md": 900, "docs/monitoring.md": 800, "docs/alerts.md": 1100, "docs/retention.md": 710, "docs/dead-letters.md": 650,
-	"docs/recovery.md": 1910, "docs/replay.md": 350, "docs/upgrade.md": 450, "docs/troubleshooting.md": 1200, "docs/configuration.md": 3600,
+	"docs/recovery.md": 1910, "docs/replay.md": 350, "docs/upgrade.md": 460, "docs/troubleshooting.md": 1200, "docs/configuration.md": 3600,
 	"docs/commands.md": 1600, "docs/metrics.md": 900, "docs/records.md": 450, "docs/how-it-works.md": 1100, "docs/guarantees.md": 1200,
 	"docs/exactly-once.md": 650, "docs/threat-model.md": 800, "docs/comparison.md": 800, "docs/performance.md": 600, "docs/faq.md": 350,
 

@@ -98,7 +98,7 @@ func TestExamplesOfPages(t *testing.T) {
 			"test/writer/run_orms_test.go", "test/writer/testdata/ent/main.go.txt", "test/writer/context_test.go", "writer/example_test.go", "writer/example_unit_test.go", "writer/writertest/example_test.go",
 		},
 		"docs/idempotency.md": {"inbox/idempotency/example_test.go"},
-		"docs/consumer.md":    {"inbox/example_test.go", "inbox/kgoinbox/example_test.go"},
+		"docs/consumer.md":    {"inbox/example_test.go", "inbox/kgoinbox/example_test.go", "inbox/inboxtest/inboxtest_test.go"},
 	} {
 		var tested strings.Builder
 		for _, file := range files {
