@@ -107,13 +107,13 @@ func (p *partitioned) maintain(ctx context.Context, relay string, ahead, ttl int
 	for range 2 { // the second drops what the relay had not saved yet
 		out, err := exec.CommandContext(ctx, p.bin, "retention", "run", "--config", path, "--owner-dsn", p.dsn, "--ttl", fmt.Sprintf("%dd", ttl)).CombinedOutput()
 		if err != nil {
-			return fmt.Errorf("partitions run: %s (%w)", out, err)
+			return fmt.Errorf("retention run: %s (%w)", out, err)
 		}
 		dropped += strings.Count(string(out), "dropped")
 		time.Sleep(retentionSpan / 8)
 	}
 	if dropped == 0 {
-		return errors.New("partitions run has dropped nothing")
+		return errors.New("retention run has dropped nothing")
 	}
 	return nil
 }

@@ -29,6 +29,13 @@ func (k mark) handledAt(s *sqltext.Statement) string {
 // errEnded means that the handler has ended the transaction, or has hidden that the server did.
 var errEnded = fmt.Errorf("%w: the transaction was rolled back or committed before the handler returned: return the errors of statements, and leave the transaction open", writer.ErrNoTransaction)
 
+// lost reports whether err says that the connection of a transaction is gone, although the database can be reached: a statement whose
+// context had ended has closed it, and the handler has hidden that.
+func lost[Tx any](ctx context.Context, db DB[Tx], err error) bool {
+	state, number := writer.ServerError(err)
+	return err != nil && state == "" && number == 0 && ctx.Err() == nil && reachable(ctx, db)
+}
+
 // verify looks whether the row is still there. PostgreSQL refuses all statements, and the commit, after an error.
 func (in *Inbox[Tx]) verify(ctx context.Context, tx Tx, id MessageID, marked mark) error {
 	if in.db.Dialect() == writer.Postgres {
@@ -43,7 +50,7 @@ func (in *Inbox[Tx]) verify(ctx context.Context, tx Tx, id MessageID, marked mar
 		err = errors.Join(rows.Err(), rows.Close())
 	}
 	switch {
-	case errors.Is(err, sql.ErrTxDone), err == nil && !found:
+	case errors.Is(err, sql.ErrTxDone), err == nil && !found, lost(ctx, in.db, err):
 		return errEnded
 	case err != nil:
 		return databaseError("read "+in.table, in.table, err)

@@ -26,7 +26,7 @@ func TestCommandsPage(t *testing.T) {
 			commands = append(commands, cmd)
 		}
 	}
-	commands = slices.DeleteFunc(commands, func(cmd *cobra.Command) bool { return cmd.Deprecated != "" })
+	commands = slices.DeleteFunc(commands, func(cmd *cobra.Command) bool { return cmd.Hidden })
 	page, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)

@@ -153,7 +153,7 @@ func (a *cli) printCounts(list []deadletter.Listed, by string, asJSON bool) erro
 
 func newDLQCountCommand(a *cli) *cobra.Command {
 	cmd := newDLQListCommand(a)
-	cmd.Use, cmd.Deprecated = "count [ID...]", "use `cdc-relay dlq list --count`"
+	cmd.Use, cmd.Hidden, cmd.Annotations = "count [ID...]", true, map[string]string{successor: "dlq list --count"}
 	_ = cmd.Flags().Set("count", "true") // there is such a flag
 	return cmd
 }

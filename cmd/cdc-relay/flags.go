@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/cdc-relay/cdc-relay/internal/app"
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
@@ -27,12 +28,32 @@ func (f *outputFlag) add(cmd *cobra.Command) {
 
 func (f *outputFlag) json() bool { return f.value == outputJSON }
 
+// successor is the annotation of a flag or command that is read for one more release. cobra's own notices go to standard output, among what
+// programs read.
+const successor = "successor"
+
 // renamed takes a flag's old name, too, for one release.
 func renamed(cmd *cobra.Command, old, name string) {
 	f := *cmd.Flags().Lookup(name)
 	f.Name, f.Shorthand = old, ""
 	cmd.Flags().AddFlag(&f)
-	_ = cmd.Flags().MarkDeprecated(old, "use --"+name)
+	replaced(cmd.Flags().Lookup(old), "--"+name)
+}
+
+func replaced(f *pflag.Flag, by string) {
+	f.Hidden, f.Annotations = true, map[string][]string{successor: {by}}
+}
+
+// tellSuccessors says what to use in place of a command and its flags.
+func tellSuccessors(w io.Writer, cmd *cobra.Command) {
+	if by, gone := cmd.Annotations[successor]; gone {
+		_, _ = fmt.Fprintf(w, "%s is read for one more release: use `cdc-relay %s`\n", cmd.CommandPath(), by)
+	}
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		for _, by := range f.Annotations[successor] {
+			_, _ = fmt.Fprintf(w, "--%s is read for one more release: use %s\n", f.Name, by)
+		}
+	})
 }
 
 // choice is a flag with a fixed set of values.

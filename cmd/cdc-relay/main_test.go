@@ -71,3 +71,19 @@ func TestConfigMigrate(t *testing.T) {
 		}
 	}
 }
+
+// What is read for one more release says so on standard error, as standard output may be a program's.
+func TestSuccessors(t *testing.T) {
+	for args, says := range map[string]string{
+		"dlq count -o json -c none":                 "cdc-relay dlq count is read for one more release: use `cdc-relay dlq list --count`\n",
+		"partitions list -c none":                   "cdc-relay partitions list is read for one more release: use `cdc-relay retention list`\n",
+		"dlq list --from 2026-01-01T00:00:00Z -c x": "--from is read for one more release: use --since\n",
+		"repair --all -c none":                      "--all is read for one more release: use `cdc-relay backfill`\n",
+	} {
+		var out, said strings.Builder
+		execute(t.Context(), &cli{stdout: &out, stderr: &said, env: os.LookupEnv}, strings.Fields(args))
+		if out.Len() > 0 || !strings.HasPrefix(said.String(), says) {
+			t.Errorf("%s: %q, and on standard error %q", args, &out, &said)
+		}
+	}
+}

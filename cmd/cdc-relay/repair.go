@@ -52,7 +52,7 @@ Stop the relay first. Interrupted, run it again: nothing is moved before everyth
 	}
 	owner.add(cmd)
 	cmd.Flags().BoolVar(&o.All, "all", false, "publish every row")
-	_ = cmd.Flags().MarkDeprecated("all", "use `cdc-relay backfill`")
+	replaced(cmd.Flags().Lookup("all"), "`cdc-relay backfill`")
 	cmd.Flags().Var(&timeFlag{&o.Since}, "since", "publish the rows that were created since this `time`, less --overlap")
 	cmd.Flags().DurationVar(&o.Overlap, "overlap", defaultOverlap, "how long transactions may have been open, and how far clocks may differ")
 	return cmd
@@ -143,6 +143,7 @@ func (a *cli) passAlteration(ctx context.Context, c *config.Config, db app.Datab
 	if err != nil {
 		return err
 	}
+	a.printf("publishing what the slot still has, up to %s\n", db.Display(end))
 	reg, problems := newRegistry(), cdc.NewProblems(log)
 	dropped := newDropped(reg)
 	s, _, closeStore, err := wire(ctx, c, db, app.SourceOptions{PassAlteration: true, Problems: problems}, dropped, log, reg)
@@ -162,6 +163,9 @@ func (a *cli) passAlteration(ctx context.Context, c *config.Config, db app.Datab
 				close(passed)
 				return
 			}
+			if err != nil {
+				log.Warn("slot cannot be looked at, trying again", cdc.Repeats(), "error", err)
+			}
 			select {
 			case <-time.After(slotInterval):
 			case <-watching.Done():
@@ -172,7 +176,7 @@ func (a *cli) passAlteration(ctx context.Context, c *config.Config, db app.Datab
 }
 
 // slotInterval is how often the slot's position is read.
-const slotInterval = 200 * time.Millisecond
+const slotInterval = time.Second
 
 func (a *cli) reportRepair(rows *backfill.Repair, where bool) error {
 	done := rows.Result()

@@ -203,6 +203,9 @@ func (r *retentionRun) options(c *config.Config) (cleanup.PartitionOptions, erro
 	case r.ahead == 0:
 		return o, cdc.Usage("add one, or give --ahead", "the configuration has no section retention")
 	}
+	if c.Retention != nil && !c.Retention.Partitions {
+		o.TTL = 0 // keep is for rows
+	}
 	o.Ahead = cmp.Or(r.ahead, o.Ahead)
 	age, err := r.age("ttl", r.ttl, o.TTL)
 	o.TTL, o.Drop = age, o.Drop && r.unknown == nil

@@ -79,8 +79,9 @@ Exit codes: 0 done, 1 runtime error, 2 usage or configuration, 3 check failed, 4
 	root.SilenceErrors, root.SilenceUsage = true, true
 	root.Version = versionLine(buildVersion())
 	root.SetVersionTemplate("{{.Version}}\n")
-	root.PersistentPreRun = func(*cobra.Command, []string) {
+	root.PersistentPreRun = func(cmd *cobra.Command, _ []string) {
 		a.started = true
+		tellSuccessors(a.stderr, cmd)
 		checkpoint.LogTo(slog.New(slog.DiscardHandler)) // the relay's own errors say what matters
 	}
 	root.SetFlagErrorFunc(flagError)
@@ -122,7 +123,7 @@ func group(use, short string, commands ...*cobra.Command) *cobra.Command {
 // formerly is a group under its old name, for one release.
 func formerly(old, name string, commands ...*cobra.Command) *cobra.Command {
 	for _, cmd := range commands {
-		cmd.Deprecated = "use `cdc-relay " + name + " " + cmd.Name() + "`"
+		cmd.Hidden, cmd.Annotations = true, map[string]string{successor: name + " " + cmd.Name()}
 	}
 	cmd := group(old, "", commands...)
 	cmd.Hidden = true

@@ -62,7 +62,7 @@ func New[Tx any](db writer.DB[Tx], events *writer.Writer, opts ...Option) (*Stor
 //
 // fn must return the errors of its statements: after a deadlock the server has rolled back everything. Instead it may return
 // a status of 400 to 499 for an error that it expects, such as a row that exists. On PostgreSQL the statement that failed has
-// undone what fn wrote, and the response is stored in another transaction.
+// undone what fn wrote, and the response is stored in another transaction. If the unit has events then, Do fails.
 //
 // An error of fn, a panic (returned as *[inbox.PanicError]) and a status that is not stored ([WithStored]) roll back; the
 // response of such a status is returned as it is. If the database could not serialize the transaction, fn is called again.
@@ -71,13 +71,9 @@ func (s *Store[Tx]) Do(ctx context.Context, k Key, request [32]byte, fn func(ctx
 	if err := k.check(); err != nil {
 		return nil, false, err
 	}
-	var u *writer.Unit
-	committing := false
-	err = inbox.Transact(ctx, s.db, func(ctx context.Context, tx Tx) error {
-		if committing = false; u != nil {
-			u.End(ctx, errAgain)
-		}
-		u = s.events.NewUnit()
+	db := &unitDB[Tx]{DB: s.db}
+	err = inbox.Transact(ctx, db, func(ctx context.Context, tx Tx) error {
+		db.unit = s.events.NewUnit()
 		first, err := s.insert(ctx, tx, k, request)
 		if replayed = err == nil && !first; err != nil {
 			return err
@@ -86,18 +82,15 @@ func (s *Store[Tx]) Do(ctx context.Context, k Key, request [32]byte, fn func(ctx
 			r, err = s.stored(ctx, tx, k, request)
 			return err
 		}
-		if r, err = fn(ctx, tx, u); err == nil {
-			err = s.store(ctx, tx, k, r)
+		if r, err = fn(ctx, tx, db.unit); err != nil {
+			return err
 		}
-		if err == nil {
-			err = s.events.Flush(ctx, writer.TxOf(s.db, tx), u)
+		if err := s.store(ctx, tx, k, r, db.unit); err != nil {
+			return err
 		}
-		committing = err == nil
-		return err
+		return ctx.Err() // later it might be after COMMIT was sent
 	})
-	if u != nil {
-		u.End(ctx, outcome(ctx, err, committing))
-	}
+	db.end(ctx, err)
 	switch {
 	case errors.Is(err, errNotStored):
 		return r, false, nil
@@ -111,12 +104,31 @@ func (s *Store[Tx]) Do(ctx context.Context, k Key, request [32]byte, fn func(ctx
 	}
 }
 
-// outcome is the error for [writer.Unit.End].
-func outcome(ctx context.Context, err error, committing bool) error {
-	if committing {
-		return writer.CommitError(ctx, err)
-	}
+// unitDB ends the unit of each attempt when the transaction of that is over, so that its hooks run in none.
+type unitDB[Tx any] struct {
+	inbox.DB[Tx]
+
+	unit *writer.Unit
+}
+
+// Begin implements [inbox.DB]. A unit that is still there is of an attempt that was rolled back.
+func (d *unitDB[Tx]) Begin(ctx context.Context) (Tx, error) {
+	d.end(ctx, errAgain)
+	return d.DB.Begin(ctx)
+}
+
+// Commit implements [inbox.DB].
+func (d *unitDB[Tx]) Commit(ctx context.Context, tx Tx) error {
+	err := d.DB.Commit(ctx, tx)
+	d.end(ctx, writer.CommitError(ctx, err))
 	return err
+}
+
+func (d *unitDB[Tx]) end(ctx context.Context, err error) {
+	if d.unit != nil {
+		d.unit.End(ctx, err)
+		d.unit = nil
+	}
 }
 
 var (
@@ -131,8 +143,8 @@ var (
 	errAborted = errors.New("a statement of the transaction failed")
 )
 
-// store adds the response to the row of its key.
-func (s *Store[Tx]) store(ctx context.Context, tx Tx, k Key, r *Response) error {
+// store appends the events, and adds the response to the row of its key.
+func (s *Store[Tx]) store(ctx context.Context, tx Tx, k Key, r *Response, u *writer.Unit) error {
 	switch {
 	case r == nil:
 		return errors.New("store response: there is none: return a Response or an error")
@@ -146,6 +158,10 @@ func (s *Store[Tx]) store(ctx context.Context, tx Tx, k Key, r *Response) error 
 	headers, err := json.Marshal(r.Header)
 	if err != nil {
 		return fmt.Errorf("store response: %w", err)
+	}
+	// First: where a statement has failed, PostgreSQL refuses the events, and the response must not be stored without them.
+	if err := s.events.Flush(ctx, writer.TxOf(s.db, tx), u); err != nil {
+		return err
 	}
 	body := r.Body
 	if body == nil {

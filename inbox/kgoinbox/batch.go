@@ -20,7 +20,7 @@ func (p *partition[Tx]) batch(ctx context.Context, ms []*inbox.Message) (rest []
 			free = append(free, m)
 		}
 	}
-	for len(free) > 1 {
+	for opened := -1; len(free) > 1; {
 		var err error
 		ok := p.use(func() {
 			if repeats, err = p.together(ctx, free); errors.Is(err, inbox.ErrDatabase) && ctx.Err() == nil {
@@ -33,6 +33,12 @@ func (p *partition[Tx]) batch(ctx context.Context, ms []*inbox.Message) (rest []
 		case !ok, ctx.Err() != nil, !errors.Is(err, inbox.ErrDatabase):
 			return ms
 		}
+		// If the database has worked since the last failure, it may be one message's: another server's, for which its handler waits.
+		n := p.gate.times()
+		if opened >= 0 && n != opened {
+			return ms
+		}
+		opened = n
 	}
 	return ms
 }
@@ -105,8 +111,8 @@ func repeatInFront(all, first []*inbox.Message) bool {
 	for _, m := range all {
 		switch {
 		case len(first) == 0 || m != first[0]:
-			repeated[string(m.Key)] = m.Key != nil
-		case repeated[string(m.Key)]:
+			repeated[string(m.Key)] = repeated[string(m.Key)] || m.Key != nil
+		case m.Key != nil && repeated[string(m.Key)]:
 			return true
 		default:
 			first = first[1:]

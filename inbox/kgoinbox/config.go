@@ -26,8 +26,9 @@ type Config struct {
 	Workers int
 
 	// Batch, if above 1, is how many messages a worker handles in one transaction at most: those that wait at the moment, which costs
-	// less than a transaction for each. If one fails, all are rolled back and handled one at a time. Handlers are called as before, and
-	// the rows that they lock stay locked for the whole batch. Keep what a batch takes far below Drain.
+	// less than a transaction for each. If one fails, all are rolled back and handled one at a time: what the handlers of the others did
+	// outside of the transaction is done twice, and on MySQL and MariaDB all that they did after a handler has hidden a deadlock. The rows
+	// that handlers lock stay locked for the whole batch. Keep what a batch takes far below Drain.
 	Batch int
 
 	// Count bounds the messages of a partition from the first unfinished one on, by default 10,000. So many may be repeated after a
@@ -40,8 +41,8 @@ type Config struct {
 	// What is compressed counts there as compressed.
 	Bytes int
 
-	// Timeout is how long a handler may take, by default 1 minute; below 0 it may take any time. Then its context ends and the attempt
-	// has failed. MySQL and MariaDB may go on with its statement for seconds, and the next attempt waits for that.
+	// Timeout is how long a handler may take, by default 1 minute; below 0 it may take any time. Then its context ends, and the attempt
+	// has failed unless the handler returns nil all the same. A handler that does not use its context is not interrupted. MySQL and MariaDB may go on with its statement for seconds, and the next attempt waits for that.
 	Timeout time.Duration
 
 	// Attempts is how often a message is handled before it is parked, by default 25. Between two attempts is a random pause of half of
@@ -64,7 +65,7 @@ type Config struct {
 	Drain time.Duration
 
 	// Keep, if it is not 0, is how long rows of handled messages stay in the inbox: Run deletes older ones every 10 minutes, see
-	// [inbox.Inbox.Purge]. The owner of partition 0 does so, and other consumers of the group do not.
+	// [inbox.Inbox.Purge]. The owner of partition 0 of a topic does so, and other consumers of the group do not.
 	Keep time.Duration
 
 	// CommitInterval is the time between two commits of offsets, by default 1 s, and RetryInterval the time between two looks

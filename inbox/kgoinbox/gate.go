@@ -11,6 +11,7 @@ type gate struct {
 
 	mu      sync.Mutex
 	failed  int // tries in a row; 0 while the database works
+	opened  int // how often it was closed and opened
 	writes  bool
 	trying  bool
 	next    time.Time     // of the next try
@@ -83,8 +84,16 @@ func (g *gate) open(write bool) bool {
 		return false
 	}
 	g.failed, g.writes = 0, false
+	g.opened++
 	g.wake()
 	return true
+}
+
+// times returns how often the gate was opened.
+func (g *gate) times() int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.opened
 }
 
 // failed notes a failure of the database.

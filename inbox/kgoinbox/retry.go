@@ -53,7 +53,7 @@ func (p *partition[Tx]) retry(ctx context.Context) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.parked = p.parked || n > 0 || err != nil
-	p.more = n == readyRows
+	p.more = len(rows) == readyRows
 	p.lookAgain()
 }
 

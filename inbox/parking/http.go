@@ -1,10 +1,12 @@
 package parking
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"mime"
 	"net/http"
 	"reflect"
@@ -61,14 +63,16 @@ type answer struct {
 	Headers       []inbox.Header `json:"headers,omitempty"`
 }
 
-// listed is how many messages a list has by default.
-const listed = 100
+// listed is how many messages a list has by default, and maxListed at most: they are collected in memory.
+const listed, maxListed = 100, 1000
 
 func (p *Parking[Tx]) serveList(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	limit, err := listed, error(nil)
 	if text := q.Get("limit"); text != "" {
-		limit, err = strconv.Atoi(text)
+		if limit, err = strconv.Atoi(text); err != nil || limit < 1 || limit > maxListed {
+			err = fmt.Errorf("limit is %q: give a number from 1 to %d", text, maxListed)
+		}
 	}
 	for name := range q {
 		switch name {
@@ -138,10 +142,23 @@ func readFilter(r *http.Request) (f Filter, err error) {
 	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
 		return f, errors.New("the filter is not JSON: send it with Content-Type: application/json")
 	}
+	body, err := io.ReadAll(http.MaxBytesReader(nil, r.Body, 1<<20))
+	var fields map[string]json.RawMessage
+	if err == nil {
+		err = json.Unmarshal(body, &fields)
+	}
+	for name, value := range fields { // of a variable that was not set: it would not be a condition
+		if empty := string(value); empty == "null" || empty == `""` && name != "key" {
+			return f, fmt.Errorf("the filter's field %s is empty: set it, or leave it out", name)
+		}
+	}
 	var q request
-	d := json.NewDecoder(http.MaxBytesReader(nil, r.Body, 1<<20))
-	d.DisallowUnknownFields() // a misspelled field would not be a condition
-	if err := d.Decode(&q); err != nil {
+	d := json.NewDecoder(bytes.NewReader(body))
+	d.DisallowUnknownFields() // a misspelled field would not be one either
+	if err == nil {
+		err = d.Decode(&q)
+	}
+	if err != nil {
 		return f, fmt.Errorf("read the filter: %w", err)
 	}
 	f = Filter{

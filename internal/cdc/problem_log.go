@@ -42,6 +42,9 @@ func (p *Problems) follow() {
 			now[found.With] = true
 			p.lasts(found)
 		}
+		if l, cause := p.lasting[found.With], root(found.Err); l.logged > 0 && !l.causes[cause] && len(l.causes) < maxCauses {
+			p.write(l, found.Err)
+		}
 	}
 	for with, l := range p.lasting {
 		if now[with] {
@@ -65,9 +68,6 @@ func (p *Problems) lasts(found Problem) {
 		p.lasting[found.With] = l
 	}
 	l.problem = found
-	if cause := root(found.Err); l.logged > 0 && !l.causes[cause] && len(l.causes) < maxCauses {
-		p.write(l)
-	}
 }
 
 func (p *Problems) logAgain(l *lasting) {
@@ -79,14 +79,14 @@ func (p *Problems) logAgain(l *lasting) {
 	for LogAgain(l.logged) <= time.Since(l.since) {
 		l.logged++
 	}
-	p.write(l)
+	p.write(l, l.problem.Err)
 	l.timer.Reset(LogAgain(l.logged) - time.Since(l.since))
 }
 
-func (p *Problems) write(l *lasting) {
-	l.causes[root(l.problem.Err)] = true
+func (p *Problems) write(l *lasting, err error) {
+	l.causes[root(err)] = true
 	text, _ := words(l.problem.With)
-	p.log.Warn(text, slog.Time("since", l.since), slog.Any("error", l.problem.Err)) //nolint:sloglint // of words
+	p.log.Warn(text, slog.Time("since", l.since), slog.Any("error", err)) //nolint:sloglint // of words
 }
 
 // words are what the log says while problems last, and once they are over.

@@ -139,6 +139,9 @@ func (s *Sweeper) report(found []error) {
 	var problems []cdc.Problem
 	for _, err := range found {
 		problems = append(problems, cdc.Problem{With: cdc.OnRows, Err: err})
+		if s.marks == nil {
+			s.log.Warn("old rows left as they are", cdc.Repeats(), slog.Any("error", err))
+		}
 	}
 	if s.marks != nil {
 		s.marks.Problems.Report("write-back", problems...)

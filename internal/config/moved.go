@@ -25,7 +25,7 @@ func moves() []move {
 		{from: "position", why: "it held only conflict"},
 		{from: "source.mysql.flavor", why: "the server says what it is"},
 		{from: "source.mysql.server_id", why: "the relay chooses a free one"},
-		{from: "source.postgres.failover", why: "from PostgreSQL 17 on setup creates a failover slot"},
+		{from: "source.postgres.failover", why: "from PostgreSQL 17 on setup and repair create a failover slot"},
 		{from: "partitions.every", to: "retention.every"},
 		{from: "partitions.ttl", to: "retention.keep"},
 		{from: "partitions.ahead", to: "retention.ahead"},
@@ -105,6 +105,11 @@ func (d *document) oneAge(root *yaml.Node) {
 	case parts < 0 && rows >= 0: // also rows of tables that setup created were deleted
 		in.Content = append(in.Content, text("partitions", in), &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!bool", Value: "false", Line: in.Line, Column: in.Column})
 		return
+	case rows >= 0 && !mapped(root): // beside partitions it was for tables with columns
+		key := in.Content[rows]
+		in.Content = slices.Delete(in.Content, rows, rows+2)
+		d.warn(key, "retention.delete has no effect any more: no table has columns")
+		return
 	case parts < 0 || rows < 0 && (ttl < 0 || !mapped(root)):
 		return
 	}
@@ -130,7 +135,7 @@ func (d *document) malformed(root *yaml.Node) {
 	}
 	key, value := in.Content[i], in.Content[i+1]
 	in.Content = slices.Insert(in.Content, i+2, text("malformed", key), &yaml.Node{Kind: value.Kind, Tag: value.Tag, Value: value.Value, Style: value.Style, Line: value.Line, Column: value.Column})
-	d.warn(key, "errors.malformed does not follow errors.unroutable any more")
+	d.warn(key, "errors.malformed is "+value.Value+", as errors.unroutable, until the file sets it")
 }
 
 func (d *document) warn(key *yaml.Node, what string) {

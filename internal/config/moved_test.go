@@ -18,6 +18,9 @@ type movedFile struct {
 
 const onMySQLNamed = `source: {mysql: {dsn: "relay@tcp(db)/orders", id: o}}` + "\n" + `kafka: {brokers: ["k:1"]}` + "\n" + `checkpoint: {file: position}` + "\n"
 
+// withColumns has a table whose rows are deleted.
+const withColumns = good + "tables: [{name: a, columns: {event_id: id, event_type: type, payload: payload, created_at: at}}]\n"
+
 func movedFiles() map[string]movedFile {
 	return map[string]movedFile{
 		"in_flight": {
@@ -43,7 +46,7 @@ func movedFiles() map[string]movedFile {
 		"failover": {
 			"source:\n  postgres:\n    dsn: postgres://relay@db/orders\n    failover: off\nkafka: {brokers: [\"k:1\"]}\n",
 			"source:\n  postgres:\n    dsn: postgres://relay@db/orders\nkafka: {brokers: [\"k:1\"]}\n",
-			[]string{"4: source.postgres.failover has no effect any more: from PostgreSQL 17 on setup creates a failover slot"},
+			[]string{"4: source.postgres.failover has no effect any more: from PostgreSQL 17 on setup and repair create a failover slot"},
 		},
 		"flavor and server_id": {
 			strings.Replace(onMySQLNamed, "id: o", "id: o, flavor: mariadb, server_id: 7", 1), onMySQLNamed,
@@ -66,14 +69,18 @@ func movedFiles() map[string]movedFile {
 				"5: retention.delete.older_than is now retention.keep", "6: retention.delete.batch is now retention.batch",
 			},
 		},
+		"no rows to delete": {
+			good + "retention: {delete: {older_than: 30d}}\npartitions: {ahead: 8}\n", good + "retention: {ahead: 8}\n",
+			[]string{"3: retention.delete has no effect any more: no table has columns", "4: partitions.ahead is now retention.ahead"},
+		},
 		"both": {
-			good + "retention: {delete: {older_than: 30d, batch: 10}}\npartitions: {ttl: 30d}\n",
-			good + "retention: {keep: 30d, batch: 10}\n",
-			[]string{"4: partitions.ttl is now retention.keep", "3: retention.delete.older_than is now retention.keep", "3: retention.delete.batch is now retention.batch"},
+			withColumns + "retention: {delete: {older_than: 30d, batch: 10}}\npartitions: {ttl: 30d}\n",
+			withColumns + "retention: {keep: 30d, batch: 10}\n",
+			[]string{"5: partitions.ttl is now retention.keep", "4: retention.delete.older_than is now retention.keep", "4: retention.delete.batch is now retention.batch"},
 		},
 		"malformed": {
 			good + "errors:\n  unroutable: \"dead_letter\" # kept\n  rejected: drop\n", good + "errors:\n  unroutable: \"dead_letter\" # kept\n  malformed: \"dead_letter\"\n  rejected: drop\n",
-			[]string{"4: errors.malformed does not follow errors.unroutable any more"},
+			[]string{"4: errors.malformed is dead_letter, as errors.unroutable, until the file sets it"},
 		},
 	}
 }

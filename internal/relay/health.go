@@ -3,6 +3,7 @@ package relay
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -206,7 +207,7 @@ func (a *attempt) watch(ctx context.Context) {
 		st := a.window.state()
 		age := time.Since(st.oldestOffered)
 		stalled := !st.oldestOffered.IsZero() && age > stallAfter
-		if a.health.stall(stalled) && len(a.opts.Problems.List()) == 0 {
+		if a.health.stall(stalled) && !slices.ContainsFunc(a.opts.Problems.List(), func(p cdc.Problem) bool { return p.With == cdc.OnKafka }) {
 			a.log.Error("stalled: Kafka does not acknowledge; check that it is reachable and has enough in-sync replicas",
 				"oldest_in_flight", age.Round(time.Second).String(), "in_flight_events", st.events)
 		}

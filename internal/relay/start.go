@@ -69,7 +69,9 @@ func (a *attempt) noteStarted() {
 }
 
 func (a *attempt) standBy(reason error) {
-	a.rewinds = rewinds{} // a takeover, by a relay on the same database
+	a.rewinds = rewinds{}                 // a takeover, by a relay on the same database
+	a.opts.Problems.Report(startReporter) // first: what was logged is over
+	a.opts.Problems.Report(streamReporter)
 	a.opts.Problems.Clear()
 	if a.health.standBy(reason) {
 		a.log.Info("standing by", "reason", reason.Error())

@@ -113,6 +113,7 @@ func TestStartReportsWhatItWaitsFor(t *testing.T) {
 		if err := <-done; err != nil {
 			t.Errorf("stopped while waiting: %v", err)
 		}
+		o.Problems.Report(startReporter) // it is logged no more
 		logged := strings.Count(log.String(), `error="connection refused"`)
 		if logged < 5 || logged > 12 || f.attempts < 100*logged/2 {
 			t.Errorf("logged %d times in an hour, %d attempts:\n%s", logged, f.attempts, log.String())

@@ -39,6 +39,8 @@ func (c *direct) Read(p []byte) (int, error) {
 	if len(p) == 0 {
 		return 0, nil
 	}
+	c.in.lock.Lock()
+	defer c.in.lock.Unlock()
 	n, err := c.in.do(p)
 	if n == 0 && err == nil {
 		err = io.EOF
@@ -47,6 +49,8 @@ func (c *direct) Read(p []byte) (int, error) {
 }
 
 func (c *direct) Write(p []byte) (written int, err error) {
+	c.out.lock.Lock()
+	defer c.out.lock.Unlock()
 	for written < len(p) && err == nil {
 		var n int
 		n, err = c.out.do(p[written:])
@@ -81,9 +85,8 @@ func newCall(number uintptr, when func(func(uintptr) bool) error) *call {
 	return c
 }
 
+// do is called with c.lock.
 func (c *call) do(buf []byte) (int, error) {
-	c.lock.Lock()
-	defer c.lock.Unlock()
 	c.buf, c.n, c.err = buf, 0, 0
 	err := c.when(c.try)
 	c.buf = nil

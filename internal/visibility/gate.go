@@ -195,7 +195,6 @@ func (g *Gate[T]) tell(tx T, since time.Time) error {
 	if g.opts.Problems == nil {
 		return err
 	}
-	g.opts.Log.Warn("a transaction is not visible yet: its rows and all behind it are held back", slog.Any("error", err))
 	g.opts.Problems.Report("visibility", cdc.Problem{With: cdc.OnDatabase, Since: since, Err: err})
 	return nil
 }

@@ -135,7 +135,8 @@ func TestContextEndsTheWait(t *testing.T) {
 func TestALongWaitIsReportedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
-		problems, logged := new(cdc.Problems), new(bytes.Buffer)
+		logged := new(bytes.Buffer)
+		problems := cdc.NewProblems(slog.New(slog.NewTextHandler(logged, nil)))
 		f := &fakeServer{answer: func(int) (tx, error) {
 			if time.Since(began) > 11*time.Second {
 				require.Len(t, problems.List(), 1)
@@ -146,7 +147,7 @@ func TestALongWaitIsReportedOnce(t *testing.T) {
 			return 0, nil
 		}}
 		g := newGate(f, func(o *visibility.Options) {
-			o.Problems, o.Log = problems, slog.New(slog.NewTextHandler(logged, nil))
+			o.Problems = problems
 		})
 		require.NoError(t, g.Wait(t.Context(), 7))
 		assert.Empty(t, problems.List())

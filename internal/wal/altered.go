@@ -77,7 +77,7 @@ func (ss *session) noteAltered(ctx context.Context, conn *pgx.Conn, last lsn) {
 
 // noted stops at a note of this slot. Messages of others mean nothing here.
 func (ss *session) noted(m []byte) error {
-	if !ss.src.opts.SlotAlone || ss.tx.drop || ss.src.opts.PassAlteration {
+	if !ss.src.opts.SlotAlone || ss.tx.drop {
 		return nil
 	}
 	rd := reader{buf: m, off: 1}
@@ -93,6 +93,10 @@ func (ss *session) noted(m []byte) error {
 	last, err := pglogrepl.ParseLSN(string(text))
 	if err != nil { // not written by a relay
 		return nil //nolint:nilerr // as the comment says
+	}
+	if ss.src.opts.PassAlteration {
+		ss.src.log.Info("passing the note that the publication was altered", "altered_after", last.String())
+		return nil
 	}
 	return ss.src.opts.altered("while the relay was reading", last)
 }

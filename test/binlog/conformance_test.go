@@ -191,7 +191,7 @@ func TestOldRowsThatCannotBeDeleted(t *testing.T) {
 			{SQL: "CREATE TABLE events (id VARCHAR(50), at DATETIME, UNIQUE (id(3)))", Want: "create a unique index"},
 			{SQL: "CREATE TABLE events (id BIGINT, at DATETIME, UNIQUE (id, at))", Want: "create a unique index"},
 			{SQL: "CREATE TABLE events (id BIGINT PRIMARY KEY, at BIGINT)", Want: "map created_at"},
-			{SQL: "CREATE TABLE events (id BIGINT PRIMARY KEY, at DATETIME) PARTITION BY HASH (id) PARTITIONS 2", Want: "set partitions in place"},
+			{SQL: "CREATE TABLE events (id BIGINT PRIMARY KEY, at DATETIME) PARTITION BY HASH (id) PARTITIONS 2", Want: "has partitions, which are dropped as a whole"},
 			{SQL: "CREATE TABLE events (id BIGINT PRIMARY KEY, at TIMESTAMP); GRANT SELECT ON events TO " + c.user, Role: c.user, Want: "run GRANT SELECT, DELETE ON `" + c.name + "`.`events` TO `" + c.user + "`@`%`"},
 			{SQL: "CREATE TABLE events (id BIGINT PRIMARY KEY, at TIMESTAMP); GRANT SELECT, DELETE ON events TO " + c.user, Role: c.user},
 		})

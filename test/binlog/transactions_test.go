@@ -350,7 +350,7 @@ func TestStopAtUnpublishableRows(t *testing.T) {
 func (d *database) past(stop error, o binlog.Options, next string) {
 	d.t.Helper()
 	_, rest, _ := strings.Cut(cdc.Fix(stop), "`cdc-relay position set ")
-	position, _, found := strings.Cut(rest, " --yes`")
+	position, _, found := strings.Cut(rest, " --skip-events`")
 	if !found || !strings.HasPrefix(stop.Error(), "transaction ") {
 		d.t.Errorf("%q names no transaction, or no position", cdc.Explain(stop))
 		return

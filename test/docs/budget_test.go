@@ -23,7 +23,7 @@ var words = map[string]int{
 
 	"docs/quickstart.md": 600, "docs/tutorial.md": 950, "docs/install.md": 800, "docs/postgresql.md": 1300, "docs/mysql.md": 2300,
 	"docs/managed-databases.md": 850, "docs/kafka.md": 550, "docs/security.md": 1100, "docs/routing.md": 1100, "docs/migrate-debezium.md": 650,
-	"docs/migrate-from-polling.md": 1100, "docs/go.md": 650, "docs/other-languages.md": 1000, "docs/consumer.md": 1550, "docs/idempotency.md": 640,
+	"docs/migrate-from-polling.md": 1100, "docs/go.md": 650, "docs/other-languages.md": 1000, "docs/consumer.md": 1590, "docs/idempotency.md": 645,
 	"docs/checklist.md": 900, "docs/monitoring.md": 800, "docs/alerts.md": 1100, "docs/retention.md": 710, "docs/dead-letters.md": 650,
 	"docs/recovery.md": 1910, "docs/replay.md": 350, "docs/upgrade.md": 460, "docs/troubleshooting.md": 1200, "docs/configuration.md": 3600,
 	"docs/commands.md": 1600, "docs/metrics.md": 900, "docs/records.md": 450, "docs/how-it-works.md": 1100, "docs/guarantees.md": 1200,

@@ -193,6 +193,8 @@ type access interface {
 // keys is a store of idempotency keys.
 type keys interface {
 	do(ctx context.Context, key string, work func(ctx context.Context, tx execer) (*idempotency.Response, error)) (*idempotency.Response, bool, error)
+	// doRaising is do with an event in the unit.
+	doRaising(ctx context.Context, key string, work func(context.Context, execer) (*idempotency.Response, error)) (*idempotency.Response, bool, error)
 	doAndCommit(ctx context.Context, key string) error
 	serve(h func(w http.ResponseWriter, r *http.Request, tx execer, u *writer.Unit) error) http.Handler
 	Purge(ctx context.Context, before time.Time, batch int) (int64, error)
@@ -253,6 +255,14 @@ func (a typed[Tx]) keys(t *testing.T, opts ...idempotency.Option) keys {
 
 func (k typedKeys[Tx]) do(ctx context.Context, key string, work func(context.Context, execer) (*idempotency.Response, error)) (*idempotency.Response, bool, error) {
 	return k.Do(ctx, idempotency.Key{Scope: "alice", Key: key}, [32]byte{1}, func(ctx context.Context, tx Tx, _ *writer.Unit) (*idempotency.Response, error) {
+		return work(ctx, exec(k.db, tx))
+	})
+}
+
+// doRaising is do with an event.
+func (k typedKeys[Tx]) doRaising(ctx context.Context, key string, work func(context.Context, execer) (*idempotency.Response, error)) (*idempotency.Response, bool, error) {
+	return k.Do(ctx, idempotency.Key{Scope: "alice", Key: key}, [32]byte{1}, func(ctx context.Context, tx Tx, u *writer.Unit) (*idempotency.Response, error) {
+		u.Add(&writer.Event{AggregateType: "Order", AggregateID: "1", Type: "Refused"})
 		return work(ctx, exec(k.db, tx))
 	})
 }

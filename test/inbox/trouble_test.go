@@ -10,6 +10,7 @@ import (
 
 	"github.com/cdc-relay/cdc-relay/inbox"
 	"github.com/cdc-relay/cdc-relay/inbox/kgoinbox"
+	"github.com/cdc-relay/cdc-relay/internal/cdctest"
 )
 
 // The database's errors are told from the handler's: a consumer parks messages for the latter only.
@@ -140,7 +141,7 @@ func TestHandlerTimeout(t *testing.T) {
 				return err
 			}
 			return effect(ctx, tx, m)
-		}, func(k *kgoinbox.Config) { k.Attempts, k.Timeout, k.Observer = 2, 200*time.Millisecond, &o })
+		}, func(k *kgoinbox.Config) { k.Attempts, k.Timeout, k.Observer = 2, cdctest.Patience(2*time.Second), &o })
 		c.await("both are done", func() bool { return c.committed(0) == 2 })
 		must(t, stop())
 		if n, outages := c.count(t, "inbox_parked WHERE attempts = 2 AND error LIKE '%took longer than%'"), o.get(func(s *seen) int { return s.outages })(); n != 1 || outages != 0 || c.count(t, "effects") != 1 {

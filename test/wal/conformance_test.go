@@ -157,7 +157,7 @@ func TestOldRowsThatCannotBeDeleted(t *testing.T) {
 		{SQL: "CREATE TABLE events (id int, at timestamptz); CREATE UNIQUE INDEX ON events (id) WHERE id > 5", Want: "create a unique index"},
 		{SQL: "CREATE TABLE events (id int, at timestamptz); CREATE UNIQUE INDEX ON events (abs(id))", Want: "create a unique index"},
 		{SQL: "CREATE TABLE events (id int PRIMARY KEY, at bigint)", Want: "map created_at"},
-		{SQL: "CREATE TABLE events (id int PRIMARY KEY, at date) PARTITION BY RANGE (id)", Want: "set partitions in place"},
+		{SQL: "CREATE TABLE events (id int PRIMARY KEY, at date) PARTITION BY RANGE (id)", Want: "has partitions, which are dropped as a whole"},
 		{SQL: "CREATE TABLE events (id int PRIMARY KEY, at date); CREATE TABLE heir () INHERITS (events)", Want: "ALTER TABLE public.heir NO INHERIT public.events"},
 		{SQL: "CREATE TABLE events (id int PRIMARY KEY, at date); GRANT SELECT ON events TO " + c.role, Role: c.role, Want: "GRANT SELECT, DELETE ON public.events TO"},
 		{SQL: "CREATE TABLE events (id int PRIMARY KEY, at date); GRANT SELECT, DELETE ON events TO " + c.role, Role: c.role},

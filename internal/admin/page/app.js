@@ -77,7 +77,7 @@ function partitions() {
   keepScroll($("partitions"), names.length
     ? table([["Table"], ["Days ahead", true], ["Oldest day", true], ["Rows in the default", true], ["Past the TTL, not relayed", true]],
       names.map((t) => [t, number(ahead[t]), seconds(age[t] || 0), number(rows[t] || 0), number(unrelayed[t] || 0)]))
-    : el("p", "This relay does not maintain partitions now: the configuration has no section partitions, or another relay leads.", "quiet"));
+    : el("p", "This relay does not maintain partitions now: the configuration has no section retention, or another relay leads.", "quiet"));
 }
 
 async function look() {
