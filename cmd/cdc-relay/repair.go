@@ -118,7 +118,7 @@ func (a *cli) repair(ctx context.Context, o backfill.Options, owner ownerFlag) (
 	if err != nil {
 		return false, err
 	}
-	if err := a.reportRepair(rows, o.Where != ""); err != nil {
+	if err := a.reportRepair(rows, o); err != nil {
 		return false, err
 	}
 	if err := a.passAlteration(ctx, c, db, log); err != nil {
@@ -178,14 +178,17 @@ func (a *cli) passAlteration(ctx context.Context, c *config.Config, db app.Datab
 // slotInterval is how often the slot's position is read.
 const slotInterval = time.Second
 
-func (a *cli) reportRepair(rows *backfill.Repair, where bool) error {
+func (a *cli) reportRepair(rows *backfill.Repair, o backfill.Options) error {
 	done := rows.Result()
 	select {
 	case <-rows.Done():
 	default:
-		fix := "run the same command again: it begins again, and repeats what was published"
-		if where {
+		fix := "run the same `cdc-relay repair` again: it begins again, and repeats what was published"
+		switch {
+		case o.Where != "":
 			fix = "run the same setup again: it begins again"
+		case o.All:
+			fix = "run `cdc-relay backfill` again: it begins again, and repeats what was published"
 		}
 		return cdc.Fixable(fix,
 			"interrupted after %s; the position was not moved", display.Plural(int(done.Rows), "row"))
@@ -194,7 +197,7 @@ func (a *cli) reportRepair(rows *backfill.Repair, where bool) error {
 	if done.Counted {
 		repeats = strconv.FormatInt(done.Repeats, 10)
 	}
-	if where {
+	if o.Where != "" {
 		a.printf("published %s\n", display.Plural(int(done.Rows), "row"))
 	} else {
 		a.printf("published %s, of which consumers may have %s already\n", display.Plural(int(done.Rows), "row"), repeats)

@@ -198,6 +198,8 @@ func (p *Parking[Tx]) Failed(ctx context.Context, row *Parked, cause error) erro
 // Check does for the table of parked messages what [inbox.Inbox.Check] does.
 func (p *Parking[Tx]) Check(ctx context.Context) error {
 	const columns = "consumer, source, message_id, topic, topic_partition, topic_offset, key_hash, event_type, aggregate_type, record, error, attempts, retry, parked_at"
-	_, err := p.change(ctx, p.statement("INSERT INTO ").Add(" ("+columns+") SELECT "+columns+" FROM ").Add(p.table).Add(" WHERE 1 = 0"))
-	return err
+	return inbox.Transact(ctx, p.in.DB(), func(ctx context.Context, tx Tx) error {
+		_, err := p.exec(ctx, tx, p.statement("INSERT INTO ").Add(" ("+columns+") SELECT "+columns+" FROM ").Add(p.table).Add(" WHERE 1 = 0"))
+		return err
+	})
 }

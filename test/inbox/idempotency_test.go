@@ -208,7 +208,7 @@ func TestAnswerToAFailedStatement(t *testing.T) {
 				t.Errorf("%v, replayed %v, error %v", r, replayed, err)
 			}
 		}
-		if _, _, err := keys.doRaising(t.Context(), w.name+" with an event", exists(409)); (err == nil) != (db.my != nil) || errors.Is(err, inbox.ErrDatabase) {
+		if _, _, err := keys.doRaising(t.Context(), w.name+" with an event", exists(409)); db.pg != nil && (err == nil || !strings.Contains(err.Error(), "aborted")) {
 			t.Errorf("a refusal with an event: error %v", err)
 		}
 		if _, _, err := keys.do(t.Context(), w.name+" ignored", exists(200)); (err == nil) != (db.my != nil) || errors.Is(err, inbox.ErrDatabase) {

@@ -262,7 +262,7 @@ func (k typedKeys[Tx]) do(ctx context.Context, key string, work func(context.Con
 // doRaising is do with an event.
 func (k typedKeys[Tx]) doRaising(ctx context.Context, key string, work func(context.Context, execer) (*idempotency.Response, error)) (*idempotency.Response, bool, error) {
 	return k.Do(ctx, idempotency.Key{Scope: "alice", Key: key}, [32]byte{1}, func(ctx context.Context, tx Tx, u *writer.Unit) (*idempotency.Response, error) {
-		u.Add(&writer.Event{AggregateType: "Order", AggregateID: "1", Type: "Refused"})
+		u.Add(&writer.Event{AggregateType: "Order", AggregateID: "1", Type: "Refused", Payload: []byte("{}")})
 		return work(ctx, exec(k.db, tx))
 	})
 }

@@ -73,7 +73,7 @@ func printed(t *testing.T, formats []string) map[string]string {
 		day, paths := today(), map[string]string{}
 		for _, e := range engines {
 			for _, format := range formats {
-				out := output(t, exec.CommandContext(t.Context(), binary, "schema", "print", "--dialect", e.dialect, "--format", format, "--dir", t.TempDir()))
+				out := output(t, exec.CommandContext(t.Context(), binary, "schema", "print", "--dialect", e.dialect, "--format", format, "--out", t.TempDir()))
 				paths[e.dialect+format] = strings.TrimSpace(out)
 			}
 		}

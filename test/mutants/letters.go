@@ -67,7 +67,7 @@ func unfitLetterMutants() []mutant {
 			caughtBy{publisher, "^TestLettersWithoutTheirPayloadAreRefused$", ""},
 		},
 		{
-			"remove rows that letters without a payload need", "cmd/cdc-relay/partitions.go",
+			"remove rows that letters without a payload need", "cmd/cdc-relay/retention.go",
 			[]edit{{"cdc.ReasonOf(r.unknown) == deadletter.WithoutPayload {", "cdc.ReasonOf(r.unknown) == \"\" && r.unknown != nil && deadletter.WithoutPayload == \"\" {"}},
 			caughtBy{"./cmd/cdc-relay", "^TestPassWaitsForLettersWithoutTheirPayload$", ""},
 		},

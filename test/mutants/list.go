@@ -297,7 +297,7 @@ func tableMutants() []mutant {
 		},
 		{
 			"pass the note of an altered publication", "internal/wal/altered.go",
-			[]edit{{"if !ss.src.opts.SlotAlone || ss.tx.drop ||", "if true ||"}},
+			[]edit{{"	if ss.src.opts.PassAlteration {", "	if last > 0 {"}},
 			caughtBy{faults, "^TestAlteredWithTheSlotAlone$", postgres},
 		},
 		{
