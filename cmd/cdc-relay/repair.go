@@ -164,7 +164,7 @@ func (a *cli) passAlteration(ctx context.Context, c *config.Config, db app.Datab
 				return
 			}
 			if err != nil {
-				log.Warn("slot cannot be looked at, trying again", cdc.Repeats(), "error", err)
+				log.Warn("slot cannot be looked at, trying again", cdc.Repeats(), slog.Any("error", err))
 			}
 			select {
 			case <-time.After(slotInterval):
