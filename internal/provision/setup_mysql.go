@@ -256,9 +256,9 @@ func (s *mysqlSetup) begin(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if id := s.config.Source.MySQL.ID; id == "" && !in.Found && in.LoadErr == nil {
-		return cdc.ConfigError("id_missing", fmt.Sprintf("set it to a name that no other relay on this Kafka has, and keep it after a failover, for example %q", s.config.Database()+"-1"),
-			"source.mysql.id is missing, under which the position is stored: a server's own ID changes with a failover")
+	if s.config.Source.MySQL.ID == "" && !in.Found && in.LoadErr == nil {
+		fix := fmt.Sprintf("set it to a name that no other relay on this Kafka has, and keep it after a failover, for example %q", s.config.Database()+"-1")
+		return cdc.ConfigError("id_missing", fix, "source.mysql.id is missing, under which the position is stored: a server's own ID changes with a failover")
 	}
 	if s.Backfill {
 		return nil
