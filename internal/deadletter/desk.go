@@ -244,7 +244,7 @@ func (a *asking) wait(ctx context.Context, answers <-chan answer) error {
 			a.hear(answer)
 		case <-again.C:
 			if time.Since(a.heard) > askPatience {
-				return cdc.Fixable("start the relay, with this configuration, or see its log if it runs",
+				return cdc.Fixable("start the relay, with this configuration; if it runs, `cdc-relay status` says what it waits for",
 					"no relay has answered within %s: none leads, or it waits for Kafka; the request is withdrawn, but what the relay has begun it ends", askPatience)
 			}
 			if err := a.send(ctx); err != nil {

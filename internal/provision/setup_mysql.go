@@ -257,8 +257,7 @@ func (s *mysqlSetup) begin(ctx context.Context) error {
 		return err
 	}
 	if s.config.Source.MySQL.ID == "" && !in.Found && in.LoadErr == nil {
-		fix := fmt.Sprintf("set it to a name that no other relay on this Kafka has, and keep it after a failover, for example %q", s.config.Database()+"-1")
-		return cdc.ConfigError("id_missing", fix, "source.mysql.id is missing, under which the position is stored: a server's own ID changes with a failover")
+		return cdc.ConfigError("id_missing", "set it to a name that no other relay on this Kafka has, such as "+s.config.Database()+"-1, and keep it after a failover", "source.mysql.id is missing, under which the position is stored: a server's own ID changes with a failover")
 	}
 	if s.Backfill {
 		return nil

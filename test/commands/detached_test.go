@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// event, replay, repair and setup --backfill read what retention has taken out of the table as well, also rows whose time is no date.
-func TestTakenOutPartitionsAreRead(t *testing.T) {
+// event, replay, repair and setup --backfill read what retention has detached from the table as well, also rows whose time is no date.
+func TestDetachedPartitionsAreRead(t *testing.T) {
 	t.Parallel()
 	onAll(t, func(s *site) {
 		s.config += "retention: {ahead: 3, keep: 2d, drop: false}\n"
