@@ -81,7 +81,7 @@ func TestPartitionsRun(t *testing.T) {
 		s.says(0, "until", "retention", "list")
 		s.oldDays("owning_parts", 4)
 		s.setup().says(0, "may maintain the partitions of "+s.qualified("outbox"), "check")
-		s.says(0, "would take out ", "retention", "run", "--dry-run")
+		s.says(0, "would detach ", "retention", "run", "--dry-run")
 		s.says(2, "--force", "retention", "run", "--ttl", "1h")
 		s.replace("keep: 2d", "keep: 2d, drop: false").says(0, `change=detached`, "retention", "run")
 		s.says(0, "detached, not relayed yet", "retention", "list")
