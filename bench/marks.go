@@ -104,7 +104,7 @@ func (s *stand) mysqlJobs(ctx context.Context, flavor string) (*jobs, error) {
 		return nil, err
 	}
 	j := &jobs{
-		stand: s, name: flavor + "_marks", db: m.db, source: fmt.Sprintf("mysql: {dsn: %q, unsafe_sync_binlog: true}", m.DSN(mysqlDatabase, "")),
+		stand: s, name: flavor + "_marks", db: m.db, source: fmt.Sprintf("mysql: {id: bench, dsn: %q, unsafe_sync_binlog: true}", m.DSN(mysqlDatabase, "")),
 		bytes: "varbinary(1000)", bind: func(int) string { return "?" },
 		ended: m.binlogEnd,
 	}

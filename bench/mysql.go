@@ -177,7 +177,7 @@ func (m *mysqlStand) configure(name, topic, listen string) (path string, err err
 		return "", err
 	}
 	return m.write(name, topic, listen, fmt.Sprintf(`source:
-  mysql: {dsn: %q, unsafe_sync_binlog: true}
+  mysql: {id: bench, dsn: %q, unsafe_sync_binlog: true}
 tables: [{name: %s.outbox}]
 checkpoint: {file: %q}
 `, m.DSN(mysqlDatabase, ""), mysqlDatabase, checkpoint))

@@ -17,7 +17,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
 
-// retentionResult compares how long INSERTs take while partitions are made, taken out and dropped with a time in which
+// retentionResult compares how long INSERTs take while partitions are made, detached and dropped with a time in which
 // nothing is done, in turn.
 type retentionResult struct {
 	// Extra is by how much the slowest INSERT of all rounds is slower, in milliseconds.

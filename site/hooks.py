@@ -1,5 +1,6 @@
 """Makes the pages, which are written for GitHub, a site: MkDocs calls these functions while it builds."""
 
+import html as markup
 import json
 import re
 from pathlib import Path
@@ -22,10 +23,13 @@ def on_files(files, config):
     """The README is the first page."""
     text = (ROOT / "README.md").read_text()
     files.append(File.generated(config, "index.md", content=re.sub(r'(\]\(|src(?:set)?=")docs/', r"\1", text)))
+    files.append(File.generated(config, "paste.js", content=(ROOT / "site/paste.js").read_text()))
     return files
 
 
 def on_page_markdown(markdown, page, config, files):
+    if page.file.src_uri.startswith("maintainers/"):
+        page.meta["search"] = {"boost": 0.3}
     markdown = re.sub(r"(?m)^( *```mysql) \w+$", r"\1", markdown)  # a mark for tests
     return indented(outside(markdown, page.file.src_uri))
 
@@ -74,7 +78,23 @@ EMPTY_HEAD = re.compile(r"<thead>\s*<tr>\s*(?:<th[^>]*></th>\s*)+</tr>\s*</thead
 def on_page_content(html, page, config, files):
     """GitHub hides an empty head of a table, and the backslash before a bar within code of a table."""
     html = EMPTY_HEAD.sub("", html)
+    if page.file.src_uri in ("troubleshooting.md", "security.md"):
+        html = MESSAGE.sub(lambda row: found(page.url, row), html)
     return re.sub(r"<td.*?</td>", lambda cell: cell[0].replace(r"\|", "|"), html, flags=re.DOTALL)
+
+
+MESSAGE = re.compile(r"<tr>\s*<td>(<code>.*?)</td>(.*?)</tr>", re.DOTALL)
+MESSAGES = []  # what the search finds beside sections: rows that begin with a message of the relay
+
+
+def found(page, row):
+    """Gives a row with a message a place, which a search for the message leads to."""
+    MESSAGES.append({
+        "location": f"{page}#message-{len(MESSAGES)}",
+        "title": markup.escape(markup.unescape(re.sub("<[^>]+>", "", row[1]))),
+        "text": re.sub("<[^>]+>", " ", row[2]),
+    })
+    return f'<tr id="message-{len(MESSAGES) - 1}"><td>{row[1]}</td>{row[2]}</tr>'
 
 
 REQUEST = re.compile(r'<(?:script|img|iframe|source)\b[^>]*\bsrc(?:set)?="?(?:https?:)?//|<link\b[^>]*\bhref="?(?:https?:)?//|url\((?:https?:)?//')
@@ -148,6 +168,12 @@ def redirect(site):
 def on_post_build(config):
     """A page that is opened must request nothing from another host."""
     redirect(Path(config["site_dir"]))
+    index = Path(config["site_dir"]) / "search/search_index.json"
+    content = json.loads(index.read_text())
+    if len(MESSAGES) < 30:
+        raise PluginError(f"only {len(MESSAGES)} messages of the relay are found by the search")
+    content["docs"] += MESSAGES
+    index.write_text(json.dumps(content))
     for path in [*Path(config["site_dir"]).rglob("*.html"), *Path(config["site_dir"]).rglob("*.css")]:
         if match := REQUEST.search(path.read_text()):
             raise PluginError(f"{path} requests something from another host: {match[0]}")

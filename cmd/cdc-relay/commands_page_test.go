@@ -42,7 +42,7 @@ func TestCommandsPage(t *testing.T) {
 	}
 }
 
-// described returns what there is to know of commands. A flag that three or more have alike stands at the end.
+// described returns what there is to know of commands. A flag that two or more have alike stands at the end.
 func described(commands []*cobra.Command) string {
 	var b strings.Builder
 	uses, shared := map[string]int{}, map[string]bool{}
@@ -50,10 +50,10 @@ func described(commands []*cobra.Command) string {
 		shown(cmd, func(f *pflag.Flag) { uses[flagLine(f)]++ })
 	}
 	for _, cmd := range commands {
-		fmt.Fprintf(&b, "\n### %s\n\n%s: `%s`\n\n", strings.TrimPrefix(cmd.CommandPath(), "cdc-relay "), cmd.Short, strings.TrimSuffix(cmd.UseLine(), " [flags]"))
+		fmt.Fprintf(&b, "\n### %s\n\n%s%s\n\n", strings.TrimPrefix(cmd.CommandPath(), "cdc-relay "), cmd.Short, arguments(cmd))
 		var also []string
 		shown(cmd, func(f *pflag.Flag) {
-			if line := flagLine(f); uses[line] < 3 {
+			if line := flagLine(f); uses[line] < 2 {
 				b.WriteString(line)
 			} else {
 				shared[line], also = true, append(also, "`--"+f.Name+"`")
@@ -64,6 +64,15 @@ func described(commands []*cobra.Command) string {
 		}
 	}
 	return b.String() + "\n### Flags of several commands\n\n" + strings.Join(slices.Sorted(maps.Keys(shared)), "")
+}
+
+// arguments is how the command is called, if that is more than its name.
+func arguments(cmd *cobra.Command) string {
+	use := strings.TrimSuffix(cmd.UseLine(), " [flags]")
+	if use == cmd.CommandPath() {
+		return ""
+	}
+	return ": `" + use + "`"
 }
 
 func shown(cmd *cobra.Command, see func(*pflag.Flag)) {

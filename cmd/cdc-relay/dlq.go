@@ -32,14 +32,14 @@ type letterFilter struct{ deadletter.Filter }
 
 func (f *letterFilter) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.StringVar(&f.Key, "key", "", "letters of this record `key`")
-	flags.StringVar(&f.Type, "type", "", "letters of this event `type`")
-	flags.StringVar(&f.AggregateType, "aggregate-type", "", "letters of this aggregate `type`")
-	flags.StringVar(&f.Topic, "topic", "", "letters for this `topic`")
-	flags.StringVar(&f.Tenant, "tenant", "", "letters of this `tenant`")
-	flags.StringVar(&f.Reason, "reason", "", "letters with this `reason`: unroutable, malformed, unknown_topic, too_large, rejected, held")
-	flags.Var(&timeFlag{&f.From}, "since", "letters since this `time`, such as 2026-01-31T12:00:00Z")
-	flags.Var(&timeFlag{&f.To}, "until", "letters before this `time`")
+	flags.StringVar(&f.Key, "key", "", "only this record `key`")
+	flags.StringVar(&f.Type, "type", "", "only this event `type`")
+	flags.StringVar(&f.AggregateType, "aggregate-type", "", "only this aggregate `type`")
+	flags.StringVar(&f.Topic, "topic", "", "only this `topic`")
+	flags.StringVar(&f.Tenant, "tenant", "", "only this `tenant`")
+	flags.StringVar(&f.Reason, "reason", "", "only this `reason`: unroutable, malformed, unknown_topic, too_large, rejected, held")
+	flags.Var(&timeFlag{&f.From}, "since", "only since this `time`, such as 2026-01-31T12:00:00Z")
+	flags.Var(&timeFlag{&f.To}, "until", "only before this `time`")
 	renamed(cmd, "from", "since")
 	renamed(cmd, "to", "until")
 }
@@ -101,9 +101,9 @@ func newDLQListCommand(a *cli) *cobra.Command {
 	}
 	f.add(cmd)
 	output.add(cmd)
-	cmd.Flags().BoolVar(&count, "count", false, "count the letters, by reason or --by")
-	addChoice(cmd, &by, "by", "count the letters by this", "reason", "cause")
-	cmd.Flags().IntVar(&limit, "limit", 100, "the `number` of letters to list")
+	cmd.Flags().BoolVar(&count, "count", false, "count them, by reason or --by")
+	addChoice(cmd, &by, "by", "count by this", "reason", "cause")
+	cmd.Flags().IntVar(&limit, "limit", 100, "the `number` to list")
 	return cmd
 }
 
@@ -126,7 +126,7 @@ func (a *cli) printLetters(list []deadletter.Listed, limit int) {
 			l.Reason, display.OrNone(display.Visible(l.Key)), display.OrNone(display.Visible(l.Topic)), l.Attempts, display.OrNone(display.Visible(l.Error)))
 	}
 	if more := len(list) - len(page); more > 0 {
-		a.printf("and %s more\n", display.Plural(more, "letter"))
+		a.printf("and %s more\n", display.Plural(more, "dead letter"))
 	} else {
 		a.printf("%s\n", display.Plural(len(list), "dead letter"))
 	}
@@ -174,7 +174,7 @@ func newDLQShowCommand(a *cli) *cobra.Command {
 		Use:     "show ID",
 		Short:   "Print all that is known of a dead letter, with its payload, as JSON",
 		Example: "  cdc-relay dlq show 018f4e3c-7a10-7cc0-8000-2c7d3b0f9a41",
-		Args:    exactlyOne("the ID of an event or of a letter"),
+		Args:    exactlyOne("the ID of an event or of a dead letter"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			desk, err := a.desk()
 			if err != nil {
@@ -251,8 +251,8 @@ type resolution struct {
 
 func (r *resolution) add(cmd *cobra.Command) {
 	r.filter.add(cmd)
-	cmd.Flags().BoolVar(&r.all, "all", false, "choose every letter")
-	cmd.Flags().BoolVar(&r.yes, "yes", false, "choose more than one letter without a question")
+	cmd.Flags().BoolVar(&r.all, "all", false, "choose all")
+	cmd.Flags().BoolVar(&r.yes, "yes", false, "do not ask, also when several are chosen")
 	cmd.Flags().BoolVar(&r.dry, "dry-run", false, "count and list what is chosen; ask for nothing")
 }
 
@@ -267,7 +267,7 @@ func (r *resolution) run(cmd *cobra.Command, args []string) error {
 	}
 	switch {
 	case r.filter.Empty() && !r.all:
-		return cdc.Usage("give an ID, a filter, or --all", "nothing says which letters to %s", r.do)
+		return cdc.Usage("give an ID, a filter, or --all", "nothing says which dead letters to %s", r.do)
 	case len(list) == 0:
 		return cdc.Fixable("see `cdc-relay dlq list`", "no dead letter matches")
 	case r.dry:
@@ -287,7 +287,7 @@ func (r *resolution) run(cmd *cobra.Command, args []string) error {
 			why = fmt.Sprintf(": %s: %s", list[i].Reason, list[i].Error)
 		}
 	}
-	return cdc.Fixable("correct that, and see the others with `cdc-relay dlq list`", "%s could not be published, or are behind such a one%s", display.Plural(failed, "letter"), why)
+	return cdc.Fixable("correct that, and see the others with `cdc-relay dlq list`", "%s could not be published, or wait for one that cannot%s", display.Plural(failed, "dead letter"), why)
 }
 
 // ask asks the leader, and returns how many letters could not be published.
@@ -299,16 +299,16 @@ func (r *resolution) ask(ctx context.Context, desk *deadletter.Desk, list []dead
 	if err != nil {
 		return 0, err
 	}
-	r.cli.printf("%s: %s\n", map[string]string{deadletter.Retry: "published", deadletter.Drop: "dropped"}[r.do], display.Plural(result.Done, "letter"))
+	r.cli.printf("%s: %s\n", map[string]string{deadletter.Retry: "published", deadletter.Drop: "dropped"}[r.do], display.Plural(result.Done, "dead letter"))
 	if result.Before > 0 && r.do == deadletter.Drop {
-		return 0, cdc.Fixable("see with `cdc-relay event ID` whether it was published", "%s not dropped: the relay published them, or another command resolved them, before it took the request", display.Plural(result.Before, "letter"))
+		return 0, cdc.Fixable("see with `cdc-relay event ID` whether it was published", "%s not dropped: the relay published them, or another command resolved them, before it took the request", display.Plural(result.Before, "dead letter"))
 	}
 	if result.Before > 0 {
-		r.cli.printf("resolved before: %s, by another command or by the relay\n", display.Plural(result.Before, "letter"))
+		r.cli.printf("resolved before: %s, by another command or by the relay\n", display.Plural(result.Before, "dead letter"))
 	}
 	switch {
 	case result.Failed > 0 && result.Skipped > 0:
-		r.cli.printf("dropped: %s, because errors.skip lists the events\n", display.Plural(result.Skipped, "letter"))
+		r.cli.printf("dropped: %s, because errors.skip lists the events\n", display.Plural(result.Skipped, "dead letter"))
 	case result.Skipped > 0:
 		return 0, skippedError(list, result.Skipped)
 	}
@@ -321,6 +321,6 @@ func skippedError(list []deadletter.Listed, n int) error {
 	if len(list) == 1 {
 		id = deadletter.Quoted(list[0].ID)
 	}
-	return cdc.Fixable("to publish it after all, take its ID out of errors.skip, restart the relay, and run `cdc-relay replay --id "+id+"`",
-		"%s dropped and not published: errors.skip lists the event", display.Plural(n, "letter"))
+	return cdc.Fixable("to publish it after all, remove its ID from errors.skip, restart the relay, and run `cdc-relay replay --id "+id+"`",
+		"%s dropped and not published: errors.skip lists the event", display.Plural(n, "dead letter"))
 }

@@ -142,7 +142,7 @@ func lettersAfter(ctx context.Context, c *config.Config, after string) (*letterP
 }
 
 func errResolved(id string) error {
-	return cdc.Fixable("load the list again", "letter %s was resolved meanwhile, by another caller or by the relay", id)
+	return cdc.Fixable("load the list again", "dead letter %s was resolved by another caller or by the relay", id)
 }
 
 // resolveLetter asks the relay that leads, which may be another one.
@@ -165,7 +165,7 @@ func resolveLetter(ctx context.Context, c *config.Config, do, id string) error {
 	case result.Skipped > 0:
 		return skippedError(list, result.Skipped)
 	case result.Failed > 0:
-		return cdc.Fixable("load the list again: it says why; remove the cause", "the letter could not be published, or is behind one that cannot")
+		return cdc.Fixable("load the list again: it says why; remove the cause", "the dead letter could not be published, or waits for one that cannot")
 	case result.Done == 0:
 		return errResolved(id)
 	}

@@ -19,7 +19,7 @@ func newEventCommand(a *cli) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "event ID",
 		Short: "Find one event: in the table, in Kafka, in the dead letters",
-		Long: `Say what became of an event: whether it is in the table, or in what retention has taken out of it; where its records are in
+		Long: `Say what became of an event: whether it is in the table, or in what retention has detached from it; where its records are in
 Kafka; whether it is in the dead letters; and whether the saved position is behind it. It reads only.
 
 The topic that the row is routed to now is searched, from the row's time on; without a row, the topics of routes, from the time in the ID

@@ -28,8 +28,8 @@ func newRepairCommand(a *cli) *cobra.Command {
 	)
 	cmd := &cobra.Command{
 		Use:   "repair",
-		Short: "Publish from the table what a lost slot or purged binlog left out, and continue behind it",
-		Long: `Publish the events that the WAL or binlog does not have any more, from the outbox table and from what retention has taken out of it, and
+		Short: "Publish from the table what a lost slot or purged binlog left out, and continue after it",
+		Long: `Publish the events that the WAL or binlog does not have any more, from the outbox table and from what retention has detached from it, and
 store the position from which run continues. Use it when run has ended with exit code 5.
 
 Every event of the gap is published once or more, in order of creation; rows that were deleted cannot be published. On PostgreSQL the
@@ -164,7 +164,7 @@ func (a *cli) passAlteration(ctx context.Context, c *config.Config, db app.Datab
 				return
 			}
 			if err != nil {
-				log.Warn("slot cannot be looked at, trying again", cdc.Repeats(), slog.Any("error", err))
+				log.Warn("slot cannot be read, trying again", cdc.Repeats(), slog.Any("error", err))
 			}
 			select {
 			case <-time.After(slotInterval):

@@ -61,7 +61,7 @@ An interrupted replay leaves its state in a file; --resume goes on from there an
 	flags.StringVar(&r.State.Topic, "topic", "", "publish to this `topic`, which must exist, and not where routes say")
 	flags.IntVar(&r.State.Rate, "rate", 0, "`events` per second (default no limit)")
 	flags.BoolVar(&r.dry, "dry-run", false, "route the events, count them and show the first ten; publish nothing")
-	flags.BoolVar(&r.Resume, "resume", false, "go on with an interrupted replay")
+	flags.BoolVar(&r.Resume, "resume", false, "continue an interrupted replay")
 	flags.StringVar(&r.File, "state", inspect.DefaultState, "`file` with the state of a replay that runs or was interrupted")
 	flags.BoolVar(&r.yes, "yes", false, "replay all events without asking")
 	return cmd
@@ -112,7 +112,7 @@ func (r *replayCommand) confirmAll(total int64) error {
 	if !display.IsTerminal(r.stdin) {
 		return cdc.Usage("narrow them down, for example with --since and --until, or add --yes", "no filter is given, and all %s of the outbox would be published once more", all)
 	}
-	if !r.confirmed(r.stdout, "No filter is given: all %s of the outbox would be published once more. Go on?", all) {
+	if !r.confirmed(r.stdout, "No filter is given: all %s of the outbox would be published once more. Continue?", all) {
 		return errors.New("nothing was published")
 	}
 	return nil

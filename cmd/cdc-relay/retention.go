@@ -32,7 +32,7 @@ the TTL is taken out of the table, and dropped once the relay has published ever
 func newRetentionListCommand(a *cli) *cobra.Command {
 	return &cobra.Command{
 		Use:     "list",
-		Short:   "List the partitions, and what was taken out",
+		Short:   "List the partitions, also detached ones",
 		Example: "  cdc-relay retention list",
 		Args:    noArgs,
 		RunE: a.withConfig(func(ctx context.Context, c *config.Config) error {
@@ -51,11 +51,11 @@ func newRetentionListCommand(a *cli) *cobra.Command {
 func describePartition(p cdc.Partition) string {
 	switch {
 	case p.Out && p.Relayed:
-		return "taken out, relayed"
+		return "detached, relayed"
 	case p.Kept != nil:
-		return "taken out, kept: " + cdc.Explain(p.Kept)
+		return "detached, kept: " + cdc.Explain(p.Kept)
 	case p.Out:
-		return "taken out, not relayed yet"
+		return "detached, not relayed yet"
 	case p.Default:
 		return "default"
 	case p.Foreign:
@@ -232,7 +232,7 @@ func (a *cli) printPlan(t cleanup.Partitions, p cleanup.Plan) {
 		a.printf("table %s: would make %s\n", t.Name(), day.Format(time.DateOnly))
 	}
 	for _, part := range p.TakeOut {
-		a.printf("table %s: would take out %s\n", t.Name(), part.Name)
+		a.printf("table %s: would detach %s\n", t.Name(), part.Name)
 	}
 	for _, part := range p.Drop {
 		a.printf("table %s: would drop %s\n", t.Name(), part.Name)

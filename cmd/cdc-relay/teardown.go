@@ -61,7 +61,7 @@ you type its name. Stop the relay first: a slot or a checkpoint file in use is n
 // confirmDrop asks before a teardown: where tables are dropped, to type their names. taken lists what was taken out of each.
 func (a *cli) confirmDrop(what string, tables []outbox.Name, taken map[string][]string) error {
 	if len(tables) == 0 {
-		if !a.confirmed(a.stderr, "This drops %s. Events that are not published yet never are. Go on?", what) {
+		if !a.confirmed(a.stderr, "This drops %s. Events that are not published yet never are. Continue?", what) {
 			_, _ = fmt.Fprintln(a.stderr)
 			return cdc.Usage("answer y, or give --yes", "nothing was dropped: teardown not confirmed")
 		}
@@ -69,7 +69,7 @@ func (a *cli) confirmDrop(what string, tables []outbox.Name, taken map[string][]
 	}
 	in := bufio.NewReader(a.stdin)
 	for _, name := range tables {
-		_, _ = fmt.Fprintf(a.stderr, "This drops %s with all its events%s. Type the table's name to go on: ", name, takenOut(taken[name.String()]))
+		_, _ = fmt.Fprintf(a.stderr, "This drops %s with all its events%s. Type the table's name to continue: ", name, takenOut(taken[name.String()]))
 		typed, _ := in.ReadString('\n') // the end of the input is a no
 		if typed = strings.TrimSpace(typed); typed != name.String() && typed != name.Table {
 			_, _ = fmt.Fprintln(a.stderr)
@@ -84,5 +84,5 @@ func takenOut(parts []string) string {
 	if len(parts) == 0 {
 		return ""
 	}
-	return ", also those of days that were taken out of it (" + strings.Join(parts, ", ") + ")"
+	return ", also those of detached partitions (" + strings.Join(parts, ", ") + ")"
 }

@@ -75,7 +75,7 @@ func (s *stock) listParked(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		fmt.Printf("%s of order %s: %s\n", p.Message.Type, p.Message.Key, cmp.Or(p.Error, "behind another one of its order"))
+		fmt.Printf("%s of order %s: %s\n", p.Message.Type, p.Message.Key, cmp.Or(p.Error, "waits for another one of its order"))
 	}
 	return nil
 }

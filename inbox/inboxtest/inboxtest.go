@@ -129,6 +129,6 @@ func Await[Tx any](tb testing.TB, in *inbox.Inbox[Tx], m *inbox.Message, opts ..
 		if err != nil {
 			tb.Fatal(err)
 		}
-		tb.Fatalf("message %s of %s is parked: %s", id.ID, id.Source, cmp.Or(row.Error, "behind another one of its key"))
+		tb.Fatalf("message %s of %s is parked: %s", id.ID, id.Source, cmp.Or(row.Error, "waits for another one of its key"))
 	}
 }

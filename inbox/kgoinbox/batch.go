@@ -44,7 +44,7 @@ func (p *partition[Tx]) batch(ctx context.Context, ms []*inbox.Message) (rest []
 }
 
 // errRepeat means that a new message is behind a repeat of its key, which may be parked.
-var errRepeat = errors.New("a new message is behind a repeat of its key")
+var errRepeat = errors.New("a new message follows a repeat of its key")
 
 // together is one attempt of a batch. It returns the repeats if some may be parked.
 func (p *partition[Tx]) together(ctx context.Context, ms []*inbox.Message) (repeats []*inbox.Message, err error) {

@@ -104,7 +104,7 @@ func (a *api) event(ctx context.Context, q request) (any, error) {
 
 func (a *api) resolve(ctx context.Context, q request) (any, error) {
 	if q.ID == "" || (q.Do != "retry" && q.Do != "drop") {
-		return nil, incomplete{cdc.Fixable(`send "do": "retry" or "drop" and the letter's "id"`, "the action is incomplete")}
+		return nil, incomplete{cdc.Fixable(`send "do": "retry" or "drop" and the dead letter's "id"`, "the action is incomplete")}
 	}
 	log := a.log.With("audit", q.Do, "user", ctx.Value(asker{}), "client", q.client, "letter", q.ID)
 	log.InfoContext(ctx, "dead letter: action asked for")

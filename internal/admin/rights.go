@@ -14,7 +14,7 @@ import (
 // errNoRights answers who is not known.
 func errNoRights() error {
 	return cdc.Fixable("set http.web_config to a file with basic_auth_users, or with client certificates that are verified",
-		"letters, events and checks are shown only where callers authenticate")
+		"dead letters, events and checks are shown only where callers authenticate")
 }
 
 // access is how the web config makes sure who a caller is: by a password, by a certificate, by both, or not at all.

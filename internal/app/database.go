@@ -67,7 +67,7 @@ type Database interface {
 // Printf prints to a person.
 type Printf = func(format string, args ...any)
 
-// TableReader reads the rows of a table and of what retention has taken out of it.
+// TableReader reads the rows of a table and of what retention has detached from it.
 type TableReader interface {
 	tableread.Table
 	// CountWhere counts the rows that a condition in the database's SQL selects. A condition that the database refuses is a

@@ -172,7 +172,7 @@ func (p *Postgres) maintainable(ctx context.Context, db *postgres.Database, owne
 			if err := db.Become(ctx, t.Name.String()); err != nil {
 				return nil, err
 			}
-			if err := db.Exec(ctx, "create a temporary routine", outbox.PostgresMaintenance(t.Name, temporary).SQL); err != nil {
+			if err := db.Exec(ctx, "create a temporary function", outbox.PostgresMaintenance(t.Name, temporary).SQL); err != nil {
 				return nil, err
 			}
 		}

@@ -201,7 +201,7 @@ func (s *Repair) publish(ctx context.Context, q cdc.Queue) error {
 	if err := s.finish(ctx, q); err != nil {
 		return err
 	}
-	if err := s.db.Finish(ctx); err != nil { // a run can go on from the new position
+	if err := s.db.Finish(ctx); err != nil { // a run can continue from the new position
 		return err
 	}
 	s.log.Info("published", s.progress(began)...)

@@ -94,9 +94,9 @@ func (o *Options) plan(ctx context.Context, g *Ground) (gap, error) {
 	case g.Stored.Progress.Unfinished() != nil: // the last event that it published says nothing of the rows before it
 		return gap{}, g.Stored.Progress.Unfinished()
 	case g.Lost == nil:
-		said := "a run can go on from the position of the slot; no checkpoint is stored, so events before that may be missing if the slot was made again"
+		said := "a run can continue from the position of the slot; no checkpoint is stored, so events before that may be missing if the slot was made again"
 		if p := g.Stored.Progress.Position; p != "" {
-			said = "nothing is lost: a run can go on from " + o.Display(p)
+			said = "nothing is lost: a run can continue from " + o.Display(p)
 		}
 		return gap{}, cdc.Stop(cdc.ClassRuntime, Intact, errors.New(said),
 			"start `cdc-relay run`, or publish older rows with `cdc-relay repair --since TIME` or `cdc-relay backfill`")
@@ -116,7 +116,7 @@ func (o *Options) plan(ctx context.Context, g *Ground) (gap, error) {
 func (o *Options) once(ctx context.Context, g *Ground) (gap, error) {
 	switch at := g.Stored.Progress; {
 	case g.Lost == nil && at.Position != "" && at.Backfill == o.Where:
-		return gap{}, cdc.Stop(cdc.ClassRuntime, Intact, fmt.Errorf("the rows were published before; a run goes on from %s", o.Display(at.Position)), "start `cdc-relay run`")
+		return gap{}, cdc.Stop(cdc.ClassRuntime, Intact, fmt.Errorf("the rows were published before; a run continues from %s", o.Display(at.Position)), "start `cdc-relay run`")
 	case !g.Together:
 		return gap{}, cdc.PositionError("position_taken",
 			"if no relay has published from it, drop it with `cdc-relay teardown --yes` and run the same command again; otherwise leave out --backfill, and publish what is missing by the IDs of the events",

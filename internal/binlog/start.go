@@ -77,7 +77,7 @@ func beginning(sv server, sd storedCheckpoint, fromNow bool) (mysql.Set, error) 
 
 func foreignCheckpoint(of, id cdc.Source) error {
 	return cdc.PositionError("foreign_checkpoint",
-		"give this relay a checkpoint of its own, or set source.mysql.id to what it was; if this database has replaced the other one, drop the checkpoint with `cdc-relay position reset`, then publish what consumers may lack, and store a position, with `cdc-relay repair --since TIME`",
+		"give this relay its own checkpoint, or set source.mysql.id to what it was; if this database has replaced the other one, drop the checkpoint with `cdc-relay position reset`, then publish what consumers may lack, and store a position, with `cdc-relay repair --since TIME`",
 		"checkpoint belongs to another source (%s, database %s), this one is %s, database %s", of.SystemID, of.Database, id.SystemID, id.Database)
 }
 

@@ -40,7 +40,7 @@ const (
 func (ss *session) location() (where, behind string) {
 	s := ss.src
 	if !ss.tx.open {
-		return "behind the position " + s.received.String(), ""
+		return "after the position " + s.received.String(), ""
 	}
 	past := s.received.Clone()
 	past.Add(ss.tx.id)

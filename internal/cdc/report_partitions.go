@@ -23,5 +23,5 @@ func (r *Report) Partitions(table string, ahead time.Duration, maintained bool) 
 		fix = "start the relay, or find out from its log why it makes none; `cdc-relay retention run` makes them once"
 	}
 	r.Warn("partitions", fix,
-		"%s; rows behind the last day are stored in the catch-all partition, and cannot be dropped with their day", text)
+		"%s; rows after the last day are stored in the catch-all partition, and cannot be dropped with their day", text)
 }

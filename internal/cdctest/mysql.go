@@ -76,7 +76,7 @@ func (m *MySQL) Config() map[string]any {
 	if m.Proxy != nil {
 		dsn = strings.Replace(dsn, m.Server.Addr(), m.Proxy.Addr(), 1)
 	}
-	return map[string]any{"mysql": map[string]any{"dsn": dsn}}
+	return map[string]any{"mysql": map[string]any{"dsn": dsn, "id": m.name}}
 }
 
 // Exec runs a statement as root.

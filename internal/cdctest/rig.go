@@ -136,9 +136,6 @@ func (r *Rig) configure(o RigOptions) {
 	if r.Delivery != AtLeastOnce {
 		r.Config.Set("delivery", string(r.Delivery))
 		r.Config.Set("kafka.position_topic", r.positions())
-		if !slices.Contains(r.DB.Checkpoints(), SlotOnly) {
-			r.Config.Set("source.mysql.id", r.DB.Name())
-		}
 	}
 	switch r.checkpoint {
 	case InRedis:

@@ -44,7 +44,7 @@ func (p *Known) Newest(id cdc.Source) (cdc.Checkpoint, bool, error) {
 	case orphan && p.ExactlyOnce && (!p.Committed || ours(&stored, id)):
 		return stored, true, cdc.PositionError("position_topic_lost",
 			"find out what consumers have, then accept the checkpoint, or another position, with `cdc-relay position set POSITION --skip-events`",
-			"topic of positions %q does not have the position that the checkpoint is a copy of (%s): it was lost or replaced, and what was published behind the copy would be repeated", p.Topic, stored.Progress.Position)
+			"topic of positions %q does not have the position that the checkpoint is a copy of (%s): it was lost or replaced, and what was published after the copy would be repeated", p.Topic, stored.Progress.Position)
 	case orphan && !p.ExactlyOnce && stored.Source.Same(id):
 		return stored, true, p.notSuperseded()
 	case !p.Committed, foreign, p.Found && stored.Generation > last.Generation:
@@ -70,7 +70,7 @@ func (p *Known) notSuperseded() error {
 	copied := p.Stored.Progress.Position
 	if !p.Committed && p.Last.Generation > p.Stored.Generation {
 		return cdc.PositionError("position_reset", "find out what consumers have, then set the position with `cdc-relay position set POSITION --skip-events`",
-			"position in Kafka topic %q was reset, and the checkpoint is a copy of an earlier one (%s): what was published behind it would be repeated", p.Topic, copied)
+			"position in Kafka topic %q was reset, and the checkpoint is a copy of an earlier one (%s): what was published after it would be repeated", p.Topic, copied)
 	}
 	const accept = "find out what consumers have and accept the checkpoint, or another position, with `cdc-relay position set POSITION --skip-events`"
 	was, where := p.Stored.PositionTopic, fmt.Sprintf("is not in topic %q", p.Topic)

@@ -55,7 +55,7 @@ func (l location) refuse(next cdc.Checkpoint, stored content) error {
 		return cdc.Stop(cdc.ClassFenced, "fenced", &failure{
 			text: fmt.Sprintf("%s was reset at %s while this relay (generation %d) ran", l.name, stored.SavedAt.Format(time.RFC3339), next.Generation),
 			err:  cdc.ErrFenced,
-		}, "start it again once it is clear where it is to begin, and stop it before the next `cdc-relay position reset` or `cdc-relay teardown`")
+		}, "start it again once it is clear where it is to begin, and stop it before the next `cdc-relay position reset` or `cdc-relay teardown --yes`")
 	default:
 		return cdc.Stop(cdc.ClassFenced, "fenced", fmt.Errorf(
 			"another relay has taken over: %s was written by generation %d, sequence %d, at %s and ours is generation %d, sequence %d: %w",

@@ -298,7 +298,7 @@ func (p *Places) sameStored(ctx context.Context) error {
 }
 
 func startedMeanwhile() error {
-	return cdc.Fixable("stop the relay, then try again", "a relay has started and saved a position of its own meanwhile, so nothing was changed")
+	return cdc.Fixable("stop the relay, then try again", "a relay has started and saved its own position, so nothing was changed")
 }
 
 // Reset drops the position in both places.

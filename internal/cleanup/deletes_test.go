@@ -184,7 +184,7 @@ func TestPassOfRowsThatCannotBeDeleted(t *testing.T) {
 		kept := oldRows(maxRefused + 5)
 		kept.kept = func(int) bool { return true }
 		err = deletes(DeleteOptions{Batch: 1000}, slog.New(slog.DiscardHandler), kept).Once(t.Context())
-		if err == nil || !strings.Contains(err.Error(), "100000 rows and those behind them, that of event 0 among them") {
+		if err == nil || !strings.Contains(err.Error(), "100000 rows and those after them, that of event 0 among them") {
 			t.Errorf("all are kept: %v", err)
 		}
 	})

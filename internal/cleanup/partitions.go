@@ -115,7 +115,7 @@ func (m *Partitioner) table(ctx context.Context, t Partitions) error {
 	after := m.opts.Plan(parts, now)
 	m.metrics.waiting.WithLabelValues(t.Name()).Set(float64(len(after.Unrelayed)))
 	if failed == nil && len(after.Drop) > 0 {
-		return fmt.Errorf("%w: %s was taken out just now", errUnrelayed, after.Drop[0].Name)
+		return fmt.Errorf("%w: %s was detached just now", errUnrelayed, after.Drop[0].Name)
 	}
 	return errors.Join(failed, keptError(after.Unrelayed))
 }
@@ -157,7 +157,7 @@ func (m *Partitioner) makeDays(ctx context.Context, t Partitions, days []time.Ti
 func (m *Partitioner) takeOut(ctx context.Context, t Partitions, parts []cdc.Partition) error {
 	var errs []error
 	for _, p := range parts {
-		err := m.do(ctx, "taken out", p.Name, t.TakeOut(ctx, p))
+		err := m.do(ctx, "detached", p.Name, t.TakeOut(ctx, p))
 		errs = append(errs, err)
 		if err != nil && !errors.Is(err, cdc.ErrHeld) {
 			break

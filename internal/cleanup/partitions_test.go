@@ -136,7 +136,7 @@ func TestPass(t *testing.T) {
 }
 
 // What was taken out at a time that its comment no longer tells is kept, and said to be.
-func TestTakenOutAtAnUnknownTime(t *testing.T) {
+func TestDetachedAtAnUnknownTime(t *testing.T) {
 	part := cdc.Partition{Name: "restored", Out: true, Kept: errors.New("restored")}
 	if p := (PartitionOptions{TTL: day, Drop: true}).Plan([]cdc.Partition{part}, time.Now()); len(p.Unrelayed) != 1 || len(p.Drop)+len(p.TakeOut) > 0 {
 		t.Errorf("%+v", p)

@@ -279,7 +279,7 @@ func (s *sweep) problems() (all []error) {
 	if len(s.refused) > 0 {
 		rows := display.Plural(len(s.refused), "row")
 		if len(s.refused) >= maxRefused || s.failures >= maxFailures {
-			rows += " and those behind them"
+			rows += " and those after them"
 		}
 		all = append(all, fmt.Errorf("%s, that of event %s among them: %w", rows, s.example, s.exampleWhy))
 	}

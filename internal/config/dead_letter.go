@@ -65,7 +65,7 @@ func (d *document) deadLetter(c *Config) {
 	case l.Topic == c.Kafka.PositionTopic || l.Index() == c.Kafka.PositionTopic:
 		d.report("dead_letter.topic", "name another topic", "is kafka.position_topic")
 	case c.Kafka.TransactionalID == "none":
-		d.report("kafka.transactional_id", "leave it out", "is none, and dead letters need the fence: an earlier relay could still write to their index")
+		d.report("kafka.transactional_id", "leave it out", "is none, and dead letters need fencing: an earlier relay could still write to their index")
 	case c.Source.MySQL != nil && c.Source.MySQL.ID == "":
 		d.report("source.mysql.id", "set it to a name that no other relay on this Kafka has", "is missing, and dead letters need it: they are those of this source")
 	}

@@ -64,7 +64,7 @@ func parseMySQL(dsn, password string) (*mysql.Config, error) {
 	}
 	for option := range parsed.Params { // which the driver takes for system variables: it would run SET password = ...
 		if slices.Contains([]string{"user", "username", "password", "passwd", "pass", "pwd"}, fold(option)) {
-			return nil, cdc.Fixable("write them before the address, or set source.mysql.password", "has the user or the password behind the ?")
+			return nil, cdc.Fixable("write them before the address, or set source.mysql.password", "has the user or the password after the ?")
 		}
 	}
 	switch {
@@ -101,7 +101,7 @@ func fromURL(dsn, rest string) (string, error) {
 	}
 	options, err := url.ParseQuery(u.RawQuery)
 	if err != nil {
-		return "", cdc.Fixable("write %XX for special characters in them", "has options behind the ? that are not name=value pairs")
+		return "", cdc.Fixable("write %XX for special characters in them", "has options after the ? that are not name=value pairs")
 	}
 	c := mysql.NewConfig()
 	c.Params = map[string]string{}
@@ -129,7 +129,7 @@ func orDefault(s, fallback string) string {
 func mysqlFault(message string) error {
 	for _, known := range []struct{ start, cause, fix string }{
 		{"invalid DSN: missing the slash", "names no database", writeMySQL},
-		{"invalid DSN: did you forget to escape", "has a / in an option behind the ?", "write %2F for it"},
+		{"invalid DSN: did you forget to escape", "has a / in an option after the ?", "write %2F for it"},
 		{"invalid DSN: network address", "has an address without its closing bracket", writeMySQL},
 		{"invalid DSN: interpolateParams", "has interpolateParams beside a collation that it is not safe with", "remove it"},
 		{"default addr for network", "has an address that is neither tcp(host:port) nor unix(/path/to/socket)", writeMySQL},
@@ -144,7 +144,7 @@ func mysqlFault(message string) error {
 			return cdc.Fixable(known.fix, "%s", known.cause)
 		}
 	}
-	return cdc.Fixable("correct it, or remove it", "has an option behind the ? whose value Go's MySQL driver does not take")
+	return cdc.Fixable("correct it, or remove it", "has an option after the ? whose value Go's MySQL driver does not take")
 }
 
 // shownMySQL returns a connection string that may be shown: every option of the driver that is not a default, and neither the

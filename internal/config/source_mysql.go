@@ -16,8 +16,8 @@ type MySQL struct {
 	Password Secret `yaml:"password,omitempty" jsonschema:"example=${file:/run/secrets/mysql}"`
 	// IAM tokens need allowCleartextPasswords=true in dsn, and tls.
 	PasswordCommand Command `yaml:"password_command,omitempty" jsonschema:"minItems=1"`
-	// A name for this database, unique among the relays of one Kafka cluster: part of the checkpoint, the leader lock and the transactional ID. Do not change it, even after a failover.
-	ID string `yaml:"id,omitempty" jsonschema_extras:"x-default=<flavor>"`
+	// A name for this database, unique among the relays of one Kafka cluster: part of the checkpoint, the leader lock and the transactional ID. The first `setup` needs it. Do not change it, even after a failover.
+	ID string `yaml:"id,omitempty" jsonschema:"example=orders-1"`
 	// Absent: tls= in dsn applies.
 	TLS *TLS `yaml:"tls,omitempty" jsonschema_extras:"x-optional=true"`
 	// Accept a server with sync_binlog or innodb_flush_log_at_trx_commit other than 1, which can lose an event in a crash.

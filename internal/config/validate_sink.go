@@ -28,7 +28,7 @@ func (d *document) routes(c *Config) {
 			d.report(path+".topic", "shorten it, or topic_prefix", "with topic_prefix %s", fault)
 		}
 		if len(r.Match) == 0 && i+1 < len(c.Routes) && !d.bad(path+".match") && !d.bad(path) {
-			d.report(path, "put it last, or give it a match", "matches every row, so that the routes behind it are never reached")
+			d.report(path, "put it last, or give it a match", "matches every row, so that the routes after it are never reached")
 		}
 	}
 }

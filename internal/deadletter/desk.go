@@ -113,7 +113,7 @@ func After(list []Listed, letter string) ([]Listed, error) {
 	}
 	i := slices.IndexFunc(list, func(l Listed) bool { return l.Letter == letter })
 	if i < 0 {
-		return nil, cdc.Fixable("list from the start", "no dead letter has the ID %q: it was resolved meanwhile, or the filters leave it out", letter)
+		return nil, cdc.Fixable("list from the start", "no dead letter has the ID %q: it was resolved, or the filters leave it out", letter)
 	}
 	return list[i+1:], nil
 }
@@ -158,12 +158,12 @@ func (d *Desk) Show(ctx context.Context, l *Listed) (*Letter, error) {
 }
 
 func (d *Desk) recordDeleted(l *Listed) error {
-	drop := "drop the letter with `cdc-relay dlq drop " + Quoted(l.Letter) + "`"
+	drop := "drop the dead letter with `cdc-relay dlq drop " + Quoted(l.Letter) + "`"
 	fix := "publish the event with `cdc-relay replay --id " + Quoted(l.ID) + "`, and when that has published it, " + drop
 	if l.ID == "" {
 		fix = "insert the event again, with an ID, if it is needed, and " + drop
 	}
-	return cdc.Fixable(fix, "letter %s is in the index and not in topic %q: its record was deleted", l.Letter, d.Topic)
+	return cdc.Fixable(fix, "dead letter %s is in the index and not in topic %q: its record was deleted", l.Letter, d.Topic)
 }
 
 // The times of an ask.
@@ -244,7 +244,7 @@ func (a *asking) wait(ctx context.Context, answers <-chan answer) error {
 			a.hear(answer)
 		case <-again.C:
 			if time.Since(a.heard) > askPatience {
-				return cdc.Fixable("start the relay, with this configuration, or see its log if it runs",
+				return cdc.Fixable("start the relay, with this configuration; if it runs, `cdc-relay status` says what it waits for",
 					"no relay has answered within %s: none leads, or it waits for Kafka; the request is withdrawn, but what the relay has begun it ends", askPatience)
 			}
 			if err := a.send(ctx); err != nil {

@@ -192,7 +192,7 @@ func (r *Records) Whole() error {
 	}
 	return cdc.Stop(cdc.ClassConfig, WithoutPayload, fmt.Errorf(
 		"dead letter %s, and %d more, have no payload, which earlier versions of cdc-relay read from the table", slices.Min(stubs), len(stubs)-1),
-		"start the version of cdc-relay that ran before, publish or drop these letters with its `cdc-relay dlq retry` or `cdc-relay dlq drop`, and start this version then")
+		"start the version of cdc-relay that ran before, publish or drop these dead letters with its `cdc-relay dlq retry --all --yes` or `cdc-relay dlq drop --all --yes`, and start this version then")
 }
 
 func cutKey(key string) (prefix, id string) {

@@ -219,7 +219,7 @@ func Decode(value []byte, all []cdc.Header) (*Letter, error) {
 	case valueNull:
 		l.Payload = nil
 	default: // a stub of an earlier version has no payload: what it says must not be published
-		return nil, cdc.Fixable("resolve the letter with the cdc-relay that wrote it", "header %s is %.100q, which this version does not know", headerValue, text[headerValue])
+		return nil, cdc.Fixable("resolve the dead letter with the cdc-relay that wrote it", "header %s is %.100q, which this version does not know", headerValue, text[headerValue])
 	}
 	var err error
 	if l.Time, err = time.Parse(time.RFC3339Nano, text[headerTime]); err == nil {

@@ -16,7 +16,7 @@ type File struct {
 	// MySQL is whether the source is MySQL or MariaDB.
 	MySQL bool
 	// DSN is a connection string without its password. Variable is one of the environment that holds the relay's, in place of DSN.
-	DSN, Variable string
+	DSN, Variable, Database string
 	// Password is whether DSN lacks one.
 	Password bool
 	Tables   []Table
@@ -56,9 +56,14 @@ topics:
 }
 
 func (f *File) source(b *strings.Builder) {
-	kind := "postgres"
+	kind, rest := "postgres", ""
 	if f.MySQL {
-		kind = "mysql"
+		kind, rest = "mysql", fmt.Sprintf(`    id: %s # a name for this database that no other relay on this Kafka has; keep it after a failover
+
+# The position, of which this is the only copy. The file belongs on a persistent disk; Redis can take its place.
+checkpoint:
+  file: cdc-relay.position
+`, plain(f.Database+"-1"))
 	}
 	dsn, what := quoted(f.DSN), "The connection that init used, whose user may do more than a relay needs."
 	if f.Variable != "" {
@@ -69,13 +74,7 @@ func (f *File) source(b *strings.Builder) {
 	if f.Password {
 		fmt.Fprintf(b, "    password: \"${env:%s}\" # set the variable: init writes no password\n", EnvPassword)
 	}
-	if f.MySQL {
-		b.WriteString(`
-# The position, of which this is the only copy. The file belongs on a persistent disk; Redis can take its place.
-checkpoint:
-  file: cdc-relay.position
-`)
-	}
+	b.WriteString(rest)
 }
 
 // write writes the table. What a table has beside its parts goes before columns.

@@ -271,7 +271,7 @@ func (r *Replay) publish(ctx context.Context) error {
 		return r.unreadable(err)
 	}
 	if err != nil {
-		r.Printf("%s done; go on with `cdc-relay replay --resume%s`\n", display.Plural(int(rows), "event"), r.namedState())
+		r.Printf("%s done; continue with `cdc-relay replay --resume%s`\n", display.Plural(int(rows), "event"), r.namedState())
 		return err
 	}
 	dropped := r.dropped.Load()
@@ -315,7 +315,7 @@ func (r *Replay) missing() error {
 		return nil
 	}
 	return cdc.Fixable("check for how long events are kept: removed events cannot be replayed",
-		"of %s that were counted only %d were in the outbox when they were read: the others were removed meanwhile and are not published",
+		"of %s that were counted only %d were in the outbox when they were read: the others were removed and are not published",
 		display.Plural(int(r.total), "event"), r.State.Place.Rows)
 }
 

@@ -162,13 +162,13 @@ func (r *Replay) refuseOther() error {
 	if doc, err := os.ReadFile(r.File); err == nil && !json.Valid(doc) {
 		return cdc.Usage("remove it, or name another file with --state", "%s is no state of a replay", filepath.Clean(r.File))
 	}
-	return cdc.Usage("go on with --resume, remove the file, or name another one with --state", "%s has the state of a replay that was interrupted", filepath.Clean(r.File))
+	return cdc.Usage("continue with --resume, remove the file, or name another one with --state", "%s has the state of a replay that was interrupted", filepath.Clean(r.File))
 }
 
 // continueFrom reads the state. Only the rate may be another one.
 func (r *Replay) continueFrom() error {
 	if r.Given != "" {
-		return cdc.Usage("leave it out, or remove the state and start anew", "--%s cannot be changed for a replay that goes on", r.Given)
+		return cdc.Usage("leave it out, or remove the state and start anew", "--%s cannot be changed for a replay that continues", r.Given)
 	}
 	doc, err := os.ReadFile(r.File)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -95,7 +95,7 @@ func (c *Client) Describe(ctx context.Context, topics []string, transactionalID 
 }
 
 var errRedpanda error = &cdc.FixableError{
-	Cause: errors.New("the brokers are Redpanda, which takes the requests for the fence and does not refuse a late batch of an earlier run"),
+	Cause: errors.New("the brokers are Redpanda, which takes the requests for fencing and does not refuse a late batch of an earlier run"),
 	Fix:   "use Apache Kafka 2.5 or newer, or " + withoutFence,
 }
 

@@ -64,14 +64,14 @@ func (t *TopicInfo) LetterProblem(partitions int) error {
 	case t.Err != nil:
 		return stop("grant the relay's principal DESCRIBE, DESCRIBE_CONFIGS, READ and WRITE on it", "cannot be used: %w", t.Err)
 	case t.Read == Denied:
-		return stop("grant the relay's principal READ on it", "may not be read, so the letters would not be found")
+		return stop("grant the relay's principal READ on it", "may not be read, so dead letters would not be found")
 	case t.Partitions != partitions:
 		return stop("set dead_letter.partitions to the number that it has, or dead_letter.topic to another one once no letter is left",
 			"has %d partitions, not %d", t.Partitions, partitions)
 	case t.Settings != nil:
-		return stop("grant the relay's principal DESCRIBE_CONFIGS on it", "may not be described, so whether it keeps the letters is not known")
+		return stop("grant the relay's principal DESCRIBE_CONFIGS on it", "may not be described, so whether it keeps dead letters is not known")
 	case t.CleanupPolicy != compact:
-		return stop("set its cleanup.policy to compact", "has cleanup.policy=%s, so Kafka would delete letters", t.CleanupPolicy)
+		return stop("set its cleanup.policy to compact", "has cleanup.policy=%s, so Kafka would delete dead letters", t.CleanupPolicy)
 	}
 	return nil
 }

@@ -78,7 +78,7 @@ func (p Producer) next() Producer { return Producer{p.ID, p.Epoch + 1} }
 func noProducer() Producer { return Producer{-1, -1} }
 
 // withoutFence is no fix for exactly-once delivery, which needs the ID.
-const withoutFence = "with at-least-once delivery set kafka.transactional_id: none to go without the fence"
+const withoutFence = "with at-least-once delivery set kafka.transactional_id: none to do without fencing"
 
 // probeProducer is an unused producer ID; it tests InitProducerId permission without fencing anyone.
 func probeProducer() Producer { return Producer{math.MaxInt64, 0} }

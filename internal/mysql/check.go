@@ -60,7 +60,7 @@ func (c *checker) connection() {
 	case s.TLS != "" && s.Verified:
 		c.report.OK("connection", "%s, %s", where, s.TLS)
 	case s.TLS != "":
-		c.report.Info("connection", fix, "%s, %s without a look at the server's certificate", where, s.TLS)
+		c.report.Info("connection", fix, "%s, %s without verification of the server's certificate", where, s.TLS)
 	default: // config.Warnings tells of other machines that are reached without
 		c.report.OK("connection", "%s, without TLS", where)
 	}

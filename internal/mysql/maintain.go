@@ -85,7 +85,7 @@ func (p *Partitions) Make(ctx context.Context, day time.Time, swap bool) error {
 // TakeOut exchanges a day's partition with an empty table, which waits for the transactions that wrote to it, and merges the
 // empty partition of the days before into it.
 func (p *Partitions) TakeOut(ctx context.Context, part cdc.Partition) error {
-	doing := "take out " + part.Name
+	doing := "detach " + part.Name
 	rows, err := p.count(ctx, part.Name, 1)
 	if err != nil {
 		return err
@@ -242,13 +242,13 @@ func (p *Partitions) changeError(doing string, err error) error {
 		return p.busy(doing)
 	case missing(err), errors.Is(err, errStale):
 		return cdc.Fixable("set CDC_RELAY_OWNER_DSN to the connection string of the table's owner, and run `cdc-relay setup` once, or `cdc-relay retention run` from a timer",
-			"table %s: %s: user %s may not call the routine that maintains the partitions, or that is not this version's (%s)", p.Table, doing, p.db.Server.Role, cmp.Or(said, err.Error()))
+			"table %s: %s: user %s may not call the procedure that maintains the partitions, or it is not this version's (%s)", p.Table, doing, p.db.Server.Role, cmp.Or(said, err.Error()))
 	case code == gomysql.ER_TABLE_EXISTS_ERROR:
 		return cdc.Fixable("rename that table with RENAME TABLE", "table %s: %s: a table of that name is in the way (%s)", p.Table, doing, said)
 	case code == erYoung:
 		return cdc.Fixable("wait until it is a day old, or set CDC_RELAY_OWNER_DSN to the connection string of the table's owner and run the same `cdc-relay retention run`", "table %s: %s: the relay's user drops no rows of the last 24 hours (%s)", p.Table, doing, said)
 	case code == gomysql.ER_PARTITION_EXCHANGE_DIFFERENT_OPTION:
-		return cdc.Fixable("run ALTER TABLE "+quoteTable(p.Table)+" FORCE, ALGORITHM = INPLACE, LOCK = NONE, which copies the table while writers go on; in future add columns with ALGORITHM = INPLACE",
+		return cdc.Fixable("run ALTER TABLE "+quoteTable(p.Table)+" FORCE, ALGORITHM = INPLACE, LOCK = NONE, which copies the table while writers continue; in future add columns with ALGORITHM = INPLACE",
 			"table %s: %s: partitions cannot be exchanged with a table that is made now, as after adding a column with ALGORITHM = INSTANT, or a change of innodb_default_row_format (%s)", p.Table, doing, said)
 	}
 	return p.db.execError("table "+p.Table+": "+doing, err)

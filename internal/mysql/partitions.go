@@ -189,7 +189,7 @@ func (p *Partitions) takenOut(f partition) takenOut {
 	t := takenOut{Partition: cdc.Partition{Name: schema + "." + f.name, Out: true}}
 	m := takenComment.FindStringSubmatch(f.taken.String)
 	if m == nil || !f.untouched {
-		t.Kept = cdc.Fixable("publish what consumers miss of it, and drop it", "%s was taken out in a database that was dumped and restored since, or its comment was edited", t.Name)
+		t.Kept = cdc.Fixable("publish what consumers miss of it, and drop it", "%s was detached in a database that was dumped and restored since, or its comment was edited", t.Name)
 		return t
 	}
 	t.Until, _ = time.Parse(time.DateTime, m[1])

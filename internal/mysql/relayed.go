@@ -59,7 +59,7 @@ func (d *Database) relayed(ctx context.Context, db querier, here cdc.Source, loa
 	case err != nil:
 		return relayed{unknown: err}
 	case !now.Covers(saved):
-		return relayed{unknown: cdc.Fixable("start the relay, which says how to go on", "the checkpoint is ahead of the server, which has reached %s", now)}
+		return relayed{unknown: cdc.Fixable("start the relay, which says how to continue", "the checkpoint is ahead of the server, which has reached %s", now)}
 	}
 	return relayed{upto: saved}
 }

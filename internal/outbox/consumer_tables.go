@@ -18,7 +18,7 @@ func InboxTables(mysql bool) Script {
 			index: "consumer, handled_at",
 		},
 		{
-			comment: "Messages that could not be handled, and those of the same keys behind them, which have no error. Each has a row in inbox, too, until that is purged.",
+			comment: "Messages that could not be handled, and those of the same keys after them, which have no error. Each has a row in inbox, too, until that is purged.",
 			name:    "inbox_parked",
 			columns: `  consumer {text:128} NOT NULL,
   source {text:512} NOT NULL,

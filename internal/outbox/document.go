@@ -105,7 +105,7 @@ func (r *reader) read(d *document, text []byte) error {
 	return nil
 }
 
-var errBehind = errors.New("something stands behind the value")
+var errBehind = errors.New("something follows the value")
 
 // value reads the value at a node, and finds what the paths through the node lead to. It replaces what they led to in an earlier member
 // with the same name.

@@ -222,7 +222,7 @@ func MySQLRoutineThere(table Name) string {
 func dropMySQLTakenOut(table Name) []Statement {
 	text := mysqlRoutineText(table, Name{}, cdc.MySQL)
 	return []Statement{
-		{Comment: "What was taken out of " + table.String() + ".", SQL: "SET SESSION group_concat_max_len = 1000000"},
+		{Comment: "Detached from " + table.String() + ".", SQL: "SET SESSION group_concat_max_len = 1000000"},
 		{SQL: text.Replace("SET @cdc_relay_ddl = (\n  SELECT COALESCE(CONCAT('DROP TABLE ', GROUP_CONCAT({database}, '`', REPLACE(table_name, '`', '``'), '`' SEPARATOR ', ')), 'DO 0')\n" +
 			"  FROM information_schema.tables WHERE table_schema = {schema} AND {ours}\n)")},
 		{SQL: "PREPARE cdc_relay_ddl FROM @cdc_relay_ddl"},

@@ -102,7 +102,7 @@ func TestMappedErrors(t *testing.T) {
 		{"topic", part{Encoding: "hex"}, "topic: names nothing"},
 		{"topic", part{Column: "a", Const: "b"}, "topic: has more than one of column, const, template and json"},
 		{"event_id", part{Const: "1"}, "event_id: is not a column"},
-		{"event_id", part{JSON: "a", Path: "$.b"}, "event_id: is not a column, nor a text with one column behind it"},
+		{"event_id", part{JSON: "a", Path: "$.b"}, "event_id: is not a column, nor a text with one column after it"},
 		{"event_id", part{Template: "a"}, "event_id: is not a column, nor"},
 		{"event_id", part{Template: "${a}"}, "event_id: is not a column, nor"},
 		{"event_id", part{Template: "a-${b}-c"}, "event_id: is not a column, nor"},

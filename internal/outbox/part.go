@@ -50,7 +50,7 @@ func (p *Part) Check(role Role) error {
 	case !ok:
 		return cdc.Fixable("write ${column}", "has the template %q, in which a ${ has no name or no closing }", p.Template)
 	case role == EventID && !p.isID():
-		return cdc.Fixable(`name a column, or give a template such as "orders-${id}"`, "is not a column, nor a text with one column behind it, and rows are looked for by it")
+		return cdc.Fixable(`name a column, or give a template such as "orders-${id}"`, "is not a column, nor a text with one column after it, and rows are looked for by it")
 	case p.Column == "" && role == CreatedAt:
 		return cdc.Fixable("name a column", "is not a column, and rows are looked for by it")
 	case p.Column == "" && role == Headers:

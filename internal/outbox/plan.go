@@ -248,7 +248,7 @@ func Column(t *cdc.Table, name string) (Accessor, error) {
 	case cdc.FormOpaque:
 		return a, cdc.Stop(cdc.ClassConfig, "column_type", fmt.Errorf(
 			"column %s of %s is in a binary form that the relay does not know: no part of an event needed it when its rows were received", name, t),
-			"name another column; if the event is a dead letter, publish it from its table with `cdc-relay replay --id ID`, and then drop the letter with `cdc-relay dlq drop ID`")
+			"name another column; if the event is a dead letter, publish it from its table with `cdc-relay replay --id ID`, and then drop the dead letter with `cdc-relay dlq drop ID`")
 	case cdc.FormUUID, cdc.FormMicros2000, cdc.FormLocalMicros2000, cdc.FormInt, cdc.FormBool:
 		a.ascii = true
 	default:

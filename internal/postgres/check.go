@@ -71,7 +71,7 @@ func (c *checker) connection() {
 		c.report.OK("connection", "%s, %s", where, s.TLS)
 	case s.TLS != "":
 		c.report.Info("connection", "set source.postgres.tls, with the server's CA in ca",
-			"%s, %s without a look at the server's certificate", where, s.TLS)
+			"%s, %s without verification of the server's certificate", where, s.TLS)
 	default: // config.Warnings tells of other machines that are reached without
 		c.report.OK("connection", "%s, without TLS", where)
 	}
@@ -97,7 +97,7 @@ func (c *checker) server() bool {
 	}
 	if encoding := c.db.Conn.PgConn().ParameterStatus("server_encoding"); encoding != "" && !slices.Contains(strings.Fields(translatable), encoding) {
 		c.report.Warn("server", "restore a dump of it into a database with ENCODING 'UTF8'",
-			"database %q has the encoding %s: PostgreSQL cannot send a row whose text has no equivalent in UTF-8, nor what is behind it", c.db.Server.Database, encoding)
+			"database %q has the encoding %s: PostgreSQL cannot send a row whose text has no equivalent in UTF-8, nor what follows it", c.db.Server.Database, encoding)
 	}
 	if c.db.Server.Standby {
 		c.report.Warn("server", "point source.postgres.dsn at the primary", "this server is a standby: it takes no publication, and a slot on it does not survive its promotion")

@@ -65,7 +65,7 @@ func (p *Partitions) findRoutine(ctx context.Context) error {
 	for _, name := range []string{p.routine.Name, p.routine.Former} {
 		var found bool
 		if err := p.db.Conn.QueryRow(ctx, query, name, p.routine.FormerBegin).Scan(&found); err != nil {
-			return fmt.Errorf("find the routine of table %s: %w", p.table, err)
+			return fmt.Errorf("find the function of table %s: %w", p.table, err)
 		}
 		if found {
 			p.routine.Name = name

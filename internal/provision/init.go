@@ -38,7 +38,7 @@ func Init(ctx context.Context, o InitOptions) (string, error) {
 	if err != nil {
 		return "", cdc.Usage("", "--table: %w", err)
 	}
-	f := draft.File{MySQL: at.MySQL, DSN: at.Shown, Password: at.Password}
+	f := draft.File{MySQL: at.MySQL, Database: at.Database, DSN: at.Shown, Password: at.Password}
 	if relay, err := config.ReadConnection(o.Relay); o.Relay != "" && err == nil && relay.MySQL == at.MySQL && relay.Database == at.Database {
 		f.Variable, f.Password = o.Variable, false
 	}

@@ -104,7 +104,7 @@ func (s *Setup) skips(ctx context.Context, begins string, hasRows func(context.C
 			return err
 		}
 		if rows {
-			return cdc.PositionError(rowsExist, fixRows, "table %s has rows, and %s would begin behind them", t.Name, begins)
+			return cdc.PositionError(rowsExist, fixRows, "table %s has rows, and %s would begin after them", t.Name, begins)
 		}
 	}
 	return nil

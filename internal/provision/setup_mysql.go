@@ -247,9 +247,6 @@ func (s *mysqlSetup) ready(ctx context.Context) error {
 
 // begin stores the end of the binlog as the first position, unless one is stored.
 func (s *mysqlSetup) begin(ctx context.Context) error {
-	if s.Backfill {
-		return nil
-	}
 	at, err := app.Places(ctx, s.config)
 	if err != nil {
 		return err
@@ -258,6 +255,12 @@ func (s *mysqlSetup) begin(ctx context.Context) error {
 	in, err := binlog.Inspect(ctx, s.relay, s.Binlog, at.Resume)
 	if err != nil {
 		return err
+	}
+	if s.config.Source.MySQL.ID == "" && !in.Found && in.LoadErr == nil {
+		return cdc.ConfigError("id_missing", "set it to a name that no other relay on this Kafka has, such as "+s.config.Database()+"-1, and keep it after a failover", "source.mysql.id is missing, under which the position is stored: a server's own ID changes with a failover")
+	}
+	if s.Backfill {
+		return nil
 	}
 	if err := checkpoint.Settable(in.LoadErr, in.Refused, in.Found); err != nil {
 		return err

@@ -143,7 +143,7 @@ func (s *postgresSetup) added(ctx context.Context) error {
 			if rows, _, err := owner.HasRows(ctx, t.Name.SQL()); err != nil {
 				return err
 			} else if rows {
-				return cdc.PositionError(rowsExist, fmt.Sprintf("add it with `cdc-relay setup --skip-existing`, then publish those that consumers need, as with `cdc-relay replay --table %s`", t.Name),
+				return cdc.PositionError(rowsExist, fmt.Sprintf("add it with `cdc-relay setup --skip-existing`, then publish those that consumers need, as with `cdc-relay replay --table %s --yes`", t.Name),
 					"table %s has rows and is not in publication %q yet: the relay would not publish them", t.Name, s.WAL.Publication)
 			}
 		}
@@ -332,6 +332,6 @@ func (s *postgresSetup) unpublished(ctx context.Context, used bool) error {
 	if err != nil || !used || had == "" {
 		return err
 	}
-	return cdc.PositionError(rowsExist, "find out which events consumers miss; then go on with what is committed from now on with `cdc-relay setup --skip-existing`",
+	return cdc.PositionError(rowsExist, "find out which events consumers miss; then continue with what is committed from now on with `cdc-relay setup --skip-existing`",
 		"publication %q exists and slot %q does not, and rows of table %s were deleted that no relay may have read", s.WAL.Publication, s.WAL.Slot, had)
 }

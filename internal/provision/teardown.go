@@ -111,7 +111,7 @@ func (t *Teardown) drop() []outbox.Name {
 
 // report prints what was done with the tables, and with what was taken out of them.
 func (t *Teardown) report(before map[string]*cdc.Table, taken map[string][]string) {
-	done := "kept; --table drops it with all its events"
+	done := "kept; --drop-table drops it with all its events"
 	if t.WithTable {
 		done = "dropped"
 	}
@@ -126,7 +126,7 @@ func (t *Teardown) report(before map[string]*cdc.Table, taken map[string][]strin
 			t.Printf("table %s: %s\n", name, done)
 		}
 		for _, part := range taken[name] {
-			t.Printf("table %s, taken out of %s: %s\n", part, name, done)
+			t.Printf("table %s, detached from %s: %s\n", part, name, done)
 		}
 	}
 }
@@ -171,7 +171,7 @@ func (t *Teardown) takenOut(ctx context.Context, there *found) (map[string][]str
 		if table.Foreign() {
 			continue
 		}
-		names, err := there.names.Names(ctx, "read what was taken out of "+table.Name.String(), there.takenOut(table.Name))
+		names, err := there.names.Names(ctx, "read what was detached from "+table.Name.String(), there.takenOut(table.Name))
 		if err != nil {
 			return nil, err
 		}

@@ -291,7 +291,7 @@ func (r producerResult) apply(l *loop) {
 	switch {
 	case r.err != nil && r.job.routine: // the old one is valid, unless brokers reject a batch
 		l.renewAt = l.now.Add(l.opts.Timing.RenewInterval / 24)
-		l.log.Warn("fence in Kafka not renewed, retrying later", cdc.Repeats(), slog.Any("error", r.err))
+		l.log.Warn("fencing in Kafka not renewed, retrying later", cdc.Repeats(), slog.Any("error", r.err))
 	case fenced:
 		l.fenced = true
 		l.stopAt(0, nil, r.err)

@@ -80,13 +80,13 @@ func (s *deadLetters) unfitError(d *deadletter.Letter, need int, behind bool) er
 		raise = fmt.Sprintf("; or set max.message.bytes of topic %s to at least %d", s.opts.Topic, allowance(need))
 	}
 	if behind {
-		return cdc.Fixable("see the reasons with `cdc-relay dlq list`, and once they are repaired publish the letters before it with `cdc-relay dlq retry --all --yes`, or drop those that nobody needs"+raise,
-			"nothing is published: event %q waits behind dead letters of its key %q, and would be one of %d bytes, of which topic %q allows %d",
+		return cdc.Fixable("see the reasons with `cdc-relay dlq list`, and once they are repaired publish the dead letters before it with `cdc-relay dlq retry --all --yes`, or drop those that nobody needs"+raise,
+			"nothing is published: event %q waits for dead letters of its key %q, and would be one of %d bytes, of which topic %q allows %d",
 			d.ID, d.Key, need, s.opts.Topic, s.letterLimit())
 	}
 	why := d.Reason + ": " + d.Error
 	if d.Reason == deadletter.Held {
-		why = "it waits behind one that became a dead letter together with it, see the log"
+		why = "an event of its key before it became a dead letter"
 	}
 	return cdc.Fixable("remove the cause, or list the event that causes it under errors.skip, and restart the relay"+raise,
 		"nothing is published: event %q cannot be published (%s), and would be a dead letter of %d bytes, of which topic %q allows %d",

@@ -103,7 +103,7 @@ func TestLetterTooLargeForItsTopic(t *testing.T) {
 			if attempts != 2 {
 				t.Fatalf("%d attempts", attempts)
 			}
-			if err := l.index.Withheld(); !strings.Contains(err.Error(), `behind dead letters of its key "a"`) || !strings.Contains(cdc.Fix(err), "or set max.message.bytes of topic letters to at least 2") {
+			if err := l.index.Withheld(); !strings.Contains(err.Error(), `waits for dead letters of its key "a"`) || !strings.Contains(cdc.Fix(err), "or set max.message.bytes of topic letters to at least 2") {
 				t.Errorf("%s", cdc.Explain(err))
 			}
 			l.resolve(t, "t", "z/1@0000000000000100/1")
@@ -239,7 +239,7 @@ func TestLetterOutgrowsARaisedLimit(t *testing.T) {
 		if first, attempts := l.untilWithheld(t, send); first != held || attempts != 2 {
 			t.Fatalf("batch %d, %d attempts", first, attempts)
 		}
-		if err := l.index.Withheld(); !strings.Contains(err.Error(), `behind dead letters of its key "a"`) {
+		if err := l.index.Withheld(); !strings.Contains(err.Error(), `waits for dead letters of its key "a"`) {
 			t.Errorf("%s", cdc.Explain(err))
 		}
 		l.resolve(t, "", "a/1@0000000000000100/0")
@@ -297,7 +297,7 @@ func TestLettersWithoutTheirPayloadAreRefused(t *testing.T) {
 			}
 		}
 		_, err = l.LoadLetters(t.Context(), source(), func(string) bool { return true })
-		if stop, ok := errors.AsType[*cdc.StopError](err); !ok || stop.Reason != "dead_letter_without_payload" || stop.Class != cdc.ClassConfig || !strings.Contains(stop.Fix, "`cdc-relay dlq retry`") {
+		if stop, ok := errors.AsType[*cdc.StopError](err); !ok || stop.Reason != "dead_letter_without_payload" || stop.Class != cdc.ClassConfig || !strings.Contains(stop.Fix, "`cdc-relay dlq retry --all --yes`") {
 			t.Errorf("accepted: %v", err)
 		}
 	})

@@ -25,7 +25,7 @@ func (h *headers) append(dst []cdc.Header, row *outbox.Row) ([]cdc.Header, *outb
 	for i := range h.fields {
 		text, f := row.Text(&h.fields[i].Accessor)
 		if f != nil {
-			return dst, f.Or("take it out of headers of the table, as headers are text")
+			return dst, f.Or("remove it from headers of the table, as headers are text")
 		}
 		if text != nil {
 			dst = append(dst, cdc.Header{Key: h.fields[i].name, Value: text})

@@ -76,5 +76,5 @@ func (a *attempt) withStandstill(err error) error {
 	if times < standstillAfter {
 		return err
 	}
-	return fmt.Errorf("no progress behind the position %s: %w", a.opts.Display(a.checkpointOrNone().Progress.Position), err)
+	return fmt.Errorf("no progress after the position %s: %w", a.opts.Display(a.checkpointOrNone().Progress.Position), err)
 }

@@ -70,7 +70,7 @@ func TestShapes(t *testing.T) {
 		"plain with headers":     {shape: record.Shape{Format: record.FormatPlain, Headers: named("ce_id=event_id", "n=count", "nothing=nothing")}, value: `{"total": 1}`, headers: "ce_id: \"" + eventID + "\"\nn: \"-7\"\n"},
 		"plain without a type":   {shape: record.Shape{Format: record.FormatPlain}, change: row{"event_type": "NULL", "occurred_at": "NULL"}, value: `{"total": 1}`},
 		"empty template":         {shape: record.Shape{Format: record.FormatPlain, Headers: []record.Field{{Name: "t", Part: outbox.Part{Template: "${topic}"}}}}, change: row{"topic": ""}, value: `{"total": 1}`, headers: "t: \"\"\n"},
-		"header that is no text": {shape: record.Shape{Format: record.FormatPlain, Headers: named("x=raw")}, refused: "column raw is not valid UTF-8. Fix: take it out of headers of the table"},
+		"header that is no text": {shape: record.Shape{Format: record.FormatPlain, Headers: named("x=raw")}, refused: "column raw is not valid UTF-8. Fix: remove it from headers of the table"},
 		"members of plain":       {shape: record.Shape{Format: record.FormatPlain}, change: row{"headers": `{"ce_id":"a"}`}, value: `{"total": 1}`, headers: "ce_id: \"a\"\n"},
 		"value": {
 			shape: record.Shape{Format: record.FormatPlain, Value: append(named("c=count", "p=price", "r=ratio", "z=zerofill", "b=paid", "d=document", "y=raw", "q\"=note", "u=nothing", "t=occurred_at"),

@@ -78,7 +78,7 @@ var ErrGone = errors.New("a table was dropped or renamed while it was read")
 
 // Gone is such an error, of a table or of what was taken out of it.
 func Gone(table, said string) error {
-	return cdc.Fixable("run the command again", "%w: %s, or what retention has taken out of it (%s)", ErrGone, table, said)
+	return cdc.Fixable("run the command again", "%w: %s, or what retention has detached from it (%s)", ErrGone, table, said)
 }
 
 // ErrUnreadable says that the server cannot send a row.

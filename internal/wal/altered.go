@@ -47,7 +47,7 @@ func (ss *session) publicationChanged(ctx context.Context, conn *pgx.Conn) error
 }
 
 func (o *Options) altered(when string, last lsn) error {
-	err := fmt.Errorf("publication %q was altered %s (it, or one of its tables, was dropped, recreated, renamed, or taken out and put back), so inserts after %s may be missing from the WAL",
+	err := fmt.Errorf("publication %q was altered %s (it, or one of its tables, was dropped, recreated, renamed, or removed and added again), so inserts after %s may be missing from the WAL",
 		o.Publication, when, last)
 	if o.SlotAlone {
 		return cdc.Stop(cdc.ClassPosition, cdc.PublicationAltered, err,

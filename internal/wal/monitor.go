@@ -95,7 +95,7 @@ func (m *monitor) final(ctx context.Context, err error) bool {
 	if errors.Is(err, postgres.ErrStopping) || errors.Is(err, errPromoted) || errors.Is(err, postgres.ErrSynchronous) || errors.As(err, &stop) && stop.Class == cdc.ClassPosition {
 		return true
 	}
-	m.ss.src.log.Warn("publication cannot be looked at: nothing is confirmed to PostgreSQL until it can", cdc.Repeats(), slog.Any("error", err))
+	m.ss.src.log.Warn("publication cannot be read: nothing is confirmed to PostgreSQL until it can", cdc.Repeats(), slog.Any("error", err))
 	return false
 }
 

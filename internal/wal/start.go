@@ -130,7 +130,7 @@ func readCheckpoint(sv server, sd storedCheckpoint) (mark, error) {
 	c := sd.checkpoint
 	if !c.Source.Same(sv.source) {
 		return mark{}, cdc.PositionError("foreign_checkpoint",
-			"give this relay a checkpoint key of its own; or, if this database or slot has replaced the other one, drop its checkpoint with `cdc-relay position reset`, then "+sinceThen,
+			"give this relay its own checkpoint key; or, if this database or slot has replaced the other one, drop its checkpoint with `cdc-relay position reset`, then "+sinceThen,
 			"checkpoint belongs to another source (system %s, database %s, slot %s), this one is system %s, database %s, slot %s",
 			c.Source.SystemID, c.Source.Database, c.Source.Slot, sv.source.SystemID, sv.source.Database, sv.source.Slot)
 	}
@@ -160,7 +160,7 @@ func fromCheckpoint(sv server, c mark) (startPoint, error) {
 	switch {
 	case sv.slot > c.resume:
 		return p, cdc.PositionError("slot_ahead",
-			"publish the events committed between them with `cdc-relay repair`; or, if consumers have them, go on from the slot with `cdc-relay position reset --skip-events`",
+			"publish the events committed between them with `cdc-relay repair`; or, if consumers have them, continue from the slot with `cdc-relay position reset --skip-events`",
 			"slot is at %s, ahead of the checkpoint at %s (the checkpoint store lost its last writes, or the slot was moved or recreated)", sv.slot, c.resume)
 	case sv.slot < c.lastEnd:
 		p.expect, p.expectXID = c.lastEnd, c.lastXID
@@ -170,7 +170,7 @@ func fromCheckpoint(sv server, c mark) (startPoint, error) {
 
 // sinceThen publishes what consumers miss although neither slot nor checkpoint tells where that begins: the slot may have been made after
 // rows were written.
-const sinceThen = "publish the rows since a time before the first event that consumers miss, and go on from the slot, with `cdc-relay repair --since TIME`"
+const sinceThen = "publish the rows since a time before the first event that consumers miss, and continue from the slot, with `cdc-relay repair --since TIME`"
 
 // fixPrimary comes first: repair at the old primary of a failover would publish what only that one has.
 const fixPrimary = "see that source.postgres.dsn leads to the present primary; if it does, "

@@ -303,10 +303,10 @@ func (ss *session) keepalive(ctx context.Context, k keepalive) error {
 		return nil
 	}
 	if ss.due.rows > 0 && k.walEnd > ss.due.commit {
-		return otherHistoryPart(ss.due, fmt.Sprintf("the WAL goes on at %s", k.walEnd))
+		return otherHistoryPart(ss.due, fmt.Sprintf("the WAL continues at %s", k.walEnd))
 	}
 	if ss.startAt.expect != 0 && k.walEnd >= ss.startAt.expect {
-		return ss.otherHistory(fmt.Sprintf("the WAL goes on at %s", k.walEnd))
+		return ss.otherHistory(fmt.Sprintf("the WAL continues at %s", k.walEnd))
 	}
 	if ss.startAt.expect != 0 || k.walEnd <= ss.next.resume || !k.reply && !ss.heartbeatDue(now) {
 		return nil

@@ -36,7 +36,7 @@ func TestIncident(t *testing.T) {
 			d.past(err, binlog.Options{}, insert(3))
 			return
 		}
-		if !strings.Contains(cdc.Fix(err), "FLUSH BINARY LOGS") || !strings.HasPrefix(err.Error(), "behind the position "+d.position()+":") {
+		if !strings.Contains(cdc.Fix(err), "FLUSH BINARY LOGS") || !strings.HasPrefix(err.Error(), "after the position "+d.position()+":") {
 			t.Errorf("%q does not say what to do", err)
 		}
 		d.exec("FLUSH BINARY LOGS")

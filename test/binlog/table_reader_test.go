@@ -117,7 +117,7 @@ const dayOutbox = `CREATE TABLE outbox (event_id VARBINARY(16) NOT NULL, aggrega
 
 // A table that is taken out while a statement waits for the metadata lock is neither in the table nor known to be beside it. Its rows are
 // counted and read all the same.
-func TestTakenOutWhileAStatementWaits(t *testing.T) {
+func TestDetachedWhileAStatementWaits(t *testing.T) {
 	onEach(t, func(d *database) {
 		for name, read := range map[string]func(r *mysql.TableReader) (int, error){
 			"keys": func(r *mysql.TableReader) (int, error) {

@@ -24,9 +24,6 @@ func TestAlertsFire(t *testing.T) {
 	t.Parallel()
 	queries := dashboard(t)
 	onAll(t, func(s *site) {
-		if s.mysql != nil {
-			s.replace("mysql: {", "mysql: {id: "+s.name+", ")
-		}
 		s.config += "errors: {unroutable: dead_letter, too_large: dead_letter, malformed: stop, on_stop: park}\nretention: {ahead: 2}\n"
 		s.says(0, "", "setup", "--ahead", "2")
 		s.setup()

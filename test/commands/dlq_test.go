@@ -40,9 +40,6 @@ func TestDeadLetters(t *testing.T) {
 	t.Parallel()
 	onAll(t, func(s *site) {
 		t := s.t
-		if s.mysql != nil {
-			s.replace("mysql: {", "mysql: {id: "+s.name+", ")
-		}
 		s.says(2, "the configuration has no dead letters. Fix: set one of errors.* to dead_letter", "dlq", "list")
 		s.config += "errors: {unroutable: dead_letter}\n"
 		s.setup()
@@ -60,11 +57,11 @@ func TestDeadLetters(t *testing.T) {
 		s.says(0, "3 events, of which 1 only wait, of 2 keys", "status", "--url", url)
 		s.says(0, "  unroutable, key a, topic none, attempts 0: event "+eventID(1), "dlq", "list")
 		s.says(0, `"reason": "held"`, "dlq", "list", eventID(2), "-o", "json")
-		s.says(0, "and 2 letters more", "dlq", "list", "--limit", "1")
+		s.says(0, "and 2 dead letters more", "dlq", "list", "--limit", "1")
 		s.says(0, `"payload": "{}"`, "dlq", "show", eventID(1))
 		s.says(0, "2 dead letters", "dlq", "drop", "--reason", "unroutable", "--dry-run")
 		for _, bad := range []struct{ args, says string }{
-			{"retry", "nothing says which letters to retry. Fix: give an ID, a filter, or --all"},
+			{"retry", "nothing says which dead letters to retry. Fix: give an ID, a filter, or --all"},
 			{"retry --key c", "no dead letter matches"},
 			{"show 42", "no dead letter has the ID 42. Fix: see `cdc-relay dlq list`"},
 			{"list --since yesterday", "not a time. Fix: write it like DATE"},
@@ -76,7 +73,7 @@ func TestDeadLetters(t *testing.T) {
 				t.Errorf("dlq %s: %s", bad.args, r)
 			}
 		}
-		s.says(1, "3 letters could not be published, or are behind such a one: unroutable: event "+eventID(1)+" of ", "dlq", "retry", "--all", "--yes")
+		s.says(1, "3 dead letters could not be published, or wait for one that cannot: unroutable: event "+eventID(1)+" of ", "dlq", "retry", "--all", "--yes")
 		relay.await(`msg="dead letter stays: it cannot be published" event_id=\S+ key=[ad] letter=`)
 		s.says(0, "attempts 1", "dlq", "list", eventID(1))
 		if code := relay.signal(syscall.SIGTERM); code != 0 {
@@ -88,7 +85,7 @@ func TestDeadLetters(t *testing.T) {
 		relay = s.start()
 		relay.leading()
 		r := s.run("dlq", "retry", eventID(5))
-		if r.code != 1 || !strings.Contains(r.stderr, "1 letter dropped and not published: errors.skip lists the event. Fix: to publish it after all, take its ID out of errors.skip") {
+		if r.code != 1 || !strings.Contains(r.stderr, "1 dead letter dropped and not published: errors.skip lists the event. Fix: to publish it after all, remove its ID from errors.skip") {
 			t.Errorf("retry of an event that is skipped: %s", r)
 		}
 		relay.signal(syscall.SIGTERM)
@@ -109,7 +106,7 @@ func TestDeadLetters(t *testing.T) {
 		}
 		s.config += "dead_letter: {topic: " + s.name + ".dead-letters}\n"
 		s.follows(0, "all            2", said, "dlq list --count")
-		s.says(0, "dropped: 1 letter", "dlq", "drop", eventID(1))
+		s.says(0, "dropped: 1 dead letter", "dlq", "drop", eventID(1))
 		relay.await(`msg="dead letter dropped, as asked" event_id=` + eventID(1) + " key=a letter=")
 		s.event(4, "a", "")
 		s.published(url, 4)
@@ -171,5 +168,5 @@ func (s *site) lostRecord(id int) {
 	}
 	s.sql("UPDATE outbox SET topic = '' WHERE aggregate_id = 'e'")
 	s.follows(0, "1 event published", shown.stderr, "replay")
-	s.follows(0, "dropped: 1 letter", shown.stderr, "dlq drop")
+	s.follows(0, "dropped: 1 dead letter", shown.stderr, "dlq drop")
 }

@@ -11,9 +11,6 @@ func TestEvent(t *testing.T) {
 	t.Parallel()
 	onAll(t, func(s *site) {
 		t := s.t
-		if s.mysql != nil {
-			s.replace("mysql: {", "mysql: {id: "+s.name+", ")
-		}
 		s.config += "errors: {unroutable: dead_letter}\n"
 		s.setup()
 		relay := s.start()

@@ -13,7 +13,7 @@ func TestForeignPositionTopic(t *testing.T) {
 		t, kind := s.t, "postgres: {"
 		if s.mysql != nil {
 			kind = "mysql: {"
-			s.replace(kind, kind+"id: first, ")
+			s.replace("id: "+s.name, "id: first")
 		}
 		s.replace("kafka: {", "kafka: {position_topic: "+s.name+"-positions, ").config += "delivery: exactly-once\n"
 		s.setup()

@@ -16,7 +16,6 @@ func TestCheckWarnsOfEqualIDs(t *testing.T) {
 			s.sql("CREATE TABLE d" + made + ", PRIMARY KEY (id, day)) PARTITION BY RANGE (day)")
 		} else {
 			s.sql("CREATE TABLE d" + made + ", PRIMARY KEY (id, day)) PARTITION BY RANGE (day) (PARTITION p VALUES LESS THAN MAXVALUE)")
-			s.replace("mysql: {", "mysql: {id: "+s.name+", ")
 		}
 		s.config = `tables:
   - {name: a, columns: {event_id: {template: "o${id}"}, event_type: kind, payload: body}}

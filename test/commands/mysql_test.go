@@ -22,7 +22,7 @@ func newSiteOnMySQL(t *testing.T, server *testenv.MySQLServer) *site {
 	t.Helper()
 	s := &site{t: t, dir: t.TempDir(), name: "cmd_" + server.Flavor + strings.ReplaceAll(server.Version, ".", "_"), mysql: server}
 	mysqlExec(t, server, "", "CREATE DATABASE "+s.name, "CREATE USER relay IDENTIFIED BY 'geheim'")
-	return s.configure(fmt.Sprintf(`mysql: {dsn: "relay@tcp(%s)/%s", password: geheim}`, server.Addr(), s.name))
+	return s.configure(fmt.Sprintf(`mysql: {id: %[2]s, dsn: "relay@tcp(%[1]s)/%[2]s", password: geheim}`, server.Addr(), s.name))
 }
 
 func mysqlExec(t *testing.T, server *testenv.MySQLServer, database string, statements ...string) {
@@ -83,6 +83,10 @@ func TestFirstStartOnMySQL(t *testing.T) {
 			for _, statement := range statements(refused.stdout) {
 				mysqlExec(t, server, s.name, statement)
 			}
+			named := s.config
+			s.replace("id: "+s.name+", ", "")
+			run("setup")
+			s.config = named
 			run("run")
 			run(printedCommand(t, refused.String(), "setup"))
 			run("setup")

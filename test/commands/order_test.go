@@ -100,9 +100,6 @@ func TestReplayLeavesOutDeadLetters(t *testing.T) {
 		s.sql("CREATE TABLE jobs (id int PRIMARY KEY, type varchar(9), seq int NOT NULL)", "INSERT INTO jobs VALUES (1, 'placed', 1), (2, NULL, 2), (3, 'placed', 3)")
 		s.config = "tables: [{name: jobs, columns: {event_id: {template: \"job-${id}\"}, event_type: type, payload: id}, order_by: seq}]\n" + s.config +
 			"errors: {malformed: dead_letter}\ndead_letter: {topic: " + s.name + "_letters}\n"
-		if s.mysql != nil {
-			s.replace("mysql: {", "mysql: {id: "+s.name+", ")
-		}
 		s.says(0, "done", "setup", "--skip-existing")
 		for _, args := range [][]string{{"--dry-run"}, {"--yes"}} {
 			s.says(0, "published, 1 event not, because of errors.* in the configuration", append([]string{"replay"}, args...)...)

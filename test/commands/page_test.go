@@ -20,9 +20,6 @@ func TestPageResolvesLetters(t *testing.T) {
 
 func (s *site) resolvesLetters() {
 	t := s.t
-	if s.mysql != nil {
-		s.replace("mysql: {", "mysql: {id: "+s.name+", ")
-	}
 	s.config += "errors: {unroutable: dead_letter}\n"
 	s.setup()
 	s.pageFor(t)
@@ -36,7 +33,7 @@ func (s *site) resolvesLetters() {
 		{"letters", `{}`, `"total":1`},
 		{"event", `{"id":"` + eventID(1) + `"}`, `"reason":"unroutable"`},
 		{"check", `{}`, `"ok":true`},
-		{"resolve", `{"do":"retry","id":"` + letter + `"}`, "the letter could not be published"},
+		{"resolve", `{"do":"retry","id":"` + letter + `"}`, "the dead letter could not be published"},
 		{"resolve", `{"do":"drop","id":"` + letter + `"}`, `"done":true`},
 		{"letters", `{}`, `"total":0`},
 	} {

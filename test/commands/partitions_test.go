@@ -81,10 +81,10 @@ func TestPartitionsRun(t *testing.T) {
 		s.says(0, "until", "retention", "list")
 		s.oldDays("owning_parts", 4)
 		s.setup().says(0, "may maintain the partitions of "+s.qualified("outbox"), "check")
-		s.says(0, "would take out ", "retention", "run", "--dry-run")
+		s.says(0, "would detach ", "retention", "run", "--dry-run")
 		s.says(2, "--force", "retention", "run", "--ttl", "1h")
-		s.replace("keep: 2d", "keep: 2d, drop: false").says(0, `change="taken out"`, "retention", "run")
-		s.says(0, "taken out, not relayed yet", "retention", "list")
+		s.replace("keep: 2d", "keep: 2d, drop: false").says(0, `change=detached`, "retention", "run")
+		s.says(0, "detached, not relayed yet", "retention", "list")
 		s.asOwner("owning_parts", drop)
 		s.relayed().replace(", drop: false", "")
 		stop := s.advancing() // a run notes a position of its own, and others commit on the same server
@@ -228,7 +228,7 @@ func TestPartitionsOfTheTablesOwner(t *testing.T) {
 			s.setup()
 			said := s.says(0, "find out from its log", "check")
 			s.env = []string{"CDC_RELAY_OWNER_DSN=" + s.pg.DSN(s.name, "")}
-			s.follows(0, `change="taken out"`, said, "retention run")
+			s.follows(0, `change=detached`, said, "retention run")
 			s.env = nil
 			s.sql(`DO $$ BEGIN
 				IF EXISTS (SELECT FROM pg_class WHERE relnamespace = 'cdc_relay'::regnamespace AND relkind = 'r' AND relowner <> 'parts_owner'::regrole) THEN
@@ -237,7 +237,7 @@ func TestPartitionsOfTheTablesOwner(t *testing.T) {
 			END $$`)
 		} else {
 			s.setup().oldDays("", 5)
-			s.says(0, `change="taken out"`, "retention", "run")
+			s.says(0, `change=detached`, "retention", "run")
 		}
 		s.says(0, "outbox: kept", "teardown", "--yes")
 		s.setup().says(0, "outbox: dropped", "teardown", "--drop-table", "--yes")

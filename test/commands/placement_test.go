@@ -54,9 +54,6 @@ func (s *site) placements(jsonType, timeType string) {
 	t := s.t
 	s.sql(strings.NewReplacer("JSON_TYPE", jsonType, "TIME_TYPE", timeType).Replace(placementTable))
 	s.config = placementConfig + s.config + "errors: {malformed: dead_letter}\n"
-	if s.mysql != nil {
-		s.replace("mysql: {", "mysql: {id: "+s.name+", ")
-	}
 	s.replace("  - {topic: "+s.name+"}", "  - {match: {event_type: placed}, topic: "+s.name+", key: {json: payload, path: $.customer}, partition: shard}\n  - {topic: "+s.name+"}")
 	s.setup()
 	relay := s.start()
@@ -74,12 +71,12 @@ func (s *site) placements(jsonType, timeType string) {
 	s.job("paid too", "paid", "1", `{"customer": 7}`) // of another key
 	s.leavesOut(url, 0, 4)
 	s.letters("7", 2)
-	s.says(1, "2 letters could not be published, or are behind such a one", "dlq", "retry", "--key", "7", "--yes")
+	s.says(1, "2 dead letters could not be published, or wait for one that cannot", "dlq", "retry", "--key", "7", "--yes")
 	s.grow(s.name, 4)
-	s.says(0, "published: 2 letters", "dlq", "retry", "--key", "7", "--yes")
+	s.says(0, "published: 2 dead letters", "dlq", "retry", "--key", "7", "--yes")
 	s.job("beyond too", "placed", "3", `{"customer": 8}`)
 	s.letters("8", 2)
-	s.says(0, "dropped: 1 letter", "dlq", "drop", "bad", "--yes")
+	s.says(0, "dropped: 1 dead letter", "dlq", "drop", "bad", "--yes")
 	s.letters("8", 0) // it is released
 	const want = 7
 	if n := s.records(s.name); n != want {

@@ -19,7 +19,6 @@ func (s *site) numbered() *site {
 	uuid := "uuid"
 	if s.mysql != nil {
 		uuid = "binary(16)"
-		s.replace("mysql: {", "mysql: {id: "+s.name+", ")
 	}
 	config := "tables:\n"
 	for _, t := range []struct{ name, id, made string }{{"orders", "bigint", `{template: "orders-${id}"}`}, {"items", "int", `{template: "items-${id}"}`}, {"notes", uuid, "id"}} {
@@ -96,7 +95,7 @@ func TestIDsBehindText(t *testing.T) {
 		s.replace(", match: {event_type: placed}", "")
 		relay = s.start()
 		url = relay.leading()
-		s.says(0, "published: 2 letters", "dlq", "retry", "--all", "--yes")
+		s.says(0, "published: 2 dead letters", "dlq", "retry", "--all", "--yes")
 		s.publishedAre(8, "items-4: items 4", "items-5: items 5yyyyyy", "orders-4: orders 4", "orders-5: orders 5xxxxx")
 		s.deletesNumber(url)
 	})

@@ -64,7 +64,7 @@ func newMySQLSiteOn(t *testing.T, server *testenv.MySQLServer) *site {
 	if err := server.CreateDatabase(t.Context(), s.name); err != nil {
 		t.Fatal(err)
 	}
-	return s.configure(fmt.Sprintf(`mysql: {dsn: "root@tcp(%s)/%s"}`, server.Addr(), s.name))
+	return s.configure(fmt.Sprintf(`mysql: {id: %[2]s, dsn: "root@tcp(%[1]s)/%[2]s"}`, server.Addr(), s.name))
 }
 
 // onMySQL runs fn on MySQL and on MariaDB at the same time.

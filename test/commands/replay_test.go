@@ -322,7 +322,7 @@ func TestReplayIsKilledAndResumed(t *testing.T) {
 		}
 		_ = cmd.Wait()
 		stateBefore, _ := os.ReadFile(state)
-		if r := s.run("replay", "--key", "1"); r.code != 2 || !strings.Contains(r.stderr, "Fix: go on with --resume") {
+		if r := s.run("replay", "--key", "1"); r.code != 2 || !strings.Contains(r.stderr, "Fix: continue with --resume") {
 			t.Errorf("another one: %s", r)
 		}
 		if r := s.run("replay", "--resume", "--key", "1"); r.code != 2 || !strings.Contains(r.stderr, "--key cannot be changed") {

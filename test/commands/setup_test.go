@@ -329,7 +329,7 @@ func TestTLSToPostgreSQL(t *testing.T) {
 	}
 	const (
 		answers    = `connection: PostgreSQL N at PGHOST answers: database "NAME", role "postgres", TLS 1.3`
-		unverified = "info  " + answers + " without a look at the server's certificate. Fix: set source.postgres.tls, with the server's CA in ca."
+		unverified = "info  " + answers + " without verification of the server's certificate. Fix: set source.postgres.tls, with the server's CA in ca."
 	)
 	require := fmt.Sprintf("postgres: {dsn: %q}", "postgres://postgres@"+pg.Addr()+"/"+s.name+"?sslmode=require")
 	for _, way := range []struct {

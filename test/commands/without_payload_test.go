@@ -12,9 +12,6 @@ import (
 func TestLettersWithoutTheirPayloadComeFirst(t *testing.T) {
 	t.Parallel()
 	onAll(t, func(s *site) {
-		if s.mysql != nil {
-			s.replace("mysql: {", "mysql: {id: "+s.name+", ")
-		}
 		timer := s.config + "retention: {keep: 1d}\n"
 		s.config += "errors: {unroutable: dead_letter}\n"
 		s.says(0, "created", "setup", "--partition", "none")

@@ -250,9 +250,6 @@ func TestWriteBackOfDeadLetters(t *testing.T) {
 		s.markedTable("varchar(36)")
 		s.replace("event_id: id,", `event_id: {template: "job ${id}"},`) // letters have the event's ID
 		s.config += "errors: {malformed: dead_letter}\n"
-		if s.mysql != nil {
-			s.replace("mysql: {", "mysql: {id: "+s.name+", ")
-		}
 		s.setup()
 		relay := s.start()
 		relay.leading()
@@ -309,9 +306,6 @@ func (s *site) markedByID(kind, letter, next string) {
 	s.t.Helper()
 	s.markedTable(kind).otherIndex()
 	s.config += "errors: {malformed: dead_letter}\n"
-	if s.mysql != nil {
-		s.replace("mysql: {", "mysql: {id: "+s.name+", ")
-	}
 	s.setup()
 	relay := s.start()
 	relay.leading()
@@ -517,9 +511,6 @@ func TestWriteBackAfterKills(t *testing.T) {
 			t.Parallel()
 			onAll(t, func(s *site) {
 				s.markedTable("bigint").config += "delivery: " + delivery + "\n"
-				if s.mysql != nil {
-					s.replace("mysql: {", "mysql: {id: "+s.name+", ")
-				}
 				s.setup()
 				s.killedWhileMarking(rand.New(rand.NewPCG(1, 2)))
 			})

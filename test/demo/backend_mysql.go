@@ -37,7 +37,7 @@ func (m mysql) dialect() writer.Dialect {
 }
 
 func (m mysql) source() map[string]any {
-	return map[string]any{"mysql": map[string]any{"dsn": m.UserDSN(roleRelay, "", database, "")}}
+	return map[string]any{"mysql": map[string]any{"id": database, "dsn": m.UserDSN(roleRelay, "", database, "")}}
 }
 
 // prepare grants the relay's user what `cdc-relay setup --print` prints for an administrator, and the right to see the

@@ -113,7 +113,7 @@ func (s *shop) parks(t *testing.T) {
 	listed := s.run(t, "parked")
 	for _, line := range []string{
 		"OrderPlaced of order " + id + `: the stock has no item "tea": insert it, then retry`,
-		"OrderCancelled of order " + id + ": behind another one of its order",
+		"OrderCancelled of order " + id + ": waits for another one of its order",
 	} {
 		if !strings.Contains(listed, line) {
 			t.Errorf("%q is not in\n%s", line, listed)

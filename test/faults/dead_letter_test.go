@@ -28,9 +28,6 @@ func letterRigWith(tb testing.TB, s source, change func(*cdctest.RigOptions), to
 		o.Settings = map[string]any{}
 		change(o)
 		o.Settings["errors.unroutable"], o.Settings["errors.too_large"] = "dead_letter", "dead_letter"
-		if !s.can(cdctest.SlotOnly) {
-			o.Settings["source.mysql.id"] = db.Name()
-		}
 	})
 	keepLetters(r, topicSettings)
 	r.Reconfigure("routes", onlyOrders(r))

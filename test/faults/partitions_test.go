@@ -220,7 +220,7 @@ func TestPartitionsAreMaintainedUnderLoad(t *testing.T) {
 		r := newRig(t, db, cdctest.InFile, maintaining)
 		r.Load(cdctest.Workload{})
 		r.Start()
-		r.Must(r.Relay.AwaitLog(r.Within(time.Minute), `change="taken out"`))
+		r.Must(r.Relay.AwaitLog(r.Within(time.Minute), `change=detached`))
 		r.Kill()
 		r.Start()
 		for _, days := range []int{-4, -3} {

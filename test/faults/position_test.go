@@ -189,9 +189,9 @@ func TestCheckpointBehindAChangeOfDelivery(t *testing.T) {
 	})
 }
 
-// From at-least-once to exactly-once delivery and back on MySQL and MariaDB. source.mysql.id is set for the first time: the
-// former checkpoint is adopted. The checkpoint is taken out in the same step: setup refuses, and its fix loses nothing. The ID
-// is changed: setup refuses.
+// From at-least-once to exactly-once delivery and back on MySQL and MariaDB. A relay without source.mysql.id keeps its position, and
+// the first setup refuses to store one. The ID is set later: the former checkpoint is adopted. The checkpoint is removed in the same step:
+// setup refuses, and its fix loses nothing. The ID is changed: setup refuses.
 //
 //covers:binlogs 13 28 events both
 func TestIDIsSetWithTheDelivery(t *testing.T) {
@@ -203,6 +203,11 @@ func TestIDIsSetWithTheDelivery(t *testing.T) {
 			o.Settings = map[string]any{"kafka.position_topic": db.Name() + "-positions", "topics.create": map[string]any{"partitions": 1, "replication_factor": 1}}
 		})
 		checkpoint := r.Config["checkpoint"]
+		command(t, r, "position", "reset")
+		r.Reconfigure("source.mysql.id", nil)
+		fails(t, r, "source.mysql.id is missing", "setup")
+		command(t, r, "position", "set", "current", "--skip-events")
+		command(t, r, "setup")
 		r.Start()
 		r.AwaitSaved(r.Append("k", 10))
 		sigterm(r)

@@ -141,7 +141,7 @@ func TestRowThatPostgreSQLCannotSend(t *testing.T) {
 			r.Await("/readyz to name the transaction", func(ctx context.Context) (bool, error) {
 				_, err := r.Relay.Get(ctx, "/readyz")
 				said = fmt.Sprint(err)
-				return strings.Contains(said, "no progress behind the position") && strings.Contains(said, "cdc-relay position set"), nil
+				return strings.Contains(said, "no progress after the position") && strings.Contains(said, "cdc-relay position set"), nil
 			})
 			t.Log(said)
 			if lsn := regexp.MustCompile(`, ([0-9A-F]+)/([0-9A-F]+): .*position set ([0-9A-F]+/[0-9A-F]+) `).FindStringSubmatch(said); lsn == nil {

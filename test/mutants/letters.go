@@ -58,7 +58,7 @@ func unfitLetterMutants() []mutant {
 	return []mutant{
 		{
 			"publish an empty payload for a letter that has none", "internal/deadletter/letter.go",
-			[]edit{{"		return nil, cdc.Fixable(\"resolve the letter with", "		_ = cdc.Fixable(\"resolve the letter with"}},
+			[]edit{{"		return nil, cdc.Fixable(\"resolve the dead letter with", "		_ = cdc.Fixable(\"resolve the dead letter with"}},
 			caughtBy{letters, "^TestUnknownKindOfValue$", ""},
 		},
 		{

@@ -375,12 +375,12 @@ func repairMutants() []mutant {
 		{
 			"read a table once although a partition was taken out meanwhile", "internal/tableread/reader.go",
 			[]edit{{"changed, err = r.Refresh(ctx)", "changed = false"}},
-			caughtBy{wal, "^TestTakenOutWhileAStatementWaits$", ""},
+			caughtBy{wal, "^TestDetachedWhileAStatementWaits$", ""},
 		},
 		{
 			"read a table once although a partition was taken out meanwhile, binlog", "internal/tableread/reader.go",
 			[]edit{{"changed, err = r.Refresh(ctx)", "changed = false"}},
-			caughtBy{binlog, "^TestTakenOutWhileAStatementWaits$", ""},
+			caughtBy{binlog, "^TestDetachedWhileAStatementWaits$", ""},
 		},
 		{
 			"take a rewritten table for an empty one", "internal/postgres/table_snapshot.go",

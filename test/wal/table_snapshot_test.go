@@ -68,7 +68,7 @@ func rowsOf(b *cdc.Batch) int {
 
 // A partition that is taken out while a statement waits for the table's lock is neither in the table nor known to be beside it. Its
 // rows are counted and read all the same, also in a snapshot from before.
-func TestTakenOutWhileAStatementWaits(t *testing.T) {
+func TestDetachedWhileAStatementWaits(t *testing.T) {
 	for name, inSnapshot := range map[string]bool{"as it is": false, "in a snapshot": true} {
 		t.Run(name, func(t *testing.T) {
 			d := newDatabase(t)

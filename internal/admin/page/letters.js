@@ -45,8 +45,8 @@ function buttons(letter) {
     b.onclick = () => resolve(letter, action, verb, text);
     line.append(b);
   };
-  add("Retry", "retry", "Publish " + name + " again? Those that wait behind it follow.");
-  add("Drop", "drop", "Drop " + name + "? It is never published, and this cannot be undone. Those that wait behind it follow.");
+  add("Retry", "retry", "Publish " + name + " again? Those that wait for it follow.");
+  add("Drop", "drop", "Drop " + name + "? It is never published, and this cannot be undone. Those that wait for it follow.");
   return line;
 }
 

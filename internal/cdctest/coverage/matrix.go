@@ -65,7 +65,7 @@ func matrix() []row {
 			except: binlogs("there is no publication"),
 		},
 		{number: 15, fault: "columns are added, dropped or renamed", result: "mapped by name; stops before the first row without a required column"},
-		{number: 16, fault: "partitions are made, taken out and dropped, old rows are deleted", result: "nothing is dropped before its position is saved"},
+		{number: 16, fault: "partitions are made, detached and dropped, old rows are deleted", result: "nothing is dropped before its position is saved"},
 		{number: 17, fault: "interleaved, rolled-back, very large transactions, savepoints", result: "committed events only, in order, flat memory"},
 		{number: 18, fault: "the connection ends within a transaction", result: "the transaction is published whole, its events once by one process"},
 		{

@@ -2,7 +2,7 @@
 
 DROP TABLE IF EXISTS `shop`.`outbox`;
 
--- What was taken out of shop.outbox.
+-- Detached from shop.outbox.
 SET SESSION group_concat_max_len = 1000000;
 
 SET @cdc_relay_ddl = (

@@ -8,7 +8,7 @@ CREATE TABLE IF NOT EXISTS inbox (
   KEY inbox_order (consumer, handled_at)
 ) ENGINE = InnoDB;
 
--- Messages that could not be handled, and those of the same keys behind them, which have no error. Each has a row in inbox, too, until that is purged.
+-- Messages that could not be handled, and those of the same keys after them, which have no error. Each has a row in inbox, too, until that is purged.
 CREATE TABLE IF NOT EXISTS inbox_parked (
   consumer VARBINARY(128) NOT NULL,
   source VARBINARY(512) NOT NULL,

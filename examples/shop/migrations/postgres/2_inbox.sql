@@ -9,7 +9,7 @@ CREATE TABLE IF NOT EXISTS inbox (
 
 CREATE INDEX IF NOT EXISTS inbox_order ON inbox (consumer, handled_at);
 
--- Messages that could not be handled, and those of the same keys behind them, which have no error. Each has a row in inbox, too, until that is purged.
+-- Messages that could not be handled, and those of the same keys after them, which have no error. Each has a row in inbox, too, until that is purged.
 CREATE TABLE IF NOT EXISTS inbox_parked (
   consumer text COLLATE "C" NOT NULL,
   source text COLLATE "C" NOT NULL,

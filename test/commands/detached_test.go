@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// event, replay, repair and setup --backfill read what retention has taken out of the table as well, also rows whose time is no date.
-func TestTakenOutPartitionsAreRead(t *testing.T) {
+// event, replay, repair and setup --backfill read what retention has detached from the table as well, also rows whose time is no date.
+func TestDetachedPartitionsAreRead(t *testing.T) {
 	t.Parallel()
 	onAll(t, func(s *site) {
 		s.config += "retention: {ahead: 3, keep: 2d, drop: false}\n"
@@ -25,7 +25,7 @@ func TestTakenOutPartitionsAreRead(t *testing.T) {
 		for i, at := range odd {
 			s.eventAt(10+i, at)
 		}
-		s.insert(2).says(0, `change="taken out"`, "retention", "run")
+		s.insert(2).says(0, `change=detached`, "retention", "run")
 		s.says(0, "goes to topic NAME", "event", eventID(1))
 		s.says(0, "goes to topic NAME", "event", eventID(10))
 		s.says(0, "1 event published", "replay", "--key", "42", "--id", eventID(1))
