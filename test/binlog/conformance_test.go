@@ -29,7 +29,6 @@ type conforming struct {
 func conform(t *testing.T, test func(c *conforming)) {
 	t.Helper()
 	onEach(t, func(d *database) {
-		d.t.Parallel() // some wait for a pass, or for what a source has read
 		c := &conforming{keeper: keeping(d, 4)}
 		c.Relayed()
 		c.begin = c.saved

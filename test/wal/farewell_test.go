@@ -7,8 +7,9 @@ import (
 // A stop under load confirms everything that is durable.
 func TestStopUnderLoadConfirmsEverything(t *testing.T) {
 	d := newDatabase(t)
+	const stops = 20
 	missed := 0
-	for i := range 40 {
+	for i := range stops {
 		s, q := d.source(), newQueue(t)
 		q.confirm = s.Confirm
 		stop := tailing(t, s, q)
@@ -27,6 +28,6 @@ func TestStopUnderLoadConfirmsEverything(t *testing.T) {
 		}
 	}
 	if missed > 0 {
-		t.Errorf("%d of 40 stops confirmed less than what was durable", missed)
+		t.Errorf("%d of %d stops confirmed less than what was durable", missed, stops)
 	}
 }
