@@ -114,6 +114,11 @@ func (c *conforming) Reader() tableread.Table {
 	})
 }
 
+func (c *conforming) ReaderOf(table string, o tableread.ReadOptions) tableread.Table {
+	o.Table = table
+	return c.reader(o)
+}
+
 func (c *conforming) Source() relay.Source {
 	return c.database.source(binlog.Options{Options: mysql.Options{ID: c.flavor}}) // as that of the checkpoints
 }
