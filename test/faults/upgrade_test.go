@@ -50,7 +50,9 @@ func TestUpgrade(t *testing.T) {
 		r.Relay = old
 		asking := &commands{t: t, r: r}
 		asking.start("drop", dropped.ID.String())
-		records.await("the drop", func(k *kgo.Record) bool { return k.Topic == indexTopic(r) && bytes.Contains(k.Value, []byte(`"do":"drop"`)) })
+		records.await("the drop", func(k *kgo.Record) bool {
+			return k.Topic == indexTopic(r) && bytes.Contains(k.Value, []byte(`"do":"drop"`))
+		})
 		r.Kill()
 		r.Relay = now
 		r.Must(now.AwaitReady(r.Within(time.Minute)))
