@@ -180,6 +180,14 @@ kills: setup build ## Kill relays KILLS (200) times, and servers meanwhile, with
 consumer-kills: setup ## Kill, stop and replace consumers with the inbox in CONSUMER_KILLS (1000) rounds on each database.
 	CDC_RELAY_KILLS=$(or $(CONSUMER_KILLS),1000) go test -count=1 -timeout 0 -run '^TestConsumersThatAreKilled$$' -v ./test/inbox
 
+.PHONY: upgrade
+upgrade: setup build ## Upgrade under load from the build of the commit BEFORE, and back, on each database or on DB=mysql.
+	@test -n "$(BEFORE)" || { echo "usage: make upgrade BEFORE=<commit>"; exit 2; }
+	@dir=$$(mktemp -d) && trap 'rm -rf "$$dir"' EXIT && git archive "$(BEFORE)" | tar -x -C "$$dir" && \
+		(cd "$$dir" && $(GOBUILD) -o cdc-relay ./cmd/cdc-relay) && \
+		CDC_RELAY_BIN=$(ROOT)/bin/cdc-relay CDC_RELAY_BEFORE="$$dir/cdc-relay" CDC_RELAY_SOURCES=$(DB) \
+		go test -count=1 -timeout 0 -run '^TestUpgrade$$' -v ./test/faults
+
 .PHONY: repairs
 repairs: setup build ## Lose the slot or purge the binlog REPAIRS (20) times on each database, or on DB=mysql, and repair.
 	CDC_RELAY_BIN=$(ROOT)/bin/cdc-relay CDC_RELAY_REPAIRS=$(REPAIRS) CDC_RELAY_SOURCES=$(DB) \

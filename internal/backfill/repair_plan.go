@@ -24,6 +24,16 @@ type Options struct {
 	Display func(cdc.Position) string
 }
 
+// Reading says what a [Database] reads.
+type Reading struct {
+	// Read are the tables, ReadDSN the connection string that reads them: that of their owner may also read what retention has taken
+	// out.
+	Read    []tableread.ReadOptions
+	ReadDSN func(context.Context) (string, error)
+	// Where is a condition that picks the rows; "": all are read.
+	Where string
+}
+
 // Database takes the relay's place in a database.
 type Database interface {
 	// Lead keeps relays from leading, and finds out where to go on behind what it lets the tables show. It calls load once nobody else

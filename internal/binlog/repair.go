@@ -18,13 +18,7 @@ import (
 // RepairOptions configure a Repair.
 type RepairOptions struct {
 	Options
-
-	// Read are the tables, ReadDSN the connection string that reads them: that of their owner may also read what retention has taken
-	// out.
-	Read    []mysql.ReadOptions
-	ReadDSN func(context.Context) (string, error)
-	// Where is a condition that picks the rows; "": all are read. Then no position may be stored.
-	Where string
+	backfill.Reading // with a condition, no position may be stored
 }
 
 // Repair takes the relay's place in a MySQL or MariaDB database. It is a [backfill.Database].

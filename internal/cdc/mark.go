@@ -53,6 +53,23 @@ func (a *RowAction) Partitioned(table string) error {
 		"table %s has partitions, which are dropped as a whole: its rows are not deleted", table)
 }
 
+// NoUniqueIndex is the error of a table whose rows are not found by their ID.
+func NoUniqueIndex(column, table string) error {
+	return Fixable("create a unique index on it", "column %s of table %s has no unique index of its own, by which rows are found", column, table)
+}
+
+// StillPending is the error of rows that meet the condition also after they were marked.
+func StillPending(table string, rows int) error {
+	return Fixable("have write_back set a column so that its condition no longer holds, and look for a trigger or rule that takes it back",
+		"rows of table %s would be pending after they are marked: %d of a batch", table, rows)
+}
+
+// UnfitWriteBack is the error of a condition, or of what is set, that a server refuses.
+func UnfitWriteBack(table, server, said string) error {
+	return ConfigError(BadWriteBack, "correct write_back: pending is what follows WHERE, and set has a text or {sql: an expression} for each column, in the server's SQL",
+		"write_back of table %s: %s: %s", table, server, said)
+}
+
 // Columns returns those that are set, each once.
 func (a *RowAction) Columns() (names []string) {
 	for _, set := range slices.Concat(a.Set, a.OnDeadLetter) {

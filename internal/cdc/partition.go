@@ -28,3 +28,8 @@ var (
 	// ErrHeld says that the database keeps rows: a foreign key refers to them, or a trigger keeps them.
 	ErrHeld = errors.New("the database keeps the rows")
 )
+
+// RestoredPartition is the error of a partition that was detached from a table whose position may be another server's.
+func RestoredPartition(name string) error {
+	return Fixable("publish what consumers miss of it, and drop it", "%s was detached in a database that was dumped and restored since, or its comment was edited", name)
+}

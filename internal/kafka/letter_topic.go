@@ -2,11 +2,8 @@ package kafka
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"strconv"
-
-	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
 
 // LargestRecord is how large a record may be that the relay writes: sarama, and brokers by their socket.request.max.bytes, refuse requests
@@ -31,47 +28,19 @@ func LetterTopic(partitions, limit int, like *TopicSpec) *TopicSpec {
 
 // VerifyLetterTopics returns a [cdc.StopError] if dead letters would not be safe in the topics.
 func (c *Client) VerifyLetterTopics(ctx context.Context, topic, index string, partitions int) error {
-	names := []string{topic, index}
-	md, err := c.Metadata(ctx, names)
-	if err != nil {
-		return err
-	}
-	settings, err := c.describeConfigs(ctx, names, cleanupPolicy)
-	if err != nil {
-		return err
-	}
-	for _, tp := range md.Topics {
-		info := describeTopic(tp, settings[tp.Name])
-		want := partitions
-		if info.Name == index {
-			want = 1
+	return c.verifyOwn(ctx, func(t *TopicInfo) error {
+		if t.Name == index {
+			return t.LetterProblem(1)
 		}
-		if err := info.LetterProblem(want); err != nil {
-			return err
-		}
-	}
-	return nil
+		return t.LetterProblem(partitions)
+	}, topic, index)
 }
 
 // LetterProblem is why dead letters would not be safe in the topic, which must have so many partitions.
 func (t *TopicInfo) LetterProblem(partitions int) error {
-	stop := func(fix, format string, args ...any) error {
-		return cdc.Stop(cdc.ClassConfig, "dead_letter_topic", fmt.Errorf("topic of dead letters %q "+format, append([]any{t.Name}, args...)...), fix)
-	}
-	switch {
-	case t.Missing:
-		return stop("create it with `cdc-relay setup`", "does not exist")
-	case t.Err != nil:
-		return stop("grant the relay's principal DESCRIBE, DESCRIBE_CONFIGS, READ and WRITE on it", "cannot be used: %w", t.Err)
-	case t.Read == Denied:
-		return stop("grant the relay's principal READ on it", "may not be read, so dead letters would not be found")
-	case t.Partitions != partitions:
-		return stop("set dead_letter.partitions to the number that it has, or dead_letter.topic to another one once no letter is left",
-			"has %d partitions, not %d", t.Partitions, partitions)
-	case t.Settings != nil:
-		return stop("grant the relay's principal DESCRIBE_CONFIGS on it", "may not be described, so whether it keeps dead letters is not known")
-	case t.CleanupPolicy != compact:
-		return stop("set its cleanup.policy to compact", "has cleanup.policy=%s, so Kafka would delete dead letters", t.CleanupPolicy)
-	}
-	return nil
+	return t.unsafe(keeping{
+		reason: "dead_letter_topic", topic: "topic of dead letters", what: "dead letters", partitions: partitions,
+		create:  "create it with `cdc-relay setup`",
+		replace: "set dead_letter.partitions to the number that it has, or dead_letter.topic to another one once no letter is left",
+	})
 }

@@ -31,17 +31,22 @@ const compact = "compact"
 
 // VerifyPositionTopic returns a [cdc.StopError] if positions would not be safe in the topic.
 func (c *Client) VerifyPositionTopic(ctx context.Context, topic string) error {
-	md, err := c.Metadata(ctx, []string{topic})
+	return c.verifyOwn(ctx, (*TopicInfo).PositionProblem, topic)
+}
+
+// verifyOwn returns the first problem of topics that the relay keeps something in.
+func (c *Client) verifyOwn(ctx context.Context, problem func(*TopicInfo) error, topics ...string) error {
+	md, err := c.Metadata(ctx, topics)
 	if err != nil {
 		return err
 	}
-	settings, err := c.describeConfigs(ctx, []string{topic}, cleanupPolicy)
+	settings, err := c.describeConfigs(ctx, topics, cleanupPolicy)
 	if err != nil {
 		return err
 	}
 	for _, tp := range md.Topics {
-		info := describeTopic(tp, settings[topic])
-		if err := info.PositionProblem(); err != nil {
+		info := describeTopic(tp, settings[tp.Name])
+		if err := problem(&info); err != nil {
 			return err
 		}
 	}
@@ -50,24 +55,40 @@ func (c *Client) VerifyPositionTopic(ctx context.Context, topic string) error {
 
 // PositionProblem is why positions would not be safe in the topic.
 func (t *TopicInfo) PositionProblem() error {
+	return t.unsafe(keeping{
+		reason: "position_topic", topic: "topic of positions", what: "the position", partitions: 1,
+		create: "create it with `cdc-relay setup`; if it was deleted, find out what consumers have, and after setup " +
+			"set the position with `cdc-relay position set POSITION --skip-events`",
+		replace: "note the position that `cdc-relay position show` prints, set kafka.position_topic to another topic, create it with `cdc-relay setup`, " +
+			"and set the position with `cdc-relay position set POSITION --skip-events`",
+	})
+}
+
+// keeping is what the relay keeps in a topic, and the fixes for one that is missing or has another number of partitions.
+type keeping struct {
+	reason, topic, what string
+	partitions          int
+	create, replace     string
+}
+
+// unsafe is why that would not be safe in the topic.
+func (t *TopicInfo) unsafe(k keeping) error {
 	stop := func(fix, format string, args ...any) error {
-		return cdc.Stop(cdc.ClassConfig, "position_topic", fmt.Errorf("topic of positions %q "+format, append([]any{t.Name}, args...)...), fix)
+		return cdc.Stop(cdc.ClassConfig, k.reason, fmt.Errorf(k.topic+" %q "+format, append([]any{t.Name}, args...)...), fix)
 	}
 	switch {
 	case t.Missing:
-		return stop("create it with `cdc-relay setup`; if it was deleted, find out what consumers have, and after setup "+
-			"set the position with `cdc-relay position set POSITION --skip-events`", "does not exist")
+		return stop(k.create, "does not exist")
 	case t.Err != nil:
 		return stop("grant the relay's principal DESCRIBE, DESCRIBE_CONFIGS, READ and WRITE on it", "cannot be used: %w", t.Err)
 	case t.Read == Denied:
-		return stop("grant the relay's principal READ on it", "may not be read, so the position would not be found")
-	case t.Partitions != 1:
-		return stop("note the position that `cdc-relay position show` prints, set kafka.position_topic to another topic, create it with `cdc-relay setup`, "+
-			"and set the position with `cdc-relay position set POSITION --skip-events`", "has %d partitions, not one", t.Partitions)
+		return stop("grant the relay's principal READ on it", "may not be read, so %s would not be found", k.what)
+	case t.Partitions != k.partitions:
+		return stop(k.replace, "has %d partitions, not %d", t.Partitions, k.partitions)
 	case t.Settings != nil:
-		return stop("grant the relay's principal DESCRIBE_CONFIGS on it", "may not be described, so whether it keeps the position is not known")
+		return stop("grant the relay's principal DESCRIBE_CONFIGS on it", "may not be described, so whether it keeps %s is not known", k.what)
 	case t.CleanupPolicy != compact:
-		return stop("set its cleanup.policy to compact", "has cleanup.policy=%s, so Kafka would delete the position", t.CleanupPolicy)
+		return stop("set its cleanup.policy to compact", "has cleanup.policy=%s, so Kafka would delete %s", t.CleanupPolicy, k.what)
 	}
 	return nil
 }

@@ -112,8 +112,7 @@ func (r *Rows) unfit(err error) error {
 	switch code {
 	case gomysql.ER_PARSE_ERROR, gomysql.ER_BAD_FIELD_ERROR, gomysql.ER_FIELD_SPECIFIED_TWICE,
 		gomysql.ER_SP_DOES_NOT_EXIST, gomysql.ER_INVALID_GROUP_FUNC_USE, gomysql.ER_TRUNCATED_WRONG_VALUE, nonDefaultGenerated:
-		return cdc.ConfigError(cdc.BadWriteBack, "correct write_back: pending is what follows WHERE, and set has a text or {sql: an expression} for each column, in the server's SQL",
-			"write_back of table %s: %s: %s", r.Table, r.db.Server.Flavor.Title(), said)
+		return cdc.UnfitWriteBack(r.Table, r.db.Server.Flavor.Title(), said)
 	}
 	return r.failed("prepare the marks", err)
 }

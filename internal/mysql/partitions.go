@@ -6,7 +6,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -39,21 +38,13 @@ func (c *checker) partitions(ctx context.Context) {
 	c.routines(ctx)
 }
 
-// routines verifies that the user may maintain the partitions.
+// routines verifies that the relay may maintain the partitions.
 func (c *checker) routines(ctx context.Context) {
-	for _, table := range slices.Sorted(maps.Keys(c.opts.Routines)) {
-		may, err := c.db.MayMaintain(ctx, c.opts.Routines[table])
-		switch {
-		case err != nil:
-			c.report.Fail("partitions", err)
-		case !may:
-			c.report.Warn("partitions", "set CDC_RELAY_OWNER_DSN to the connection string of the table's owner, and run `cdc-relay setup` once, or `cdc-relay retention run` from a timer",
-				"user %s may not call %s, or that is not this version's: the relay cannot maintain the partitions of %s",
-				c.db.Server.Role, c.opts.Routines[table].Name, table)
-		default:
-			c.report.OK("partitions", "user %s may maintain the partitions of %s", c.db.Server.Role, table)
-		}
+	names := map[string]string{}
+	for table, routine := range c.opts.Routines {
+		names[table] = routine.Name
 	}
+	c.report.Routines("user "+c.db.Server.Role, names, func(table string) (bool, error) { return c.db.MayMaintain(ctx, c.opts.Routines[table]) })
 }
 
 // partition is a row of List's query: a partition with its number and bound, or what was taken out, with the rest of its
@@ -189,7 +180,7 @@ func (p *Partitions) takenOut(f partition) takenOut {
 	t := takenOut{Partition: cdc.Partition{Name: schema + "." + f.name, Out: true}}
 	m := takenComment.FindStringSubmatch(f.taken.String)
 	if m == nil || !f.untouched {
-		t.Kept = cdc.Fixable("publish what consumers miss of it, and drop it", "%s was detached in a database that was dumped and restored since, or its comment was edited", t.Name)
+		t.Kept = cdc.RestoredPartition(t.Name)
 		return t
 	}
 	t.Until, _ = time.Parse(time.DateTime, m[1])

@@ -90,7 +90,7 @@ func (r *Rows) Verify(ctx context.Context) error {
 		err = r.verifyDeletes(ctx)
 	}
 	if err == nil && r.unique == "" {
-		err = cdc.Fixable("create a unique index on it", "column %s of table %s has no unique index of its own, by which rows are found", r.Key, r.Table)
+		err = cdc.NoUniqueIndex(r.Key, r.Table)
 	}
 	return err
 }
@@ -249,8 +249,7 @@ func (r *Rows) markIn(ctx context.Context, tx *sql.Tx, keys []any, dead bool) (i
 		return 0, err
 	}
 	if left > 0 {
-		return 0, cdc.Fixable("have write_back set a column so that its condition no longer holds, and look for a trigger that takes it back",
-			"rows of table %s would be pending after they are marked: %d of a batch", r.Table, left)
+		return 0, cdc.StillPending(r.Table, left)
 	}
 	return len(locked), nil
 }

@@ -66,8 +66,7 @@ func (r *Rows) unfit(err error) error {
 	if !errors.As(err, &pg) || pg.Code == stateInsufficientPrivilege || !slices.Contains([]string{"22", "42", "0A"}, pg.Code[:2]) {
 		return r.failed("prepare the marks", err)
 	}
-	return cdc.ConfigError(cdc.BadWriteBack, "correct write_back: pending is what follows WHERE, and set has a text or {sql: an expression} for each column, in PostgreSQL's SQL",
-		"write_back of table %s: PostgreSQL: %s", r.Table, pg.Message)
+	return cdc.UnfitWriteBack(r.Table, "PostgreSQL", pg.Message)
 }
 
 // update is the statement that marks the rows of the keys $1.

@@ -3,8 +3,6 @@ package postgres
 import (
 	"context"
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 	"time"
 
@@ -32,21 +30,13 @@ func (c *checker) partitions(ctx context.Context) {
 	c.routines(ctx)
 }
 
-// routines verifies that the role may maintain the partitions.
+// routines verifies that the relay may maintain the partitions.
 func (c *checker) routines(ctx context.Context) {
-	for _, table := range slices.Sorted(maps.Keys(c.opts.Routines)) {
-		may, err := c.db.MayMaintain(ctx, table, c.opts.Routines[table])
-		switch {
-		case err != nil:
-			c.report.Fail("partitions", err)
-		case !may:
-			c.report.Warn("partitions", "set CDC_RELAY_OWNER_DSN to the connection string of the table's owner, and run `cdc-relay setup` once, or `cdc-relay retention run` from a timer",
-				"role %q may not call %s, or that is of another version or owner than the table's: the relay cannot maintain the partitions of %s",
-				c.db.Server.Role, c.opts.Routines[table].Name, table)
-		default:
-			c.report.OK("partitions", "role %q may maintain the partitions of %s", c.db.Server.Role, table)
-		}
+	names := map[string]string{}
+	for table, routine := range c.opts.Routines {
+		names[table] = routine.Name
 	}
+	c.report.Routines(fmt.Sprintf("role %q", c.db.Server.Role), names, func(table string) (bool, error) { return c.db.MayMaintain(ctx, table, c.opts.Routines[table]) })
 }
 
 // partitioned is a table and how far its partitions reach ahead.

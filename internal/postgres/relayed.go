@@ -96,7 +96,7 @@ func (r *relayed) verdict(table, note string, untouched bool) (bool, error) {
 	case err != nil:
 		return false, err
 	case !untouched:
-		return false, cdc.Fixable("publish what consumers miss of it, and drop it", "%s was detached in a database that was dumped and restored since, or its comment was edited", table)
+		return false, cdc.RestoredPartition(table)
 	case r.unknown != nil:
 		return false, r.unknown
 	}

@@ -67,7 +67,7 @@ func (r *Rows) Verify(ctx context.Context) error {
 	case child != "":
 		return inherited(r.Table, r.SQL, child)
 	case !unique:
-		return cdc.Fixable("create a unique index on it", "column %s of table %s has no unique index of its own, by which rows are found", r.Key, r.Table)
+		return cdc.NoUniqueIndex(r.Key, r.Table)
 	}
 	for _, setting := range []string{
 		releaseEarly, "SET row_security = off", "SET TIME ZONE 'UTC'",
@@ -180,8 +180,7 @@ func (r *Rows) kept(rows int) error {
 	case rows == 0:
 		return nil
 	case r.Marks():
-		return cdc.Fixable("have write_back set a column so that its condition no longer holds, and look for a trigger or rule that takes it back",
-			"rows of table %s would be pending after they are marked: %d of a batch", r.Table, rows)
+		return cdc.StillPending(r.Table, rows)
 	}
 	return cdc.Fixable("make the trigger ON DELETE return OLD, or drop the rule ON DELETE, at least for role "+pgx.Identifier{r.db.Server.Role}.Sanitize(),
 		"table %s: %w: DELETE leaves them without an error, as a trigger or a rule has it do", r.Table, cdc.ErrHeld)

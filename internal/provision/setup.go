@@ -160,6 +160,21 @@ func (s *Setup) needed(missing func(app.Table) bool) outbox.SetupOptions {
 
 func every(app.Table) bool { return true }
 
+// mayChangeRows reports whether the relay's role may delete old rows and mark published ones, if it is to.
+func mayChangeRows(needed outbox.SetupOptions, mayDelete func(outbox.Name) (bool, error), mayUpdate func(outbox.Columns) (bool, error)) (bool, error) {
+	for _, t := range needed.Delete {
+		if may, err := mayDelete(t); err != nil || !may {
+			return false, err
+		}
+	}
+	for _, t := range needed.Mark {
+		if may, err := mayUpdate(t); err != nil || !may {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
 // reportTables prints which tables were created.
 func (s *Setup) reportTables(created func(outbox.Name) bool) {
 	for _, t := range s.db.Tables() {

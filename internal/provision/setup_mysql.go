@@ -115,7 +115,9 @@ func (s *mysqlSetup) makeObjects(ctx context.Context) error {
 	}
 	may := before.Problem == nil && maintains
 	if may {
-		if may, err = s.mayChangeRows(ctx); err != nil {
+		may, err = mayChangeRows(s.Needed(), func(t outbox.Name) (bool, error) { return s.relay.MayDelete(ctx, t.MySQL()) },
+			func(t outbox.Columns) (bool, error) { return s.relay.MayUpdate(ctx, t.Table.MySQL(), t.Names) })
+		if err != nil {
 			return err
 		}
 	}
@@ -133,21 +135,6 @@ func (s *mysqlSetup) makeObjects(ctx context.Context) error {
 func (s *mysqlSetup) mayMaintain(ctx context.Context) (bool, error) {
 	for _, routine := range s.Binlog.Routines {
 		if may, err := s.relay.MayMaintain(ctx, routine); err != nil || !may {
-			return false, err
-		}
-	}
-	return true, nil
-}
-
-// mayChangeRows reports whether the relay's user may delete old rows and mark published ones, if it is to.
-func (s *mysqlSetup) mayChangeRows(ctx context.Context) (bool, error) {
-	for _, t := range s.Purged() {
-		if may, err := s.relay.MayDelete(ctx, t.Name.MySQL()); err != nil || !may {
-			return false, err
-		}
-	}
-	for _, t := range s.Marked() {
-		if may, err := s.relay.MayUpdate(ctx, t.Name.MySQL(), t.MarkedColumns()); err != nil || !may {
 			return false, err
 		}
 	}

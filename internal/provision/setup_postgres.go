@@ -158,17 +158,8 @@ func (s *postgresSetup) mayMaintain(ctx context.Context) (bool, error) {
 			return false, err
 		}
 	}
-	for _, t := range s.Purged() {
-		if may, err := s.relay.MayDelete(ctx, t.Name.String()); err != nil || !may {
-			return false, err
-		}
-	}
-	for _, t := range s.Marked() {
-		if may, err := s.relay.MayUpdate(ctx, t.Name.String(), t.MarkedColumns()); err != nil || !may {
-			return false, err
-		}
-	}
-	return true, nil
+	return mayChangeRows(s.Needed(), func(t outbox.Name) (bool, error) { return s.relay.MayDelete(ctx, t.String()) },
+		func(t outbox.Columns) (bool, error) { return s.relay.MayUpdate(ctx, t.Table.String(), t.Names) })
 }
 
 // feasible returns an error for what setup cannot fix.

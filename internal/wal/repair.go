@@ -20,13 +20,7 @@ import (
 // RepairOptions configure a Repair.
 type RepairOptions struct {
 	Options
-
-	// Read are the tables, ReadDSN the connection string that reads them: that of their owner may also read what retention has taken
-	// out.
-	Read    []postgres.ReadOptions
-	ReadDSN func(context.Context) (string, error)
-	// Where is a condition that picks the rows; "": all are read. Then the slot must be missing.
-	Where string
+	backfill.Reading // with a condition, the slot must be missing
 }
 
 // Repair takes the relay's place in a PostgreSQL database. It is a [backfill.Database].

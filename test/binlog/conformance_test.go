@@ -29,7 +29,6 @@ type conforming struct {
 func conform(t *testing.T, test func(c *conforming)) {
 	t.Helper()
 	onEach(t, func(d *database) {
-		d.t.Parallel() // some wait for a pass, or for what a source has read
 		c := &conforming{keeper: keeping(d, 4)}
 		c.Relayed()
 		c.begin = c.saved
@@ -113,6 +112,11 @@ func (c *conforming) Reader() tableread.Table {
 		Key: "event_id", At: "created_at", TakenOut: outbox.MySQLTakenOut(c.outbox()),
 		Routine: outbox.MySQLRoutine(c.outbox()).MySQL(), Spare: outbox.MySQLSpare(c.outbox()).String(),
 	})
+}
+
+func (c *conforming) ReaderOf(table string, o tableread.ReadOptions) tableread.Table {
+	o.Table = table
+	return c.reader(o)
 }
 
 func (c *conforming) Source() relay.Source {

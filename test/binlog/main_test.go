@@ -92,10 +92,14 @@ func onOlder(t *testing.T, test func(d *database)) {
 	on(t, []string{"mariadb", "mysql"}, test)
 }
 
+// on runs a test on all of them at the same time: it has each server to itself.
 func on(t *testing.T, kinds []string, test func(d *database)) {
 	t.Helper()
 	for _, kind := range kinds {
-		t.Run(kind, func(t *testing.T) { test(newDatabase(t, kind)) })
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			test(newDatabase(t, kind))
+		})
 	}
 }
 

@@ -212,7 +212,6 @@ func dayOf(t *testing.T, p *mysql.Partitions, ago int) cdc.Partition {
 func TestInterruptedPass(t *testing.T) {
 	onOlder(t, func(d *database) {
 		t := d.t
-		t.Parallel()
 		steps := []string{"finish", "spare", "flat", "exchange", "finish", "merge"}
 		k := keeping(d, 5)
 		for done := range len(steps) + 1 {
@@ -290,7 +289,6 @@ func call(table outbox.Name, action, part string) string {
 func TestLateRowIsKept(t *testing.T) {
 	onOlder(t, func(d *database) {
 		t := d.t
-		t.Parallel()
 		k := keeping(d, 5)
 		d.insertAt(4, 1, 1)
 		d.insertAt(3, 2, 2)

@@ -1,10 +1,10 @@
 package binlog
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -15,6 +15,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/mysql"
 	"github.com/cdc-relay/cdc-relay/internal/outbox"
 	"github.com/cdc-relay/cdc-relay/internal/tableread"
+	"github.com/cdc-relay/cdc-relay/test/conformance"
 )
 
 // cells lists the values of b's rows as they are, with their forms and types. JSON in MySQL's binary form is printed.
@@ -43,7 +44,7 @@ func cells(b *cdc.Batch) (rows []string) {
 // reader opens the table outbox to read it by SQL.
 func (d *database) reader(o mysql.ReadOptions) *mysql.TableReader {
 	d.t.Helper()
-	o.Table = d.name + ".outbox"
+	o.Table = d.name + "." + cmp.Or(o.Table, "outbox")
 	r, err := mysql.OpenTable(d.t.Context(), d.options(binlog.Options{}).Options, o)
 	if err != nil {
 		d.t.Fatal(err)
@@ -189,83 +190,31 @@ func TestTimesThatAreNoDates(t *testing.T) {
 	})
 }
 
-// Rows are read by what grows: a column that is named, a number that the database counts up, or else their time. IDs need no order, and
-// what is not selected does not matter.
 func TestOrderOfRows(t *testing.T) {
 	const (
-		counted = "CREATE TABLE outbox (id INT PRIMARY KEY AUTO_INCREMENT, at DATETIME NULL, n INT)"
-		other   = "CREATE TABLE outbox (id CHAR(36) PRIMARY KEY DEFAULT (REVERSE(UUID())), at DATETIME NULL, seq INT NOT NULL UNIQUE AUTO_INCREMENT, n INT)"
-		plain   = "CREATE TABLE outbox (id INT PRIMARY KEY, at DATETIME NOT NULL, n INT)"
-		untimed = "CREATE TABLE outbox (id INT PRIMARY KEY, at BIGINT NULL, n INT)"
-		null    = "CREATE TABLE outbox (id INT PRIMARY KEY, at DATETIME NULL, n INT)"
+		counted = "CREATE TABLE jobs (id INT PRIMARY KEY AUTO_INCREMENT, at DATETIME NULL, n INT)"
+		other   = "CREATE TABLE jobs (id CHAR(36) PRIMARY KEY DEFAULT (REVERSE(UUID())), at DATETIME NULL, seq INT NOT NULL UNIQUE AUTO_INCREMENT, n INT)"
+		plain   = "CREATE TABLE jobs (id INT PRIMARY KEY, at DATETIME NOT NULL, n INT)"
+		untimed = "CREATE TABLE jobs (id INT PRIMARY KEY, at BIGINT NULL, n INT)"
+		null    = "CREATE TABLE jobs (id INT PRIMARY KEY, at DATETIME NULL, n INT)"
 	)
 	first, since := tableread.Filter{Where: "n = 1"}, tableread.Filter{IDs: []string{"1"}, From: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}
-	onEach(t, func(d *database) {
-		for name, c := range map[string]struct {
-			ddl, by, want string
-			o             mysql.ReadOptions
-			f             tableread.Filter
-			reason        string
-		}{
-			"a counted ID":            {ddl: counted, by: "id", want: "1 2 3", o: mysql.ReadOptions{At: "at", Counted: true}},
-			"another counted number":  {ddl: other, by: "seq", want: "1 2 3", o: mysql.ReadOptions{At: "at", Counted: true}},
-			"named":                   {ddl: plain, by: "n", want: "1 2 3", o: mysql.ReadOptions{At: "at", OrderBy: "n", Counted: true}, f: tableread.Filter{IDs: []string{"1", "2", "3"}}},
-			"time":                    {ddl: plain, by: "at", want: "3 2 1", o: mysql.ReadOptions{At: "at", Counted: true}},
-			"of the native table":     {ddl: counted, by: "at", o: mysql.ReadOptions{At: "at"}, reason: "no_place"},
-			"no order":                {ddl: untimed, o: mysql.ReadOptions{At: "at", Counted: true}, reason: "no_order"},
-			"no order, IDs":           {ddl: untimed, want: "1 3", o: mysql.ReadOptions{Counted: true}, f: tableread.Filter{IDs: []string{"3", "1"}}},
-			"no time":                 {ddl: untimed, o: mysql.ReadOptions{Counted: true}, f: since, reason: "no_time"},
-			"NULL":                    {ddl: null, by: "at", o: mysql.ReadOptions{At: "at"}, reason: "no_place"},
-			"NULL in another row":     {ddl: null, by: "at", want: "1", o: mysql.ReadOptions{At: "at"}, f: first},
-			"NULL, an ID":             {ddl: null, by: "at", want: "3", o: mysql.ReadOptions{At: "at"}, f: tableread.Filter{IDs: []string{"3"}}},
-			"NULL, an ID, and a time": {ddl: null, by: "at", o: mysql.ReadOptions{At: "at"}, f: tableread.Filter{IDs: []string{"3"}, From: since.From}, reason: "no_place"},
-		} {
-			d.exec("DROP TABLE IF EXISTS outbox")
-			d.exec(c.ddl)
-			insert := func(n int) {
-				columns, values := "n", strconv.Itoa(n)
-				if c.ddl == plain || c.ddl == untimed || c.ddl == null {
-					columns, values = "n, id", fmt.Sprintf("%d, %[1]d", n)
-				}
-				if n != 3 && c.ddl != untimed || c.ddl == plain { // of the third it may be NULL
-					columns, values = columns+", at", values+fmt.Sprintf(", '2026-01-02 03:04:%02d'", 30-n)
-				}
-				d.exec("INSERT INTO outbox (" + columns + ") VALUES (" + values + ")")
-			}
-			for n := 1; n <= 3; n++ {
-				insert(n)
-			}
-			c.o.Key = "id"
-			r := d.reader(c.o)
-			read := func(f tableread.Filter) (string, error) {
-				var got []string
-				err := tableread.Each(d.t.Context(), r, f, tableread.Key{}, nil, func(b *cdc.Batch, _ tableread.Key) error {
-					for row := 0; b != nil && row < b.Rows(); row++ {
-						raw, _ := b.Value(row, b.Table.Index("n"))
-						got = append(got, string(raw))
-					}
-					return nil
-				})
-				return strings.Join(got, " "), err
-			}
-			got, err := read(c.f)
-			if r.Order() != c.by || cdc.ReasonOf(err) != c.reason || err == nil && got != c.want {
-				d.t.Errorf("%s: by %q %s, %v; want %q %s %s", name, r.Order(), got, err, c.by, c.want, c.reason)
-			}
-			if err != nil || c.by == "" {
-				continue
-			}
-			if c.f.Last, err = tableread.Last(d.t.Context(), r, c.f); err != nil {
-				d.t.Fatal(err)
-			}
-			if c.by != "at" { // a later one would have an earlier time here
-				insert(4)
-			}
-			if got, err := read(c.f); got != c.want || err != nil {
-				d.t.Errorf("%s: up to the last one %s, %v; want %s", name, got, err, c.want)
-			}
-		}
-	})
+	at, grows := tableread.ReadOptions{At: "at"}, tableread.ReadOptions{At: "at", Counted: true}
+	cases := map[string]conformance.Ordered{
+		"a counted ID":            {DDL: counted, At: true, By: "id", Want: "1 2 3", Options: grows},
+		"another counted number":  {DDL: other, At: true, By: "seq", Want: "1 2 3", Options: grows},
+		"named":                   {DDL: plain, ID: true, At: true, By: "n", Want: "1 2 3", Options: tableread.ReadOptions{At: "at", OrderBy: "n", Counted: true}, Filter: tableread.Filter{IDs: []string{"1", "2", "3"}}},
+		"time":                    {DDL: plain, ID: true, At: true, By: "at", Want: "3 2 1", Options: grows},
+		"of the native table":     {DDL: counted, At: true, Last: true, By: "at", Options: at, Reason: "no_place"},
+		"no order":                {DDL: untimed, ID: true, Options: grows, Reason: "no_order"},
+		"no order, IDs":           {DDL: untimed, ID: true, Want: "1 3", Options: tableread.ReadOptions{Counted: true}, Filter: tableread.Filter{IDs: []string{"3", "1"}}},
+		"no time":                 {DDL: untimed, ID: true, Options: tableread.ReadOptions{Counted: true}, Filter: since, Reason: "no_time"},
+		"NULL":                    {DDL: null, ID: true, At: true, Last: true, By: "at", Options: at, Reason: "no_place"},
+		"NULL in another row":     {DDL: null, ID: true, At: true, Last: true, By: "at", Want: "1", Options: at, Filter: first},
+		"NULL, an ID":             {DDL: null, ID: true, At: true, Last: true, By: "at", Want: "3", Options: at, Filter: tableread.Filter{IDs: []string{"3"}}},
+		"NULL, an ID, and a time": {DDL: null, ID: true, At: true, Last: true, By: "at", Options: at, Filter: tableread.Filter{IDs: []string{"3"}, From: since.From}, Reason: "no_place"},
+	}
+	conform(t, func(c *conforming) { conformance.OrderOfRows(c.t, c, cases) })
 }
 
 // While days are taken out, step by step, a reader has each row once, whichever name the row's table has by then. What is dropped while

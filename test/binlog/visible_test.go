@@ -248,77 +248,71 @@ func TestEveryKindOfTransactionWaits(t *testing.T) {
 // While commits wait, MariaDB does not list the files of its binlog, and keeps a thread for each list that was asked for: all attempts
 // together leave one.
 func TestAttemptsWhileCommitsWait(t *testing.T) {
-	for _, kind := range []string{"mariadb", "mariadb118"} {
-		t.Run(kind, func(t *testing.T) {
-			t.Parallel()
-			d := newDatabase(t, kind)
-			d.simple()
-			source, _ := d.patient()
-			d.hold()
-			first, second := d.later(insert(1)), d.later(insert(2)) // the second one holds what the list needs
-			attempt := func() (ok bool) {
-				_, _, err := source.Acquire(t.Context(), none)
-				source.Release(t.Context())
-				if err != nil && !strings.Contains(cdc.Explain(err), "does not list its binlog files") {
-					t.Fatal(err)
-				}
-				return err == nil
+	on(t, []string{"mariadb", "mariadb118"}, func(d *database) {
+		t := d.t
+		d.simple()
+		source, _ := d.patient()
+		d.hold()
+		first, second := d.later(insert(1)), d.later(insert(2)) // the second one holds what the list needs
+		attempt := func() (ok bool) {
+			_, _, err := source.Acquire(t.Context(), none)
+			source.Release(t.Context())
+			if err != nil && !strings.Contains(cdc.Explain(err), "does not list its binlog files") {
+				t.Fatal(err)
 			}
-			until(t, func() bool { return !attempt() })
-			for range 3 {
-				if attempt() {
-					t.Fatal("an attempt succeeded while commits wait")
-				}
+			return err == nil
+		}
+		until(t, func() bool { return !attempt() })
+		for range 3 {
+			if attempt() {
+				t.Fatal("an attempt succeeded while commits wait")
 			}
-			stuck, err := d.server.Value(t.Context(), "SELECT COUNT(*) FROM information_schema.processlist WHERE info IN ('SHOW BINARY LOGS', 'SHOW BINLOG STATUS')")
-			if err != nil || stuck != "1" {
-				t.Errorf("%s lists hang, want 1: %v", stuck, err)
-			}
-			d.release()
-			succeed(t, first, second)
-			until(t, attempt)
-		})
-	}
+		}
+		stuck, err := d.server.Value(t.Context(), "SELECT COUNT(*) FROM information_schema.processlist WHERE info IN ('SHOW BINARY LOGS', 'SHOW BINLOG STATUS')")
+		if err != nil || stuck != "1" {
+			t.Errorf("%s lists hang, want 1: %v", stuck, err)
+		}
+		d.release()
+		succeed(t, first, second)
+		until(t, attempt)
+	})
 }
 
 // MariaDB says that a file is settled behind what was written to it meanwhile, as a large transaction. The relay reads on to there
 // without a pause.
 func TestSettledBehindALargeTransaction(t *testing.T) {
 	const statements, questions = 5000, 40
-	for _, kind := range []string{"mariadb", "mariadb118"} {
-		t.Run(kind, func(t *testing.T) {
-			t.Parallel()
-			d := newDatabase(t, kind)
-			d.simple()
-			d.exec("CREATE TABLE other (n INT)")
-			source, _ := d.patient()
-			r := start(t, source, newQueue(), none)
-			d.exec(insert(1))
-			r.expect(1)
-			d.hold()
-			began := d.newFile()
-			first := d.later(insert(2))
-			d.heldBack(r, 1)
-			flushed := d.later("FLUSH BINARY LOGS")
-			began()
-			large := d.later("BEGIN", strings.Repeat("INSERT INTO other VALUES (1); ", statements)+"COMMIT")
-			until(t, func() bool {
-				waits, err := d.server.Value(t.Context(), "SELECT COUNT(*) FROM information_schema.processlist WHERE info = 'COMMIT'")
-				return err == nil && waits == "1"
-			})
-			before := d.questions()
-			d.release()
-			succeed(t, first, flushed, large)
-			d.exec(insert(3))
-			r.expect(1, 2, 3)
-			if n := d.questions() - before; n > questions {
-				t.Errorf("%d questions until the rows were handed on, want %d at most", n, questions)
-			}
-			if err := r.stop(); err != nil {
-				t.Error(err)
-			}
+	on(t, []string{"mariadb", "mariadb118"}, func(d *database) {
+		t := d.t
+		d.simple()
+		d.exec("CREATE TABLE other (n INT)")
+		source, _ := d.patient()
+		r := start(t, source, newQueue(), none)
+		d.exec(insert(1))
+		r.expect(1)
+		d.hold()
+		began := d.newFile()
+		first := d.later(insert(2))
+		d.heldBack(r, 1)
+		flushed := d.later("FLUSH BINARY LOGS")
+		began()
+		large := d.later("BEGIN", strings.Repeat("INSERT INTO other VALUES (1); ", statements)+"COMMIT")
+		until(t, func() bool {
+			waits, err := d.server.Value(t.Context(), "SELECT COUNT(*) FROM information_schema.processlist WHERE info = 'COMMIT'")
+			return err == nil && waits == "1"
 		})
-	}
+		before := d.questions()
+		d.release()
+		succeed(t, first, flushed, large)
+		d.exec(insert(3))
+		r.expect(1, 2, 3)
+		if n := d.questions() - before; n > questions {
+			t.Errorf("%d questions until the rows were handed on, want %d at most", n, questions)
+		}
+		if err := r.stop(); err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 // succeed waits for statements of later.

@@ -53,6 +53,8 @@ type Outbox interface {
 	Restore(table string)
 	// Reader reads the table, and what was taken out of it, by SQL.
 	Reader() tableread.Table
+	// ReaderOf reads another table by SQL.
+	ReaderOf(table string, o tableread.ReadOptions) tableread.Table
 	// Source is a new source. Without a checkpoint it begins where the table was made.
 	Source() relay.Source
 	// Begin is the checkpoint at that place.

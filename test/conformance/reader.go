@@ -2,6 +2,7 @@ package conformance
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -89,4 +90,74 @@ func ids(b *cdc.Batch) (list []string) {
 		list = append(list, fmt.Sprintf("%02x", raw[15]))
 	}
 	return list
+}
+
+// Ordered is a table jobs and the order in which its three rows are read, whose number n grows and whose time at goes back. By is the column by
+// which they are read; "": none.
+type Ordered struct {
+	DDL, By, Want, Reason string
+	// ID and At say that rows are inserted with these columns, Last that the third one has no time.
+	ID, At, Last bool
+	Options      tableread.ReadOptions
+	Filter       tableread.Filter
+}
+
+// OrderOfRows verifies that rows are read by what grows: a column that is named, a number that the database counts up, or else their time. IDs need
+// no order, and what is not selected does not matter. What is inserted behind the last row is not read.
+func OrderOfRows(t *testing.T, d Outbox, cases map[string]Ordered) {
+	t.Helper()
+	for name := range cases {
+		c := cases[name]
+		d.Exec("DROP TABLE IF EXISTS jobs", c.DDL)
+		insert := func(n int) {
+			columns, values := "n", strconv.Itoa(n)
+			if c.ID {
+				columns, values = columns+", id", values+", "+strconv.Itoa(n)
+			}
+			if c.At && (n != 3 || !c.Last) {
+				columns, values = columns+", at", values+fmt.Sprintf(", '2026-01-02 03:04:%02d'", 30-n)
+			}
+			d.Exec("INSERT INTO jobs (" + columns + ") VALUES (" + values + ")")
+		}
+		for n := range 3 {
+			insert(n + 1)
+		}
+		c.Options.Key = "id"
+		r := d.ReaderOf("jobs", c.Options)
+		got, err := numbersOf(t, r, c.Filter)
+		if r.Order() != c.By || cdc.ReasonOf(err) != c.Reason || err == nil && got != c.Want {
+			t.Errorf("%s: by %q %s, %v; want %q %s %s", name, r.Order(), got, err, c.By, c.Want, c.Reason)
+		}
+		if err != nil || c.By == "" {
+			continue
+		}
+		if c.Filter.Last, err = tableread.Last(t.Context(), r, c.Filter); err != nil {
+			t.Fatal(err)
+		}
+		if c.By != "at" { // a later one would have an earlier time here
+			insert(4)
+		}
+		if got, err := numbersOf(t, r, c.Filter); got != c.Want || err != nil {
+			t.Errorf("%s: up to the last one %s, %v; want %s", name, got, err, c.Want)
+		}
+	}
+}
+
+// numbersOf reads the numbers n of the rows that a filter selects.
+func numbersOf(t *testing.T, r tableread.Table, f tableread.Filter) (string, error) {
+	t.Helper()
+	var got []string
+	err := tableread.Each(t.Context(), r, f, tableread.Key{}, nil, func(b *cdc.Batch, _ tableread.Key) error {
+		for row := 0; b != nil && row < b.Rows(); row++ {
+			at := b.Table.Index("n")
+			raw, _ := b.Value(row, at)
+			text, err := b.Table.Columns[at].Form.AppendText(nil, raw)
+			if err != nil {
+				return err
+			}
+			got = append(got, string(text))
+		}
+		return nil
+	})
+	return strings.Join(got, " "), err
 }

@@ -59,8 +59,10 @@ func TestKillUnderLoad(t *testing.T) {
 //
 //covers:all 2 events
 func TestKillBetweenAckAndCheckpoint(t *testing.T) {
+	t.Parallel()
 	for name, source := range sources() {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			way := testenv.Proxy(t, shared.redis.Addr())
 			r := newRig(t, source.open(t), cdctest.InRedis, func(o *cdctest.RigOptions) {
 				o.Settings = map[string]any{"checkpoint.redis.addrs": []string{way.Addr()}}
@@ -89,6 +91,7 @@ func TestKillBetweenAckAndCheckpoint(t *testing.T) {
 //
 //covers:all 2 events
 func TestWindowBoundsRepeats(t *testing.T) {
+	t.Parallel()
 	onEach(t, func(t *testing.T, s source) {
 		t.Helper()
 		way := testenv.Proxy(t, shared.redis.Addr())

@@ -16,8 +16,10 @@ import (
 //
 //covers:postgres 4 events both
 func TestKillBetweenCheckpointAndConfirm(t *testing.T) {
+	t.Parallel()
 	for checkpoint, delivery := range map[cdctest.Checkpoint]cdctest.Delivery{cdctest.InRedis: cdctest.AtLeastOnce, cdctest.InFile: cdctest.ExactlyOnce} {
 		t.Run(string(checkpoint), func(t *testing.T) {
+			t.Parallel()
 			db := newPostgres(t)
 			db.Proxy = testenv.Proxy(t, shared.postgres.Addr())
 			r := newRig(t, db, checkpoint, func(o *cdctest.RigOptions) {

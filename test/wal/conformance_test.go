@@ -89,6 +89,11 @@ func (c *conforming) Reader() tableread.Table {
 	return c.reader(postgres.ReadOptions{Table: "public.outbox", SQL: "public.outbox", Key: "event_id", At: "created_at", TakenOut: outbox.PostgresTakenOut(outboxName())})
 }
 
+func (c *conforming) ReaderOf(table string, o tableread.ReadOptions) tableread.Table {
+	o.Table, o.SQL = "public."+table, "public."+table
+	return c.reader(o)
+}
+
 func (c *conforming) Source() relay.Source { return c.source() }
 
 func (c *conforming) Begin() cdc.Resumer { return none } // the slot is there

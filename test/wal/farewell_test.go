@@ -8,7 +8,7 @@ import (
 func TestStopUnderLoadConfirmsEverything(t *testing.T) {
 	d := newDatabase(t)
 	missed := 0
-	for i := range 40 {
+	for i := range 20 {
 		s, q := d.source(), newQueue(t)
 		q.confirm = s.Confirm
 		stop := tailing(t, s, q)
@@ -27,6 +27,6 @@ func TestStopUnderLoadConfirmsEverything(t *testing.T) {
 		}
 	}
 	if missed > 0 {
-		t.Errorf("%d of 40 stops confirmed less than what was durable", missed)
+		t.Errorf("%d of 20 stops confirmed less than what was durable", missed)
 	}
 }

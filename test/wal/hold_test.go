@@ -14,6 +14,7 @@ import (
 
 // Between Acquire and Run the slot stays active, for longer than wal_sender_timeout and with much data to send.
 func TestSlotIsHeldUntilRun(t *testing.T) {
+	t.Parallel()
 	d := newDatabase(t)
 	s, q := d.source(), newQueue(t)
 	if _, _, err := s.Acquire(t.Context(), none); err != nil {

@@ -25,9 +25,11 @@ func routine() postgres.Routine {
 	return postgres.Routine{Name: outbox.PostgresRoutine(outboxName()).SQL(), Body: outbox.PostgresRoutineBody(outboxName())}
 }
 
-// keeping returns a database whose table has partitions for the last days too, and a role that may maintain them.
+// keeping returns a database whose table has partitions for the last days too, and a role that may maintain them. Its tests run at the same
+// time, since a pass pauses between its attempts.
 func keeping(t *testing.T, days int) (d *database, role string) {
 	t.Helper()
+	t.Parallel()
 	d = newDatabase(t)
 	script, err := outbox.PostgresTable(outbox.TableOptions{Name: outboxName(), From: time.Now().AddDate(0, 0, -days), Ahead: days})
 	if err != nil {

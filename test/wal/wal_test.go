@@ -310,40 +310,6 @@ func TestPreparedTransactions(t *testing.T) {
 	q.holds(t, 1, 4)
 }
 
-// A clean stop after everything was confirmed leaves nothing to repeat, with the slot alone, unless the server is too busy to note
-// the position before the source gives up.
-func TestCleanStopConfirmsEverything(t *testing.T) {
-	d := newDatabase(t)
-	s, q := d.source(), newQueue(t)
-	q.confirm = s.Confirm
-	stop := tailing(t, s, q)
-	d.insert(1, 2000)
-	q.waitCount(t, 2000)
-	if err := stop(); err != nil {
-		t.Fatal(err)
-	}
-	d.insert(2001, 2001)
-	again := newQueue(t)
-	stop = tailing(t, d.source(), again)
-	again.waitCount(t, 1)
-	_ = stop()
-	equal(t, again.held(), []string{"2001"})
-}
-
-// Without Confirm the slot does not move, so the next process receives everything again.
-func TestUnconfirmedTransactionsAreSentAgain(t *testing.T) {
-	d := newDatabase(t)
-	q := newQueue(t)
-	stop := tailing(t, d.source(), q)
-	d.insert(1, 100)
-	q.waitCount(t, 100)
-	_ = stop()
-	again := newQueue(t)
-	tailing(t, d.source(), again)
-	again.waitCount(t, 100)
-	again.holds(t, 1, 100)
-}
-
 // A reconnect in the same process repeats nothing, not even the part of a transaction that was passed on before the
 // connection was lost.
 //
