@@ -147,7 +147,7 @@ bench: build ## Measure against bare readers on this machine; prints a table and
 .PHONY: bench-peers
 bench-peers: build ## Measure against Debezium Server on the same PostgreSQL, MySQL and Kafka; fetches 840 MB.
 	@go run ./internal/testenv/fetch postgres-15 kafka mysql
-	@go run ./bench -only peers $(ARGS)
+	@go run ./bench -only peers,usual -usual postgres,mysql,at-least-once,100,1000,this,debezium $(ARGS)
 
 .PHONY: bench-writer
 bench-writer: setup ## Compare the writer with hand-written INSERTs, on every database.

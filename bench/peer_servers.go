@@ -28,20 +28,11 @@ func (p *peer) openPostgres(ctx context.Context, name, topic string) (*outboxed,
 	if err != nil {
 		return nil, nil, err
 	}
-	fsync := "ALTER SYSTEM SET fsync = off"
-	if p.fsync {
-		fsync = "ALTER SYSTEM SET fsync = on"
-	}
-	for _, statement := range []string{fsync, "SELECT pg_reload_conf()"} {
-		if _, err := conn.Exec(ctx, statement); err != nil {
-			return nil, nil, err
-		}
+	if err := p.fsync(ctx, false); err != nil {
+		return nil, nil, err
 	}
 	db := &outboxed{
 		fill: func(n int) error {
-			if n == 0 {
-				return nil
-			}
 			err := fill(ctx, conn, n, 10)
 			for _, statement := range []string{"RESET synchronous_commit", "CHECKPOINT"} {
 				if err == nil {
@@ -57,11 +48,21 @@ func (p *peer) openPostgres(ctx context.Context, name, topic string) (*outboxed,
 		path, err := p.configure(name, name, topic, p.listen())
 		return db, func() (*process, error) { return p.start(path) }, err
 	}
-	cfg, err := pgx.ParseConfig(p.pg.DSN(name, ""))
+	source, err := p.debeziumPostgres(name)
 	if err != nil {
 		return nil, nil, err
 	}
-	start, err := p.debezium(ctx, name, topic, fmt.Sprintf(`connector.class=io.debezium.connector.postgresql.PostgresConnector
+	start, err := p.debezium(ctx, name, topic, source)
+	return db, start, err
+}
+
+// debeziumPostgres reads the slot of a database that has its name.
+func (s *stand) debeziumPostgres(name string) (string, error) {
+	cfg, err := pgx.ParseConfig(s.pg.DSN(name, ""))
+	if err != nil {
+		return "", err
+	}
+	return fmt.Sprintf(`connector.class=io.debezium.connector.postgresql.PostgresConnector
 database.hostname=%s
 database.port=%d
 database.user=%s
@@ -72,8 +73,7 @@ slot.name=%[5]s
 publication.name=%[5]s
 publication.autocreate.mode=disabled
 table.include.list=public.outbox
-`, cfg.Host, cfg.Port, cfg.User, cfg.Password, name))
-	return db, start, err
+`, cfg.Host, cfg.Port, cfg.User, cfg.Password, name), nil
 }
 
 func (p *peer) openMySQL(ctx context.Context, name, topic string) (*outboxed, func() (*process, error), error) {
@@ -81,11 +81,7 @@ func (p *peer) openMySQL(ctx context.Context, name, topic string) (*outboxed, fu
 	if err != nil {
 		return nil, nil, err
 	}
-	err = m.fresh(ctx)
-	if err == nil && p.fsync {
-		err = m.exec(ctx, "SET GLOBAL sync_binlog = 1", "SET GLOBAL innodb_flush_log_at_trx_commit = 1")
-	}
-	if err != nil {
+	if err := m.fresh(ctx); err != nil {
 		return nil, nil, err
 	}
 	conn, err := m.db.Conn(ctx)
@@ -93,12 +89,7 @@ func (p *peer) openMySQL(ctx context.Context, name, topic string) (*outboxed, fu
 		return nil, nil, err
 	}
 	db := &outboxed{
-		fill: func(n int) error {
-			if n == 0 {
-				return nil
-			}
-			return m.fill(ctx, n, 10)
-		},
+		fill: func(n int) error { return m.fill(ctx, n, 10) },
 		insert: func(clock *stopwatch, i int) error {
 			clock.start(i, 1)
 			key, payload := numbered(i)
@@ -111,12 +102,21 @@ func (p *peer) openMySQL(ctx context.Context, name, topic string) (*outboxed, fu
 		path, err := m.configure(name, topic, p.listen())
 		return db, func() (*process, error) { return p.start(path, "earliest") }, err
 	}
-	cfg, err := mysql.ParseDSN(m.DSN(mysqlDatabase, ""))
+	source, err := m.debeziumSource()
 	if err != nil {
 		return nil, nil, err
 	}
+	start, err := p.debezium(ctx, name, topic, source)
+	return db, start, err
+}
+
+func (m *mysqlStand) debeziumSource() (string, error) {
+	cfg, err := mysql.ParseDSN(m.DSN(mysqlDatabase, ""))
+	if err != nil {
+		return "", err
+	}
 	host, port, _ := strings.Cut(cfg.Addr, ":")
-	start, err := p.debezium(ctx, name, topic, fmt.Sprintf(`connector.class=io.debezium.connector.mysql.MySqlConnector
+	return fmt.Sprintf(`connector.class=io.debezium.connector.mysql.MySqlConnector
 database.hostname=%s
 database.port=%s
 database.user=%s
@@ -127,8 +127,7 @@ table.include.list=%[5]s.outbox
 include.schema.changes=false
 schema.history.internal=io.debezium.storage.file.history.FileSchemaHistory
 schema.history.internal.file.filename=history
-`, host, port, cfg.User, cfg.Passwd, mysqlDatabase))
-	return db, start, err
+`, host, port, cfg.User, cfg.Passwd, mysqlDatabase), nil
 }
 
 // debeziumConfig has Debezium's outbox event router, with payloads as bytes. A poll interval of 10 ms instead of 500 shortens its
@@ -155,17 +154,17 @@ debezium.source.offset.storage.file.filename=offsets
 `
 
 // debezium writes its configuration and says how it is started.
-func (p *peer) debezium(ctx context.Context, name, topic, source string) (func() (*process, error), error) {
-	dir := filepath.Join(p.dir, name)
+func (s *stand) debezium(ctx context.Context, name, topic, source string) (func() (*process, error), error) {
+	dir := filepath.Join(s.dir, name)
 	if err := os.RemoveAll(dir); err != nil {
 		return nil, err
 	}
 	if err := os.MkdirAll(filepath.Join(dir, "config"), 0o750); err != nil {
 		return nil, err
 	}
-	_, port, _ := strings.Cut(p.listen(), ":")
+	_, port, _ := strings.Cut(s.listen(), ":")
 	var text bytes.Buffer
-	fmt.Fprintf(&text, debeziumConfig, strings.Join(p.kafka.Bootstrap(), ","), topic, port)
+	fmt.Fprintf(&text, debeziumConfig, strings.Join(s.kafka.Bootstrap(), ","), topic, port)
 	for line := range strings.Lines(source) {
 		text.WriteString("debezium.source." + line)
 	}
@@ -177,6 +176,6 @@ func (p *peer) debezium(ctx context.Context, name, topic, source string) (func()
 		if err != nil {
 			return nil, err
 		}
-		return p.run(cmd, dir+".log")
+		return s.run(cmd, dir+".log")
 	}, nil
 }

@@ -47,34 +47,21 @@ func (r *peerResult) sum() {
 	r.P99 = middle(func(r *peerRound) float64 { return r.Steady.Relay.P99 })
 }
 
-// peerLoad is a steady load. With fsync on there is no backlog: only a commit waits for the disk, and a load that one connection
-// can keep up is smaller.
-type peerLoad struct {
-	name  string
-	fsync bool
-	rate  int
-}
-
 // compare runs each peer on each database, in turn. One round of each that is not counted warms Kafka up.
 func (s *stand) compare(ctx context.Context, rows, rounds int) (map[string]*peersResult, error) {
 	out := map[string]*peersResult{}
-	for _, load := range []peerLoad{{"", false, 1000}, {", fsync on", true, 200}} {
-		for _, flavor := range []string{"postgres", "mysql"} {
-			if load.fsync {
-				rows = 0
-			}
-			res := &peersResult{}
-			for round := range rounds + 1 {
-				for _, p := range []peer{{s, "relay", flavor, load.fsync, &res.Relay}, {s, "debezium", flavor, load.fsync, &res.Debezium}} {
-					if err := p.round(ctx, round, rows, load.rate); err != nil {
-						return nil, fmt.Errorf("%s%s: %s: %w", flavor, load.name, p.name, err)
-					}
+	for _, flavor := range []string{"postgres", "mysql"} {
+		res := &peersResult{}
+		for round := range rounds + 1 {
+			for _, p := range []peer{{s, "relay", flavor, &res.Relay}, {s, debezium, flavor, &res.Debezium}} {
+				if err := p.round(ctx, round, rows); err != nil {
+					return nil, fmt.Errorf("%s: %s: %w", flavor, p.name, err)
 				}
 			}
-			res.Relay.sum()
-			res.Debezium.sum()
-			out[flavor+load.name] = res
 		}
+		res.Relay.sum()
+		res.Debezium.sum()
+		out[flavor] = res
 	}
 	return out, nil
 }
@@ -84,7 +71,6 @@ type peer struct {
 	*stand
 
 	name, flavor string
-	fsync        bool
 	res          *peerResult
 }
 
@@ -97,8 +83,9 @@ type outboxed struct {
 
 // round publishes one event, so that Debezium, which begins with what comes after its start, has a position; then what is
 // written while nothing runs, and then a steady load.
-func (p *peer) round(ctx context.Context, round, rows, rate int) (err error) {
-	name := fmt.Sprintf("peers_%s_%d_%t_%s", p.flavor, round, p.fsync, p.name)
+func (p *peer) round(ctx context.Context, round, rows int) (err error) {
+	const rate = 1000
+	name := fmt.Sprintf("peers_%s_%d_%s", p.flavor, round, p.name)
 	topic, err := p.topic(ctx)
 	if err != nil {
 		return err

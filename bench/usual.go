@@ -12,7 +12,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	_ "github.com/jackc/pgx/v5/stdlib" // the driver of the writers
+	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
@@ -31,7 +33,7 @@ func (c *usualChoice) add(list string) error {
 			c.databases = append(c.databases, name)
 		case name == leastOnce || name == exactOnce:
 			c.deliveries = append(c.deliveries, name)
-		case name == thisRelay || name == bareRelay:
+		case name == thisRelay || name == bareRelay || name == debezium:
 			c.relays = append(c.relays, name)
 		case err == nil && rate > 0:
 			c.rates = append(c.rates, rate)
@@ -73,12 +75,15 @@ const (
 	thisRelay  = "this"
 	otherRelay = "other"
 	bareRelay  = "bare" // a log reader and an AsyncProducer
+	debezium   = "debezium"
 	kafkaAlone = "kafka"
 
 	usualWriters = 8 // a commit that waits for the disk takes longer than the time between two
 	usualWarmUp  = 2 * time.Second
 	usualSpan    = 8 * time.Second
-	usualIdle    = 5 * time.Second
+	usualIdle    = 10 * time.Second
+
+	neighbour = "neighbour" // a database on the same server, beside which a relay is idle
 
 	// A run in which the machine did more than that beside the benchmark, or in which the clock was set, does not count.
 	quietBusy  = 20 // percent of the machine while everything is idle
@@ -92,6 +97,7 @@ type usualRound struct {
 	Delivery string `json:"delivery"`
 	Relay    string `json:"relay"`
 	Rate     int    `json:"transactions_per_second"` // 0: idle
+	Beside   int    `json:"neighbours_transactions_per_second"`
 	Round    int    `json:"round"`
 
 	Seen    spread  `json:"insert_to_consumer"` // from before the INSERT is sent
@@ -120,6 +126,9 @@ func (s *stand) usual(ctx context.Context, o options) (all []usualRound, err err
 	if err := s.fsync(ctx, true); err != nil {
 		return nil, err
 	}
+	if err := s.neighbour(ctx); err != nil {
+		return nil, err
+	}
 	if _, err := s.kafkaAlone(ctx, 1000, latencyWarmUp, latencySpan); err != nil {
 		return nil, fmt.Errorf("warming up: %w", err)
 	}
@@ -139,7 +148,7 @@ func (s *stand) usual(ctx context.Context, o options) (all []usualRound, err err
 		for _, database := range c.databases {
 			for _, delivery := range c.deliveries {
 				for _, relay := range relays {
-					if relay == bareRelay && delivery == exactOnce {
+					if delivery == exactOnce && (relay == bareRelay || relay == debezium) || database == testenv.MariaDBFlavor && relay == debezium {
 						continue
 					}
 					u := usualRun{stand: s, rates: c.rates, against: against, base: usualRound{Database: database, Delivery: delivery, Relay: relay, Round: round}}
@@ -154,6 +163,20 @@ func (s *stand) usual(ctx context.Context, o options) (all []usualRound, err err
 	}
 	all = slices.DeleteFunc(all, func(r usualRound) bool { return r.Round < 0 })
 	return all, s.fsync(ctx, false)
+}
+
+// neighbour makes a database beside those that relays read.
+func (s *stand) neighbour(ctx context.Context) error {
+	if err := s.pg.CreateDatabase(ctx, neighbour); err != nil {
+		return err
+	}
+	conn, err := pgx.Connect(ctx, s.pg.DSN(neighbour, ""))
+	if err != nil {
+		return err
+	}
+	defer conn.Close(ctx)
+	_, err = conn.Exec(ctx, "CREATE TABLE orders (id text, payload bytea)")
+	return err
 }
 
 // usualRun is a relay through which every rate goes.
@@ -182,10 +205,17 @@ func (u *usualRun) run(ctx context.Context) (all []usualRound, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, end()) }()
-	for _, rate := range append([]int{0}, u.rates...) {
-		r, err := u.measure(ctx, rate)
+	steps := []func() (usualRound, error){func() (usualRound, error) { return u.idle(ctx) }}
+	if u.base.Database == "postgres" { // of a binlog all is read
+		steps = append(steps, func() (usualRound, error) { return u.idleBeside(ctx) })
+	}
+	for _, rate := range u.rates {
+		steps = append(steps, func() (usualRound, error) { return u.measure(ctx, rate) })
+	}
+	for _, step := range steps {
+		r, err := step()
 		if err != nil {
-			return nil, errors.Join(fmt.Errorf("%d/s: %w", rate, err), u.process.failed())
+			return nil, errors.Join(fmt.Errorf("%d/s: %w", r.Rate, err), u.process.failed())
 		}
 		all = append(all, r)
 	}
@@ -200,7 +230,7 @@ func (u *usualRun) open(ctx context.Context, name string) (end func() error, err
 			return nil, err
 		}
 	}
-	var path string
+	var path, source string
 	var more []string
 	b := bareSource{Database: u.base.Database, Topic: u.topic, Brokers: u.kafka.Bootstrap()}
 	if u.base.Database == "postgres" {
@@ -214,7 +244,9 @@ func (u *usualRun) open(ctx context.Context, name string) (end func() error, err
 		end = func() error { return errors.Join(u.db.Close(), dropSlots(ctx, conn, []string{name}), conn.Close(ctx)) }
 		u.insert, u.server = insertPostgres, u.pg.PID()
 		b.DSN, b.Slot, b.Publication = u.pg.DSN(name, ""), name, name
-		path, err = u.configure(name, name, u.topic, addr)
+		if path, err = u.configure(name, name, u.topic, addr); err == nil {
+			source, err = u.debeziumPostgres(name)
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -230,7 +262,10 @@ func (u *usualRun) open(ctx context.Context, name string) (end func() error, err
 			return nil, err
 		}
 		b.DSN, more = m.DSN(mysqlDatabase, ""), []string{"current"}
-		if path, err = m.configure(name, u.topic, addr); err != nil {
+		if path, err = m.configure(name, u.topic, addr); err == nil {
+			source, err = m.debeziumSource()
+		}
+		if err != nil {
 			return nil, err
 		}
 	}
@@ -242,6 +277,12 @@ func (u *usualRun) open(ctx context.Context, name string) (end func() error, err
 			log, err := os.ReadFile(u.process.log)
 			return strings.Contains(string(log), bareReady), err
 		}
+	case debezium:
+		var start func() (*process, error)
+		if start, err = u.stand.debezium(ctx, name, u.topic, source); err == nil {
+			u.process, err = start()
+		}
+		started = func() (bool, error) { return u.publishes(ctx) }
 	case otherRelay:
 		u.process, err = u.startAs(u.against, path, more...)
 	default:
@@ -253,7 +294,54 @@ func (u *usualRun) open(ctx context.Context, name string) (end func() error, err
 	return end, u.process.until(ctx, 10*time.Millisecond, started)
 }
 
-// measure runs one rate through the relay; 0 leaves it idle.
+// publishes writes an event, and reports whether an earlier one was published: Debezium does not say when it reads.
+func (u *usualRun) publishes(ctx context.Context) (bool, error) {
+	client, err := kgo.NewClient(kgo.SeedBrokers(u.kafka.Bootstrap()...))
+	if err != nil {
+		return false, err
+	}
+	defer client.Close()
+	n, err := records(ctx, client, []string{u.topic})
+	key, payload := numbered(0)
+	_, inserted := u.db.ExecContext(ctx, u.insert, key, payload)
+	return n > 0, errors.Join(err, inserted)
+}
+
+// idle leaves the relay alone.
+func (u *usualRun) idle(ctx context.Context) (usualRound, error) {
+	counters, err := u.count(ctx)
+	if err != nil {
+		return u.base, err
+	}
+	time.Sleep(usualIdle)
+	return counters.into(u.base, usualIdle.Seconds())
+}
+
+// idleBeside has another database of the server commit.
+func (u *usualRun) idleBeside(ctx context.Context) (r usualRound, err error) {
+	const rate = 1000
+	n := int(usualIdle.Seconds()) * rate
+	db, err := sql.Open("pgx", u.pg.DSN(neighbour, ""))
+	if err != nil {
+		return r, err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	clock := newStopwatch(n, 0)
+	w := newWriters(db, "INSERT INTO orders VALUES ($1, $2)", clock)
+	counters, err := u.count(ctx)
+	if err != nil {
+		return r, err
+	}
+	err = errors.Join(paced(ctx, n, rate, func(i int) error { return w.insert(ctx, clock, i) }), w.wait())
+	if err != nil {
+		return r, err
+	}
+	r = u.base
+	r.Beside = rate
+	return counters.into(r, usualIdle.Seconds())
+}
+
+// measure runs one rate through the relay.
 func (u *usualRun) measure(ctx context.Context, rate int) (usualRound, error) {
 	r := u.base
 	r.Rate = rate
@@ -263,18 +351,13 @@ func (u *usualRun) measure(ctx context.Context, rate int) (usualRound, error) {
 	if err != nil {
 		return r, err
 	}
-	if began := time.Now(); rate == 0 {
-		time.Sleep(usualIdle)
-		n = int(time.Since(began).Seconds())
-	} else {
-		err = u.consume(ctx, u.topic, clock, func() error {
-			return errors.Join(paced(ctx, n, rate, func(i int) error { return w.insert(ctx, clock, i) }), w.wait())
-		})
-		if err != nil {
-			return r, err
-		}
-		r.Seen, r.Insert, r.Reached = clock.spread(), w.inserts.spread(), clock.rate()
+	err = u.consume(ctx, u.topic, clock, func() error {
+		return errors.Join(paced(ctx, n, rate, func(i int) error { return w.insert(ctx, clock, i) }), w.wait())
+	})
+	if err != nil {
+		return r, err
 	}
+	r.Seen, r.Insert, r.Reached = clock.spread(), w.inserts.spread(), clock.rate()
 	return counters.into(r, float64(n))
 }
 
@@ -292,40 +375,54 @@ func usualTable(all []usualRound) string {
 	if why := noisy(all); why != "" {
 		fmt.Fprintf(&b, "These figures do not count: %s.\n\n", why)
 	}
-	fmt.Fprintf(&b, "%-9s %-13s %6s %-6s %22s %22s %14s %11s %11s %9s %9s\n", "database", "delivery", "rate", "relay", "p50 ms (INSERT, Kafka)", "p99 ms (INSERT, Kafka)",
+	fmt.Fprintf(&b, "%-9s %-13s %6s %-8s %22s %22s %14s %11s %11s %9s %9s\n", "database", "delivery", "rate", "relay", "p50 ms (INSERT, Kafka)", "p99 ms (INSERT, Kafka)",
 		"CPU us/event", "server", "reached", "switches", "calls")
-	type group struct {
-		database, delivery string
-		rate               int
-	}
-	var groups []group
+	var groups []usualGroup
 	for i := range all {
 		r := &all[i]
-		if g := (group{r.Database, r.Delivery, r.Rate}); r.Relay != kafkaAlone && !slices.Contains(groups, g) {
+		if g := (usualGroup{r.Database, r.Delivery, r.Rate, r.Beside}); r.Relay != kafkaAlone && !slices.Contains(groups, g) {
 			groups = append(groups, g)
 		}
 	}
 	for _, g := range groups {
 		alone := usualFigures(all, func(r *usualRound) bool { return r.Relay == kafkaAlone && r.Rate == g.rate })
 		var found []usualRow
-		for _, relay := range []string{bareRelay, otherRelay, thisRelay} {
+		for _, relay := range []string{bareRelay, debezium, otherRelay, thisRelay} {
 			f := usualFigures(all, func(r *usualRound) bool {
-				return r.Database == g.database && r.Delivery == g.delivery && r.Rate == g.rate && r.Relay == relay
+				return r.Database == g.database && r.Delivery == g.delivery && r.Rate == g.rate && r.Beside == g.beside && r.Relay == relay
 			})
 			if f.rounds == 0 {
 				continue
 			}
 			found = append(found, f)
-			fmt.Fprintf(&b, "%-9s %-13s %6d %-6s %22s %22s %14.0f %11.0f %11.0f %9.1f %9.1f\n", g.database, g.delivery, g.rate, relay,
+			fmt.Fprintf(&b, "%-9s %-13s %6s %-8s %22s %22s %14.0f %11.0f %11.0f %9.1f %9.1f\n", g.database, g.delivery, g.load(), relay,
 				fmt.Sprintf("%.2f (%.2f, %.2f)", f.p50.Median, f.insert50, alone.p50.Median), fmt.Sprintf("%.2f (%.2f, %.2f)", f.p99.Median, f.insert99, alone.p99.Median),
 				f.cpu.Median, f.server, f.reached, f.switches, f.calls)
 		}
-		if len(found) > 1 && found[len(found)-1].relay == thisRelay && found[len(found)-2].relay == otherRelay {
-			was, is := found[len(found)-2], found[len(found)-1]
-			fmt.Fprintf(&b, "%39s p50 %s, p99 %s, CPU %s\n", "this/other:", ratios(is.p50, was.p50), ratios(is.p99, was.p99), ratios(is.cpu, was.cpu))
+		for _, was := range found[:max(0, len(found)-1)] {
+			if is := found[len(found)-1]; is.relay == thisRelay && was.relay != bareRelay {
+				fmt.Fprintf(&b, "%41s p50 %s, p99 %s, CPU %s\n", "this/"+was.relay+":", ratios(is.p50, was.p50), ratios(is.p99, was.p99), ratios(is.cpu, was.cpu))
+			}
 		}
 	}
 	return b.String()
+}
+
+// usualGroup is what relays are compared in. Without a rate they are idle.
+type usualGroup struct {
+	database, delivery string
+	rate, beside       int
+}
+
+func (g usualGroup) load() string {
+	switch {
+	case g.beside > 0:
+		return "beside"
+	case g.rate == 0:
+		return "idle"
+	default:
+		return strconv.Itoa(g.rate)
+	}
 }
 
 // figure is a median and each round's value.
@@ -380,7 +477,7 @@ func noisy(all []usualRound) string {
 	for i := range all {
 		r := &all[i]
 		switch where := fmt.Sprintf("%s, %s, %d/s, round %d", r.Database, r.Relay, r.Rate, r.Round+1); {
-		case r.Rate == 0 && r.Busy > quietBusy:
+		case r.Rate+r.Beside == 0 && r.Busy > quietBusy:
 			return fmt.Sprintf("the machine was busy for %.0f %% while the relay was idle (%s)", r.Busy, where)
 		case r.Steal > quietSteal:
 			return fmt.Sprintf("the hypervisor gave %.0f %% of the CPU time to other machines (%s)", r.Steal, where)

@@ -58,7 +58,7 @@ cdc-relay setup stores the first one.`,
 				return dryRun(cmd.Context(), c, a.stdout, log.Logger)
 			}
 			tuneGC(a.env, int64(c.InFlight.Bytes))
-			defer tuneProcessors(cmd.Context(), a.env)()
+			defer tuneLoad(cmd.Context(), a.env)()
 			return run(cmd.Context(), c, log.Logger, profile)
 		},
 	}
