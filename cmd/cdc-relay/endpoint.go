@@ -27,6 +27,7 @@ func endpoint(c *config.Config, db app.Database, r *relay.Relay, src app.Source,
 	started, version := time.Now(), buildVersion()
 	return admin.Options{
 		Listen: c.HTTP.Listen, HealthListen: c.HTTP.HealthListen, WebConfig: c.HTTP.WebConfig, Gatherer: withUnits(reg), Profile: profile,
+		ClassicHistograms: c.HTTP.ClassicHistograms, TopicLabel: c.HTTP.TopicLabel,
 		Actions: c.HTTP.Actions, Desk: pageDesk(c),
 		Ready: func() error {
 			if err := lettersFull(letters); err != nil && r.Status().State == relay.StateLeading { // the reason why Kafka acknowledges nothing
