@@ -27,6 +27,7 @@ func endpoint(c *config.Config, db app.Database, r *relay.Relay, src app.Source,
 	started, version := time.Now(), buildVersion()
 	return admin.Options{
 		Listen: c.HTTP.Listen, HealthListen: c.HTTP.HealthListen, WebConfig: c.HTTP.WebConfig, Gatherer: withUnits(reg), Profile: profile,
+		ClassicHistograms: c.HTTP.ClassicHistograms, TopicLabel: c.HTTP.TopicLabel,
 		Actions: c.HTTP.Actions, Desk: pageDesk(c),
 		Ready: func() error {
 			if err := lettersFull(letters); err != nil && r.Status().State == relay.StateLeading { // the reason why Kafka acknowledges nothing
@@ -88,6 +89,7 @@ func statusOf(r relay.Status, f cdc.SourceStatus, display func(cdc.Position) str
 			SavedAt: r.Checkpoint.SavedAt, LastEventID: r.Checkpoint.LastEventID,
 		},
 	}
+	st.LossSeconds = timeToLoss(r, f)
 	if f.Slot != nil {
 		st.Slot, st.Lag.Bytes = f.Slot, &f.Slot.LagBytes
 	}

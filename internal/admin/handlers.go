@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	dto "github.com/prometheus/client_model/go"
 
@@ -20,7 +21,7 @@ import (
 func (o Options) handler(h *history, log *slog.Logger) http.Handler {
 	mux := http.NewServeMux()
 	servePage(mux, &api{o, h, log})
-	mux.Handle("GET /metrics", promhttp.HandlerFor(o.Gatherer, promhttp.HandlerOpts{
+	mux.Handle("GET /metrics", promhttp.HandlerFor(prometheus.GathererFunc(o.exposed), promhttp.HandlerOpts{
 		ErrorLog:            slog.NewLogLogger(log.Handler(), slog.LevelError),
 		ErrorHandling:       promhttp.ContinueOnError, // one broken collector must not hide the others
 		EnableOpenMetrics:   true,

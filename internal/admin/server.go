@@ -25,6 +25,8 @@ type Options struct {
 	WebConfig string
 	// Gatherer has the metrics of /metrics.
 	Gatherer prometheus.Gatherer
+	// ClassicHistograms serves the classic buckets beside the native ones, TopicLabel the label topic.
+	ClassicHistograms, TopicLabel bool
 	// Status is called for each /status. The server fills in Ready, NotReady and Counters.
 	Status func() Status
 	// Ready returns nil if the relay leads and makes progress, or stands by; otherwise the reason.

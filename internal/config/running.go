@@ -29,6 +29,10 @@ type HTTP struct {
 	WebConfig string `yaml:"web_config,omitempty" jsonschema:"format=path,example=web.yaml"`
 	// Let the page at / retry and drop dead letters. It needs a web_config that authenticates.
 	Actions bool `yaml:"actions,omitempty"`
+	// Serve classic buckets of histograms, too, for a Prometheus that does not scrape native ones.
+	ClassicHistograms bool `yaml:"classic_histograms,omitempty"`
+	// Serve the label topic. Without it counters are of all topics together.
+	TopicLabel bool `yaml:"topic_label" jsonschema:"default=true"`
 }
 
 // Log is how the relay logs.
