@@ -44,13 +44,12 @@ func TestUpgrade(t *testing.T) {
 		routeStrays(r)
 		startStandby(t, r, now)
 
-		records := newLetterLog(t, r)
 		r.Must(old.Signal(syscall.SIGSTOP))
 		r.Fault("SIGSTOP")
 		r.Relay = old
 		asking := &commands{t: t, r: r}
 		asking.start("drop", dropped.ID.String())
-		records.await("the drop", func(k *kgo.Record) bool {
+		newLetterLog(t, r).await("the drop", func(k *kgo.Record) bool {
 			return k.Topic == indexTopic(r) && bytes.Contains(k.Value, []byte(`"do":"drop"`))
 		})
 		r.Kill()
