@@ -125,7 +125,7 @@ type Table struct {
 	TimeZone string `yaml:"time_zone,omitempty" jsonschema:"example=Europe/Berlin" jsonschema_extras:"x-default=UTC"`
 	// The column that grows with each INSERT, for a table with columns. Default: an identity, serial or AUTO_INCREMENT column, else created_at, else occurred_at.
 	OrderBy string `yaml:"order_by,omitempty" jsonschema:"example=seq"`
-	// Mark published rows, for software that reads a status: see [migrating](migrate-from-polling.md).
+	// Experimental: mark published rows, for software that reads a status: see [migrating](migrate-from-polling.md).
 	WriteBack *WriteBack `yaml:"write_back,omitempty" jsonschema_extras:"x-optional=true"`
 }
 
