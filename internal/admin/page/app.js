@@ -72,7 +72,7 @@ function byTable(name) {
 }
 
 function partitions() {
-  const [ahead, age, rows, unrelayed] = ["partitions_ahead_days", "oldest_partition_age_seconds", "default_partition_rows", "partitions_unrelayed"].map(byTable);
+  const [ahead, age, rows, unrelayed] = ["partitions_ahead", "page_oldest_partition_age_seconds", "default_partition_rows", "partitions_unrelayed"].map(byTable);
   const names = Object.keys(ahead).sort();
   keepScroll($("partitions"), names.length
     ? table([["Table"], ["Days ahead", true], ["Oldest day", true], ["Rows in the default", true], ["Past the TTL, not relayed", true]],
