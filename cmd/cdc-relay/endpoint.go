@@ -1,7 +1,8 @@
 package main
 
 import (
-	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"slices"
 	"strings"
 	"time"
@@ -14,8 +15,6 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/config"
 	"github.com/cdc-relay/cdc-relay/internal/deadletter"
-	"github.com/cdc-relay/cdc-relay/internal/inspect"
-	"github.com/cdc-relay/cdc-relay/internal/provision"
 	"github.com/cdc-relay/cdc-relay/internal/relay"
 )
 
@@ -23,12 +22,12 @@ import (
 // the servers do, so a longer time is a bug of the relay that only a restart fixes.
 const stuckAfter = time.Minute
 
-func endpoint(c *config.Config, db app.Database, r *relay.Relay, src app.Source, letters *deadletter.Resolver, reg prometheus.Gatherer, profile bool) admin.Options {
-	started, version := time.Now(), buildVersion()
+func endpoint(c *config.Config, db app.Database, r *relay.Relay, src app.Source, letters *deadletter.Resolver, listen *tail, reg prometheus.Gatherer, profile bool) admin.Options {
+	started, version, group := time.Now(), buildVersion(), relaysOf(c)
 	return admin.Options{
 		Listen: c.HTTP.Listen, HealthListen: c.HTTP.HealthListen, WebConfig: c.HTTP.WebConfig, Gatherer: withUnits(reg), Profile: profile,
 		ClassicHistograms: c.HTTP.ClassicHistograms, TopicLabel: c.HTTP.TopicLabel,
-		Actions: c.HTTP.Actions, Desk: pageDesk(c),
+		Actions: c.HTTP.Actions, Operators: c.HTTP.Operators, Desk: pageDesk(c, listen), Servers: servers(c), Peers: peers(&c.HTTP),
 		Ready: func() error {
 			if err := lettersFull(letters); err != nil && r.Status().State == relay.StateLeading { // the reason why Kafka acknowledges nothing
 				return err
@@ -41,11 +40,52 @@ func endpoint(c *config.Config, db app.Database, r *relay.Relay, src app.Source,
 			if st.Source.Database == "" { // a standby has not asked
 				st.Source.Database = c.Database()
 			}
-			st.DeadLetters = letterStatus(letters)
-			st.Version, st.Revision, st.StartedAt = version.Version, version.Revision, started
+			if st.State == string(relay.StateLeading) || st.State == string(relay.StateStopping) { // the others have not read them
+				st.DeadLetters = letterStatus(letters)
+			}
+			st.Version, st.Revision, st.StartedAt, st.Group = version.Version, version.Revision, started, group
 			return st
 		},
 	}
+}
+
+// servers are those of the configuration.
+func servers(c *config.Config) admin.Servers {
+	s := admin.Servers{Database: c.Server(), Kafka: strings.Join(c.Kafka.Brokers, ", "), Checkpoint: "the replication slot"}
+	switch r := c.Checkpoint.Redis; {
+	case app.PositionTopic(c) != "":
+		s.Checkpoint = "topic " + c.Kafka.PositionTopic
+	case r != nil:
+		s.Checkpoint = "Redis " + strings.Join(r.Addrs, ", ")
+	case c.Checkpoint.File != "":
+		s.Checkpoint = "file " + c.Checkpoint.File
+	}
+	if p, m := c.Source.Postgres, c.Source.MySQL; p != nil {
+		s.Visible = p.WaitUntilVisible
+	} else {
+		s.Visible = m.WaitUntilVisible
+	}
+	return s
+}
+
+func peers(h *config.HTTP) admin.Peers {
+	p := admin.Peers{URLs: h.Peers, User: h.PeersUser}
+	if !h.PeersPassword.IsZero() {
+		p.Password = h.PeersPassword.Reveal
+	}
+	return p
+}
+
+// relaysOf is the same for all relays of one database, of which one leads. It tells nothing of the database.
+func relaysOf(c *config.Config) string {
+	id := c.Server() + "\x00" + c.Database()
+	if p, m := c.Source.Postgres, c.Source.MySQL; p != nil {
+		id += "\x00" + p.Slot
+	} else {
+		id += "\x00" + m.ID
+	}
+	sum := sha256.Sum256([]byte(id))
+	return hex.EncodeToString(sum[:8])
 }
 
 func letterStatus(letters *deadletter.Resolver) *admin.DeadLetters {
@@ -83,7 +123,7 @@ func statusOf(r relay.Status, f cdc.SourceStatus, display func(cdc.Position) str
 			Received: f.Received, Acked: display(r.Acked), Saved: display(r.Checkpoint.Progress.Position), Confirmed: f.Confirmed,
 		},
 		Lag:      admin.Lag{Seconds: r.Lag.Seconds()},
-		InFlight: admin.InFlight{Events: r.InFlightEvents, Bytes: r.InFlightBytes},
+		InFlight: admin.InFlight{Events: r.InFlightEvents, Bytes: r.InFlightBytes, Since: r.Unanswered},
 		Checkpoint: admin.Checkpoint{
 			Generation: r.Checkpoint.Generation, Sequence: r.Checkpoint.Sequence,
 			SavedAt: r.Checkpoint.SavedAt, LastEventID: r.Checkpoint.LastEventID,
@@ -95,83 +135,15 @@ func statusOf(r relay.Status, f cdc.SourceStatus, display func(cdc.Position) str
 	}
 	for i := range r.Problems {
 		p := &r.Problems[i]
-		st.Problems = append(st.Problems, admin.Problem{With: string(p.With), Server: p.Server, Since: p.Since, Text: cdc.Explain(p.Err)})
+		st.Problems = append(st.Problems, admin.Problem{With: string(p.With), Server: p.Server, Since: p.Since, Text: cdc.Explain(p.Err), Cause: p.Err.Error(), Fix: cdc.Fix(p.Err)})
 	}
 	if r.LastError != nil {
-		st.LastError = &admin.Error{Text: cdc.Explain(r.LastError), At: r.LastErrAt, Past: r.LastPast}
+		st.LastError = &admin.Error{Text: cdc.Explain(r.LastError), Cause: r.LastError.Error(), Fix: cdc.Fix(r.LastError), At: r.LastErrAt, Past: r.LastPast}
 		if r.LastPast { // its fix is not wanted any more
-			st.LastError.Text = r.LastError.Error()
+			st.LastError.Text, st.LastError.Fix = r.LastError.Error(), ""
 		}
 	}
 	return st
-}
-
-// pageLetters is how many dead letters the page shows at once.
-const pageLetters = 50
-
-// letterPage is one page of dead letters, without their payloads.
-type letterPage struct {
-	Letters []deadletter.Listed `json:"letters"`
-	Reasons map[string]int      `json:"reasons"`
-	Total   int                 `json:"total"`
-	More    bool                `json:"more"`
-}
-
-// pageDesk does what the commands do, with the relay's own configuration and rights.
-func pageDesk(c *config.Config) admin.Desk {
-	desk := admin.Desk{
-		Event: func(ctx context.Context, id string) (any, error) { return inspect.Search(ctx, c, "", id) },
-		Check: func(ctx context.Context) (any, error) { return provision.Check(ctx, c) },
-	}
-	if c.DeadLetter.On() {
-		desk.Letters = func(ctx context.Context, after string) (any, error) { return lettersAfter(ctx, c, after) }
-		desk.Resolve = func(ctx context.Context, do, letter string) error { return resolveLetter(ctx, c, do, letter) }
-	}
-	return desk
-}
-
-func lettersAfter(ctx context.Context, c *config.Config, after string) (*letterPage, error) {
-	all, _, err := app.LetterDesk(c).List(ctx, deadletter.Filter{})
-	if err != nil {
-		return nil, err
-	}
-	list, err := deadletter.After(all, after)
-	if err != nil {
-		return nil, err
-	}
-	shown := list[:min(pageLetters, len(list))]
-	return &letterPage{append([]deadletter.Listed{}, shown...), deadletter.Counts(all, deadletter.ByReason), len(all), len(list) > len(shown)}, nil
-}
-
-func errResolved(id string) error {
-	return cdc.Fixable("load the list again", "dead letter %s was resolved by another caller or by the relay", id)
-}
-
-// resolveLetter asks the relay that leads, which may be another one.
-func resolveLetter(ctx context.Context, c *config.Config, do, id string) error {
-	desk := app.LetterDesk(c)
-	list, read, err := desk.List(ctx, deadletter.Filter{IDs: []string{id}})
-	if err != nil {
-		return err
-	}
-	if len(list) != 1 || list[0].Letter != id { // an event's ID may be that of several letters
-		return errResolved(id)
-	}
-	why := ""
-	result, err := desk.Ask(ctx, do, list, read, func(reason string) { why = reason })
-	switch {
-	case err != nil && why != "":
-		return cdc.Fixable("try again when that has passed", "the relay waits: %s", why)
-	case err != nil:
-		return err
-	case result.Skipped > 0:
-		return skippedError(list, result.Skipped)
-	case result.Failed > 0:
-		return cdc.Fixable("load the list again: it says why; remove the cause", "the dead letter could not be published, or waits for one that cannot")
-	case result.Done == 0:
-		return errResolved(id)
-	}
-	return nil
 }
 
 // withUnits adds the units of metrics, which are the ends of their names.

@@ -27,7 +27,7 @@ type Options struct {
 	Gatherer prometheus.Gatherer
 	// ClassicHistograms serves the classic buckets beside the native ones, TopicLabel the label topic.
 	ClassicHistograms, TopicLabel bool
-	// Status is called for each /status. The server fills in Ready, NotReady and Counters.
+	// Status is called for each /status. The server fills in Verdict, Now, Instance, Ready, NotReady and Counters.
 	Status func() Status
 	// Ready returns nil if the relay leads and makes progress, or stands by; otherwise the reason.
 	Ready func() error
@@ -37,8 +37,14 @@ type Options struct {
 	Profile bool
 	// Actions lets callers who authenticate retry and drop dead letters.
 	Actions bool
+	// Operators are those of them who may; nil: all.
+	Operators []string
 	// Desk answers what the page asks for.
 	Desk Desk
+	// Servers are shown.
+	Servers Servers
+	// Peers are the other relays.
+	Peers Peers
 }
 
 // Timeouts of one request and of the shutdown.
@@ -63,7 +69,7 @@ type Server struct {
 	http      *http.Server
 	webConfig string
 	log       *slog.Logger
-	past      *history
+	past      *recorder
 	health    *Server // nil without HealthListen
 }
 
@@ -76,12 +82,13 @@ func New(ctx context.Context, o Options, log *slog.Logger) (*Server, error) {
 	if err := validateActions(&o); err != nil {
 		return nil, err
 	}
-	past := &history{status: o.Status, metrics: o.Gatherer}
+	past := newRecorder(&o)
 	s, err := newServer(ctx, "http.listen", o.Listen, o.handler(past, log), log)
 	if err != nil {
 		return nil, err
 	}
 	s.webConfig, s.past = o.WebConfig, past
+	past.listens(s.Addr())
 	if o.HealthListen == "" {
 		return s, nil
 	}
@@ -127,6 +134,7 @@ func (s *Server) Run(ctx context.Context) error {
 	s.log.InfoContext(ctx, "serving metrics, health and status", "address", s.Addr().String())
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { s.past.run(ctx); return nil })
+	group.Go(func() error { s.past.fleet.run(ctx); return nil })
 	group.Go(func() error { return s.serve(ctx) })
 	if s.health == nil {
 		return group.Wait()

@@ -29,4 +29,8 @@ type SlotStatus struct {
 	LossSeconds *float64 `json:"-"`
 	// LagBytes of WAL are written and not received yet.
 	LagBytes int64 `json:"-"`
+	// End is the end of the WAL in bytes: two of them tell how fast it grows.
+	End uint64 `json:"-"`
+	// AskedAt is when PostgreSQL said so.
+	AskedAt time.Time `json:"asked_at,omitzero"`
 }

@@ -146,6 +146,7 @@ func (m *monitor) once(ctx context.Context, seen uint64) error {
 		received = k.resume
 	}
 	seenSlot := slot.Status(received)
+	seenSlot.AskedAt = time.Now()
 	seenSlot.LossSeconds = m.loss(&seenSlot, time.Now())
 	s.metrics.clock.Set(slot.ClockAhead.Seconds())
 	s.slot.Store(&seenSlot)
