@@ -1,45 +1,91 @@
+// The charts have one cross-hair. Spans of outages are shaded; what is not known is a gap.
 /* global uPlot */
-import { $ } from "./dom.js";
+import { bytes, clock, duration, html, number, useEffect, useLayoutEffect, useRef, useState } from "./view.js";
 
-const charts = {};
+const ranges = [["15 min", 900], ["1 h", 3600], ["6 h", 21600]];
+const figures = [
+  { name: "Events per second", columns: [0], labels: ["published"], show: number },
+  { name: "Lag", columns: [1], labels: ["lag"], show: duration },
+  { name: "Commit to Kafka", columns: [3, 2], labels: ["p99", "p50"], show: duration },
+  { name: "Kept by the database", columns: [5], labels: ["kept"], show: bytes, limit: true },
+];
+const shades = { kafka: "bad", database: "bad", parked: "bad", stopped: "bad", stalled: "bad", checkpoint: "warn", write_back: "warn", takeover: "accent", standby: "accent", leading: "accent" };
 
-function draw(id, label, data) {
-  const css = getComputedStyle(document.documentElement);
-  const color = (name) => css.getPropertyValue(name).trim();
-  const axis = { stroke: color("--quiet"), grid: { stroke: color("--line"), width: 1 }, ticks: { stroke: color("--line") } };
-  if (charts[id]) charts[id].destroy();
-  charts[id] = new uPlot({
-    width: $(id).clientWidth, height: 170, legend: { show: false }, cursor: { drag: { x: false, y: false } },
-    scales: { x: { range: (_, first) => span(first) }, y: { range: (_, __, max) => [0, max > 0 ? max * 1.1 : 1] } },
-    axes: [axis, { ...axis, size: 56 }],
-    series: [{}, { label, stroke: color("--accent"), width: 1.5, points: { show: false } }],
-  }, data, $(id));
+const color = (name) => getComputedStyle(document.documentElement).getPropertyValue("--" + name).trim();
+
+// shade paints an incident over the whole height, at least two pixels wide.
+function shade(u, incidents) {
+  const { left, top, width, height } = u.bbox;
+  u.ctx.save();
+  u.ctx.globalAlpha = 0.2;
+  for (const i of incidents) {
+    const from = u.valToPos(Date.parse(i.from) / 1000, "x", true);
+    const to = i.what === "leading" || i.what === "standby" ? from : i.to ? u.valToPos(Date.parse(i.to) / 1000, "x", true) : left + width;
+    const a = Math.max(left, from), b = Math.min(left + width, Math.max(to, from + 3));
+    if (b <= a || !shades[i.what]) continue;
+    u.ctx.fillStyle = color(shades[i.what]);
+    u.ctx.fillRect(a, top, b - a, height);
+  }
+  u.ctx.restore();
 }
 
-// span is the hour, or less after a start, but not so little that the axis shows seconds.
-function span(first) {
-  const now = Date.now() / 1000;
-  return [Math.max(now - 3600, Math.min(first ?? now, now - 300)), now];
+function Chart({ figure, past, incidents, limit, range, end }) {
+  const box = useRef(), plot = useRef(), state = useRef();
+  const [at, hover] = useState(null);
+  const series = figure.columns.map((c) => past.columns[c] || []);
+  state.current = { incidents, limit, range, end };
+  const data = [past.times, ...series, ...(figure.limit && limit ? [past.times.map(() => limit)] : [])];
+  const [scheme, again] = useState(0);
+  useEffect(() => {
+    const redraw = () => again((n) => n + 1);
+    const dark = matchMedia("(prefers-color-scheme: dark)");
+    dark.addEventListener("change", redraw);
+    addEventListener("resize", redraw);
+    return () => { dark.removeEventListener("change", redraw); removeEventListener("resize", redraw); };
+  }, []);
+  useLayoutEffect(() => {
+    const axis = { stroke: color("quiet"), grid: { stroke: color("line"), width: 1 }, ticks: { stroke: color("line"), size: 4 }, font: "12px system-ui, sans-serif" };
+    plot.current = new uPlot({
+      width: box.current.clientWidth, height: 150, legend: { show: false }, padding: [8, 4, 0, 0],
+      cursor: { sync: { key: "time" }, drag: { x: false, y: false }, points: { size: 6 } },
+      scales: { x: { range: () => [state.current.end - state.current.range, state.current.end] }, y: { range: (_, __, max) => [0, max > 0 ? max * 1.1 : 1] } },
+      axes: [{ ...axis, size: 28, values: (_, list) => list.map((t) => clock(t * 1000, true)) },
+        { ...axis, size: 62, values: (_, list) => list.map((v) => figure.show(v)) }],
+      series: [{}, ...figure.columns.map((_, i) => ({ stroke: color(i ? "quiet" : "accent"), width: 1.5, points: { show: false } })),
+        ...(data.length > figure.columns.length + 1 ? [{ stroke: color("bad"), width: 1, dash: [4, 4], points: { show: false } }] : [])],
+      hooks: { drawAxes: [(u) => shade(u, state.current.incidents)], setCursor: [(u) => hover(u.cursor.idx ?? null)] },
+    }, data, box.current);
+    return () => plot.current.destroy();
+  }, [scheme, data.length]);
+  useLayoutEffect(() => plot.current.setData(data));
+  const i = at !== null && at < past.times.length ? at : past.times.length - 1;
+  const values = figure.labels.map((label, k) => { const v = (series[k] || [])[i]; return (figure.labels.length > 1 ? label + " " : "") + (v === null || v === undefined ? "unknown" : figure.show(v)); }).join(", ");
+  const when = i < 0 ? "" : (at === null ? "now" : clock(past.times[i] * 1000));
+  return html`<figure><figcaption>${figure.name}<span class="value">${values} <span class="quiet">${when}</span></span></figcaption>
+    <div class="chart" ref=${box} role="img" aria-label=${figure.name + ": " + values + " " + when}></div></figure>`;
 }
 
-let last = [];
-
-export function show(samples) {
-  last = samples;
-  const at = samples.map((s) => s.at);
-  const rates = samples.map((s, i) => {
-    const before = samples[i - 1];
-    return before && s.at > before.at ? Math.max(0, s.published - before.published) / (s.at - before.at) : null;
-  });
-  draw("rate", "events per second", [at, rates]);
-  draw("lag", "seconds", [at, samples.map((s) => s.lag)]);
-  const rate = rates.length ? rates[rates.length - 1] : null;
-  $("rate").setAttribute("role", "img");
-  $("rate").setAttribute("aria-label", "Events per second, now " + (rate === null ? "unknown" : rate.toFixed(1)));
-  $("lag").setAttribute("role", "img");
-  $("lag").setAttribute("aria-label", "Lag in seconds, now " + (samples.length ? samples[samples.length - 1].lag.toFixed(2) : "unknown"));
+export function Charts({ data, past }) {
+  const [range, set] = useState(3600);
+  const limit = (data.now || {}).limit_bytes;
+  const end = Date.parse(data.at) / 1000;
+  return html`<section aria-labelledby="h-charts"><div class="line"><h2 id="h-charts">Charts</h2>
+    <div class="group" role="group" aria-label="Time range">${ranges.map(([name, s]) => html`<button type="button" aria-pressed=${String(range === s)} onClick=${() => set(s)}>${name}</button>`)}</div>
+    <span class="quiet key"><i class="bad"></i>not publishing <i class="warn"></i>impaired <i class="accent"></i>takeover</span></div>
+    <div class="charts">${figures.map((f) => html`<${Chart} key=${f.name} figure=${f} past=${past} incidents=${data.incidents || []} limit=${limit} range=${range} end=${end} />`)}</div>
+  </section>`;
 }
 
-const again = () => last.length && show(last);
-addEventListener("resize", again);
-matchMedia("(prefers-color-scheme: dark)").addEventListener("change", again);
+// joined adds what is new to the samples that the page has; a sample is a row, a column is what charts take.
+export function joined(past, history, afresh) {
+  const rows = (history && history.samples) || [];
+  const from = history && history.from ? Date.parse(history.from) / 1000 : 0;
+  const step = (history && history.seconds) || 10;
+  const old = past && !afresh ? past : { times: [], columns: [[], [], [], [], [], [], [], []] };
+  const keep = old.times.filter((t) => (rows.length ? t < from : true) && t > Math.max(from, old.times[old.times.length - 1] || 0) - 21600);
+  const start = keep.length ? old.times.indexOf(keep[0]) : 0;
+  return {
+    times: [...keep, ...rows.map((_, i) => from + i * step)],
+    columns: old.columns.map((column, c) => [...column.slice(start, start + keep.length), ...rows.map((r) => r[c] ?? null)]),
+  };
+}
