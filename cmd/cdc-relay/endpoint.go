@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"slices"
 	"strings"
 	"time"
@@ -24,10 +26,10 @@ import (
 const stuckAfter = time.Minute
 
 func endpoint(c *config.Config, db app.Database, r *relay.Relay, src app.Source, letters *deadletter.Resolver, reg prometheus.Gatherer, profile bool) admin.Options {
-	started, version := time.Now(), buildVersion()
+	started, version, group := time.Now(), buildVersion(), relaysOf(c)
 	return admin.Options{
 		Listen: c.HTTP.Listen, HealthListen: c.HTTP.HealthListen, WebConfig: c.HTTP.WebConfig, Gatherer: withUnits(reg), Profile: profile,
-		Actions: c.HTTP.Actions, Desk: pageDesk(c),
+		Actions: c.HTTP.Actions, Desk: pageDesk(c), Servers: servers(c), Peers: peers(&c.HTTP),
 		Ready: func() error {
 			if err := lettersFull(letters); err != nil && r.Status().State == relay.StateLeading { // the reason why Kafka acknowledges nothing
 				return err
@@ -40,11 +42,52 @@ func endpoint(c *config.Config, db app.Database, r *relay.Relay, src app.Source,
 			if st.Source.Database == "" { // a standby has not asked
 				st.Source.Database = c.Database()
 			}
-			st.DeadLetters = letterStatus(letters)
-			st.Version, st.Revision, st.StartedAt = version.Version, version.Revision, started
+			if st.State == string(relay.StateLeading) || st.State == string(relay.StateStopping) { // the others have not read them
+				st.DeadLetters = letterStatus(letters)
+			}
+			st.Version, st.Revision, st.StartedAt, st.Group = version.Version, version.Revision, started, group
 			return st
 		},
 	}
+}
+
+// servers are those of the configuration.
+func servers(c *config.Config) admin.Servers {
+	s := admin.Servers{Database: c.Server(), Kafka: strings.Join(c.Kafka.Brokers, ", "), Checkpoint: "the replication slot"}
+	switch r := c.Checkpoint.Redis; {
+	case app.PositionTopic(c) != "":
+		s.Checkpoint = "topic " + c.Kafka.PositionTopic
+	case r != nil:
+		s.Checkpoint = "Redis " + strings.Join(r.Addrs, ", ")
+	case c.Checkpoint.File != "":
+		s.Checkpoint = "file " + c.Checkpoint.File
+	}
+	if p, m := c.Source.Postgres, c.Source.MySQL; p != nil {
+		s.Visible = p.WaitUntilVisible
+	} else {
+		s.Visible = m.WaitUntilVisible
+	}
+	return s
+}
+
+func peers(h *config.HTTP) admin.Peers {
+	p := admin.Peers{URLs: h.Peers, User: h.PeersUser}
+	if !h.PeersPassword.IsZero() {
+		p.Password = h.PeersPassword.Reveal
+	}
+	return p
+}
+
+// relaysOf is the same for all relays of one database, of which one leads. It tells nothing of the database.
+func relaysOf(c *config.Config) string {
+	id := c.Server() + "\x00" + c.Database()
+	if p, m := c.Source.Postgres, c.Source.MySQL; p != nil {
+		id += "\x00" + p.Slot
+	} else {
+		id += "\x00" + m.ID
+	}
+	sum := sha256.Sum256([]byte(id))
+	return hex.EncodeToString(sum[:8])
 }
 
 func letterStatus(letters *deadletter.Resolver) *admin.DeadLetters {
@@ -82,7 +125,7 @@ func statusOf(r relay.Status, f cdc.SourceStatus, display func(cdc.Position) str
 			Received: f.Received, Acked: display(r.Acked), Saved: display(r.Checkpoint.Progress.Position), Confirmed: f.Confirmed,
 		},
 		Lag:      admin.Lag{Seconds: r.Lag.Seconds()},
-		InFlight: admin.InFlight{Events: r.InFlightEvents, Bytes: r.InFlightBytes},
+		InFlight: admin.InFlight{Events: r.InFlightEvents, Bytes: r.InFlightBytes, Since: r.Unanswered},
 		Checkpoint: admin.Checkpoint{
 			Generation: r.Checkpoint.Generation, Sequence: r.Checkpoint.Sequence,
 			SavedAt: r.Checkpoint.SavedAt, LastEventID: r.Checkpoint.LastEventID,
@@ -93,12 +136,12 @@ func statusOf(r relay.Status, f cdc.SourceStatus, display func(cdc.Position) str
 	}
 	for i := range r.Problems {
 		p := &r.Problems[i]
-		st.Problems = append(st.Problems, admin.Problem{With: string(p.With), Server: p.Server, Since: p.Since, Text: cdc.Explain(p.Err)})
+		st.Problems = append(st.Problems, admin.Problem{With: string(p.With), Server: p.Server, Since: p.Since, Text: cdc.Explain(p.Err), Cause: p.Err.Error(), Fix: cdc.Fix(p.Err)})
 	}
 	if r.LastError != nil {
-		st.LastError = &admin.Error{Text: cdc.Explain(r.LastError), At: r.LastErrAt, Past: r.LastPast}
+		st.LastError = &admin.Error{Text: cdc.Explain(r.LastError), Cause: r.LastError.Error(), Fix: cdc.Fix(r.LastError), At: r.LastErrAt, Past: r.LastPast}
 		if r.LastPast { // its fix is not wanted any more
-			st.LastError.Text = r.LastError.Error()
+			st.LastError.Text, st.LastError.Fix = r.LastError.Error(), ""
 		}
 	}
 	return st

@@ -157,6 +157,10 @@ func TestStatus(t *testing.T) {
 	want := example()
 	want.NotReady = "relay is starting"
 	want.Counters = map[string]float64{"events_published": 5}
+	if got.Verdict == nil || got.Verdict.State != admin.NotPublishing || got.Now == nil || got.Instance == "" {
+		t.Errorf("%+v, %+v", got.Verdict, got.Now)
+	}
+	got.Verdict, got.Now, got.Instance = nil, nil, ""
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
 	}
@@ -181,6 +185,7 @@ func TestStatusFieldNames(t *testing.T) {
 		"checkpoint.generation", "checkpoint.sequence", "checkpoint.saved_at", "checkpoint.last_event_id",
 		"slot.status", "slot.retained_bytes", "slot.safe_bytes", "leader", "problems", "last_error.text", "last_error.at", "last_error.past",
 		"counters.events_published",
+		"verdict.state", "verdict.level", "verdict.title", "verdict.since", "now.lag", "instance",
 	} {
 		var at any = fields
 		for name := range strings.SplitSeq(path, ".") {

@@ -35,7 +35,7 @@ const (
 // api answers the page.
 type api struct {
 	o    Options
-	past *history
+	past *recorder
 	log  *slog.Logger
 }
 
@@ -46,6 +46,7 @@ func (a *api) routes(mux *http.ServeMux) {
 	own := http.NewCrossOriginProtection()
 	handle := func(path string, h http.HandlerFunc) { mux.Handle("POST "+path, guarded(own.Handler(a.known(h)))) }
 	mux.Handle("GET /api/page", guarded(http.HandlerFunc(a.page)))
+	mux.Handle("GET /api/fleet", guarded(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusOK, a.past.fleet.list()) })))
 	mux.Handle("GET /api/rights", guarded(http.HandlerFunc(a.rights)))
 	handle("/api/event", one(a.event, 0))
 	handle("/api/check", one(func(ctx context.Context, _ request) (any, error) { return a.o.Desk.Check(ctx) }, checkPause))
@@ -60,15 +61,6 @@ func (a *api) routes(mux *http.ServeMux) {
 		}
 	}
 	handle("/api/resolve", resolve)
-}
-
-// page is what the page shows at one moment: the status without the counters, the topics, the other metrics, and the last hour.
-func (a *api) page(w http.ResponseWriter, _ *http.Request) {
-	list, _ := a.o.Gatherer.Gather() // metrics of a failing collector are missing
-	now := momentOf(list, time.Now())
-	answer(w, http.StatusOK, map[string]any{
-		"status": a.o.state(), "topics": now.since(a.past.before(now)), "metrics": families(list), "history": a.past.list(),
-	})
 }
 
 // rights says what the page may offer.

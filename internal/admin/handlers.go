@@ -17,9 +17,10 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
 
-func (o Options) handler(h *history, log *slog.Logger) http.Handler {
+func (o Options) handler(past *recorder, log *slog.Logger) http.Handler {
 	mux := http.NewServeMux()
-	servePage(mux, &api{o, h, log})
+	a := &api{o: o, past: past, log: log}
+	servePage(mux, a)
 	mux.Handle("GET /metrics", promhttp.HandlerFor(o.Gatherer, promhttp.HandlerOpts{
 		ErrorLog:            slog.NewLogLogger(log.Handler(), slog.LevelError),
 		ErrorHandling:       promhttp.ContinueOnError, // one broken collector must not hide the others
@@ -27,8 +28,8 @@ func (o Options) handler(h *history, log *slog.Logger) http.Handler {
 		MaxRequestsInFlight: 8,
 	}))
 	mux.Handle("GET /livez", health(o.Live, nothing))
-	mux.Handle("GET /readyz", health(o.Ready, o.problems))
-	mux.Handle("GET /status", guarded(http.HandlerFunc(o.status)))
+	mux.Handle("GET /readyz", health(o.Ready, a.inSpite))
+	mux.Handle("GET /status", guarded(http.HandlerFunc(a.status)))
 	if o.Profile {
 		mux.HandleFunc("GET /debug/pprof/", pprof.Index)
 		mux.HandleFunc("GET /debug/pprof/cmdline", pprof.Cmdline)
@@ -59,10 +60,14 @@ func withoutReason(ask func() error) func() error {
 
 func nothing() string { return "" }
 
-// problems are those in spite of which a relay is ready, a line each.
-func (o Options) problems() string {
+// inSpite is what a relay that is ready has to say, a line each: of a standby whether its leader publishes, and problems.
+func (a *api) inSpite() string {
 	var text strings.Builder
-	for _, p := range o.Status().Problems {
+	st := a.past.status(time.Now())
+	if st.State == "standby" {
+		fmt.Fprintln(&text, strings.TrimSuffix(st.Verdict.Title+": "+st.Verdict.Cause, ": "))
+	}
+	for _, p := range st.Problems {
 		fmt.Fprintf(&text, "%s, since %s: %s\n", p.With, p.Since.UTC().Format(time.RFC3339), p.Text)
 	}
 	return text.String()
@@ -80,19 +85,9 @@ func health(ask func() error, say func() string) http.HandlerFunc {
 	}
 }
 
-// state is the status without the counters.
-func (o Options) state() Status {
-	st := o.Status()
-	st.Ready, st.NotReady = true, ""
-	if err := o.Ready(); err != nil {
-		st.Ready, st.NotReady = false, cdc.Explain(err)
-	}
-	return st
-}
-
-func (o Options) status(w http.ResponseWriter, _ *http.Request) {
-	st := o.state()
-	list, _ := o.Gatherer.Gather() // metrics of a failing collector are missing
+func (a *api) status(w http.ResponseWriter, _ *http.Request) {
+	st := a.past.status(time.Now())
+	list, _ := a.o.Gatherer.Gather() // metrics of a failing collector are missing
 	st.Counters = counters(list)
 	body, err := json.MarshalIndent(st, "", "  ")
 	if err != nil { // a time far outside the calendar

@@ -1,75 +1,135 @@
 package admin
 
 import (
-	"context"
-	"sync"
+	"math"
+	"strconv"
 	"time"
-
-	"github.com/prometheus/client_golang/prometheus"
 )
 
-// The history is one hour, a sample every few seconds.
+// The history is six hours, a row every few seconds: 70 kB.
 const (
 	sampleEvery = 10 * time.Second
-	sampleCount = 360
+	sampleCount = int(6 * time.Hour / sampleEvery)
+	// shownCount is how many rows one answer has at most.
+	shownCount = 360
 )
 
-// sample is the state at a time.
-type sample struct {
-	At        int64   `json:"at"` // Unix seconds
-	Lag       float64 `json:"lag"`
-	Published float64 `json:"published"` // since the start
-	Leading   bool    `json:"leading"`
+// The columns of a row. What is not known is NaN.
+const (
+	columnRate = iota
+	columnLag
+	columnP50
+	columnP99
+	columnWaiting
+	columnKept
+	columnLetters
+	columnState // the index in [states]
+	columns
+)
+
+func states() []string {
+	return []string{Publishing, PublishingBut, NotPublishing, StandingBy, Starting, Stopping, Parked}
 }
 
-// history keeps the last samples.
+type row [columns]float32
+
+// history has the last rows, without gaps.
 type history struct {
-	status  func() Status
-	metrics prometheus.Gatherer
-
-	mu      sync.Mutex
-	samples [sampleCount]sample
-	taken   int
-	recent  []moment // the last two, the older first
+	rows  [sampleCount]row
+	taken int
+	last  time.Time // of the last row
 }
 
-// run takes samples until ctx ends.
-func (h *history) run(ctx context.Context) {
-	tick := time.NewTicker(sampleEvery)
-	defer tick.Stop()
-	for {
-		h.take(time.Now())
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return
+// add adds a row. A process that did not run for a while knows nothing of that time.
+func (h *history) add(now time.Time, r row) {
+	missed := 0
+	if h.taken > 0 {
+		missed = min(sampleCount, int(now.Sub(h.last)/sampleEvery)-1)
+	}
+	for ; missed > 0; missed-- {
+		h.put(unknownRow())
+	}
+	h.put(r)
+	h.last = now
+}
+
+func (h *history) put(r row) {
+	h.rows[h.taken%sampleCount] = r
+	h.taken++
+}
+
+func unknownRow() (r row) {
+	for i := range r {
+		r[i] = float32(math.NaN())
+	}
+	return r
+}
+
+// shown is what an answer has of the history: each row is of Seconds.
+type shown struct {
+	Seconds int       `json:"seconds"`
+	From    time.Time `json:"from"`
+	Samples rows      `json:"samples"`
+}
+
+// of returns the last minutes, of which each row has the worst of several, and the mean of the rate.
+func (h *history) of(minutes int) shown {
+	n := min(h.taken, sampleCount, minutes*int(time.Minute/sampleEvery))
+	each := max(1, (minutes*int(time.Minute/sampleEvery)+shownCount-1)/shownCount)
+	n -= n % each
+	s := shown{Seconds: each * int(sampleEvery/time.Second), From: h.last.Add(-time.Duration(n) * sampleEvery).UTC(), Samples: make(rows, 0, n/each)}
+	for i := h.taken - n; i < h.taken; i += each {
+		r, rates := unknownRow(), 0
+		for j := i; j < i+each; j++ {
+			rates += r.merge(&h.rows[j%sampleCount])
+		}
+		r[columnRate] /= float32(rates) // NaN without one
+		s.Samples = append(s.Samples, r)
+	}
+	return s
+}
+
+// merge takes the sum of the rates, and the worst of the rest.
+func (r *row) merge(other *row) (rates int) {
+	for c, v := range other {
+		switch known := !math.IsNaN(float64(r[c])); {
+		case math.IsNaN(float64(v)):
+		case c == columnRate && known:
+			r[c] += v
+		case c == columnState && known:
+			if int(r[c]) != 2 { // not publishing
+				r[c] = v
+			}
+		case known:
+			r[c] = max(r[c], v)
+		default:
+			r[c] = v
 		}
 	}
+	if !math.IsNaN(float64(other[columnRate])) {
+		rates = 1
+	}
+	return rates
 }
 
-func (h *history) take(now time.Time) {
-	st := h.status()
-	list, _ := h.metrics.Gather() // metrics of a failing collector are missing
-	s := sample{
-		At: now.Unix(), Lag: st.Lag.Seconds, Published: counters(list)["events_published"],
-		Leading: st.State == "leading",
-	}
-	m := momentOf(list, now)
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.samples[h.taken%sampleCount] = s
-	h.taken++
-	h.recent = append(h.recent, m)
-	h.recent = h.recent[max(0, len(h.recent)-2):]
-}
+type rows []row
 
-// list returns the samples, the oldest first.
-func (h *history) list() []sample {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.taken <= sampleCount {
-		return append([]sample{}, h.samples[:h.taken]...)
+// MarshalJSON writes what is not known as null.
+func (list rows) MarshalJSON() ([]byte, error) {
+	text := []byte{'['}
+	for i, r := range list {
+		if i > 0 {
+			text = append(text, ',')
+		}
+		for c, v := range r {
+			text = append(text, "[,,,,,,,"[c])
+			if math.IsNaN(float64(v)) || math.IsInf(float64(v), 0) {
+				text = append(text, "null"...)
+			} else {
+				text = strconv.AppendFloat(text, float64(v), 'f', -1, 32)
+			}
+		}
+		text = append(text, ']')
 	}
-	first := h.taken % sampleCount
-	return append(append([]sample{}, h.samples[first:]...), h.samples[:first]...)
+	return append(text, ']'), nil
 }

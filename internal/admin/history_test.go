@@ -2,73 +2,50 @@ package admin
 
 import (
 	"encoding/json"
+	"math"
+	"strings"
 	"testing"
 	"time"
-
-	"github.com/prometheus/client_golang/prometheus"
 )
 
-func TestHistoryKeepsTheLastHour(t *testing.T) {
-	h := &history{status: func() Status { return Status{State: "leading"} }, metrics: prometheus.NewRegistry()}
-	for i := range sampleCount + 7 {
-		h.take(time.Unix(int64(i), 0))
-	}
-	got := h.list()
-	if len(got) != sampleCount || got[0].At != 7 || got[sampleCount-1].At != sampleCount+6 {
-		t.Errorf("%d samples from %d to %d", len(got), got[0].At, got[len(got)-1].At)
-	}
-}
-
-// Rates and percentiles are those of the last samples: what was slow or failed before does not count.
-func TestTopicsAreOfTheLastSamples(t *testing.T) {
-	reg := prometheus.NewRegistry()
-	published := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "cdc_relay_events_published_total", Help: "h"}, []string{"topic"})
-	acks := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "cdc_relay_commit_to_ack_seconds", Help: "h", Buckets: []float64{.1, 1, 10}}, []string{"topic"})
-	failed := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "cdc_relay_publish_errors_total", Help: "h"}, []string{"topic", "reason"})
-	reg.MustRegister(published, acks, failed)
-	at := time.Unix(1000, 0)
-	take := func(events, each float64) moment {
-		at = at.Add(10 * time.Second)
-		published.WithLabelValues("orders").Add(events)
-		for range int(events) {
-			acks.WithLabelValues("orders").Observe(each)
+// The oldest rows go; a minute of six hours has the worst of its rows and the mean of their rates; what is not known is null.
+func TestHistory(t *testing.T) {
+	var h history
+	at := time.Unix(1_000_000, 0)
+	for i := range sampleCount + 12 {
+		r := unknownRow()
+		r[columnRate], r[columnLag], r[columnState] = float32(i%6), float32(i), 0
+		if i%6 == 2 {
+			r[columnState] = 2
 		}
-		families, err := reg.Gather()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return momentOf(families, at)
+		h.add(at.Add(time.Duration(i)*sampleEvery), r)
 	}
-	first := take(1000, 5)
-	failed.WithLabelValues("orders", "a").Inc()
-	failed.WithLabelValues("orders", "b").Add(2)
-	failed.WithLabelValues("refused", "a").Inc()
-	second := take(300, .05)
-	acks.WithLabelValues("orders").(prometheus.ExemplarObserver).ObserveWithExemplar(99, prometheus.Labels{"trace_id": "a"})
-	third := take(0, 0)
-	for _, tt := range []struct {
-		name        string
-		now, before moment
-		want        string
-	}{
-		{"the first", first, first, `{"seconds":0,"per_second":0,"topics":[{"name":"orders","published":1000,"per_second":0,"errors":0}]}`},
-		{"a fast time after a slow one", second, first, `{"seconds":10,"per_second":30,"topics":[{"name":"orders","published":1300,"per_second":30,"p99":0.1,"errors":3},{"name":"refused","published":0,"per_second":0,"errors":1}]}`},
-		{"above all bounds", third, second, `{"seconds":10,"per_second":0,"topics":[{"name":"orders","published":1300,"per_second":0,"errors":3},{"name":"refused","published":0,"per_second":0,"errors":1}]}`},
-	} {
-		got, err := json.Marshal(tt.now.since(tt.before))
-		if err != nil || string(got) != tt.want {
-			t.Errorf("%s: %s, %v", tt.name, got, err)
-		}
+	s := h.of(360)
+	last := s.Samples[len(s.Samples)-1]
+	if s.Seconds != 60 || len(s.Samples) != shownCount || last[columnRate] != 2.5 || last[columnLag] != float32(sampleCount+11) || last[columnState] != 2 {
+		t.Errorf("%d rows of %d s, the last is %v", len(s.Samples), s.Seconds, last)
+	}
+	if !s.From.Equal(h.last.Add(-6 * time.Hour)) {
+		t.Errorf("from %s, the last row is of %s", s.From, h.last)
+	}
+	text, err := json.Marshal(h.of(1))
+	if err != nil || !strings.Contains(string(text), `[5,2171,null,null,null,null,null,0]]`) {
+		t.Errorf("%s, %v", text, err)
 	}
 }
 
-// The rate is 0 soon after nothing is published any more.
-func TestRatesAreRecent(t *testing.T) {
-	at := func(seconds int) moment { return moment{at: time.Unix(int64(seconds), 0)} }
-	h := &history{recent: []moment{at(10), at(20)}}
-	for now, want := range map[int]int{21: 10, 24: 10, 25: 20, 29: 20} {
-		if got := h.before(at(now)); !got.at.Equal(at(want).at) {
-			t.Errorf("%d is compared with %s", now, got.at)
-		}
+// A process that was stopped for a while knows nothing of that time.
+func TestHistoryHasGaps(t *testing.T) {
+	var h history
+	at := time.Unix(1_000_000, 0)
+	h.add(at, row{1})
+	h.add(at.Add(4*sampleEvery), row{2})
+	s := h.of(15)
+	if len(s.Samples) != 5 || s.Samples[0][0] != 1 || !math.IsNaN(float64(s.Samples[2][0])) || s.Samples[4][0] != 2 {
+		t.Errorf("%v", s.Samples)
+	}
+	h.add(at.Add(1000*time.Hour), row{3})
+	if s = h.of(360); !math.IsNaN(float64(s.Samples[0][0])) {
+		t.Errorf("%v", s.Samples[0])
 	}
 }

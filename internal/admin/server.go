@@ -25,7 +25,7 @@ type Options struct {
 	WebConfig string
 	// Gatherer has the metrics of /metrics.
 	Gatherer prometheus.Gatherer
-	// Status is called for each /status. The server fills in Ready, NotReady and Counters.
+	// Status is called for each /status. The server fills in Verdict, Now, Instance, Ready, NotReady and Counters.
 	Status func() Status
 	// Ready returns nil if the relay leads and makes progress, or stands by; otherwise the reason.
 	Ready func() error
@@ -37,6 +37,10 @@ type Options struct {
 	Actions bool
 	// Desk answers what the page asks for.
 	Desk Desk
+	// Servers are shown.
+	Servers Servers
+	// Peers are the other relays.
+	Peers Peers
 }
 
 // Timeouts of one request and of the shutdown.
@@ -61,7 +65,7 @@ type Server struct {
 	http      *http.Server
 	webConfig string
 	log       *slog.Logger
-	past      *history
+	past      *recorder
 	health    *Server // nil without HealthListen
 }
 
@@ -74,12 +78,13 @@ func New(ctx context.Context, o Options, log *slog.Logger) (*Server, error) {
 	if err := validateActions(&o); err != nil {
 		return nil, err
 	}
-	past := &history{status: o.Status, metrics: o.Gatherer}
+	past := newRecorder(&o)
 	s, err := newServer(ctx, "http.listen", o.Listen, o.handler(past, log), log)
 	if err != nil {
 		return nil, err
 	}
 	s.webConfig, s.past = o.WebConfig, past
+	past.listens(s.Addr())
 	if o.HealthListen == "" {
 		return s, nil
 	}
@@ -125,6 +130,7 @@ func (s *Server) Run(ctx context.Context) error {
 	s.log.InfoContext(ctx, "serving metrics, health and status", "address", s.Addr().String())
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { s.past.run(ctx); return nil })
+	group.Go(func() error { s.past.fleet.run(ctx); return nil })
 	group.Go(func() error { return s.serve(ctx) })
 	if s.health == nil {
 		return group.Wait()

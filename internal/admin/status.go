@@ -9,6 +9,12 @@ import (
 // Status is the JSON at /status. Fields may be added, but are not renamed or removed. Positions are in the source's form
 // (PostgreSQL: an LSN) or "".
 type Status struct {
+	// Verdict says whether events are published, and what to do if not. Instance is the relay's host and port, and Group what the relays of
+	// one database have in common.
+	Verdict  *Verdict `json:"verdict,omitempty"`
+	Now      *Now     `json:"now,omitempty"`
+	Instance string   `json:"instance,omitempty"`
+	Group    string   `json:"group,omitempty"`
 	// State is starting, standby, leading, stopping, stopped or parked.
 	State string `json:"state"`
 	// Since is when this state began.
@@ -65,6 +71,23 @@ type DeadLetters struct {
 	Full bool `json:"full"`
 }
 
+// Now are numbers of the present; what is absent is not known.
+type Now struct {
+	PerSecond    *float64 `json:"per_second,omitempty"`
+	Lag          *float64 `json:"lag,omitempty"`
+	P50          *float64 `json:"p50,omitempty"`
+	P99          *float64 `json:"p99,omitempty"`
+	Waiting      *int     `json:"waiting,omitempty"`
+	WaitingBytes *int     `json:"waiting_bytes,omitempty"`
+	// KeptBytes of WAL are kept for the slot, of LimitBytes that may be.
+	KeptBytes  *int64 `json:"kept_bytes,omitempty"`
+	LimitBytes *int64 `json:"limit_bytes,omitempty"`
+	// LostIn is in how many seconds events are lost.
+	LostIn      *float64 `json:"lost_in,omitempty"`
+	DeadLetters *int     `json:"dead_letters,omitempty"`
+	Held        *int     `json:"held,omitempty"`
+}
+
 // Positions are in the order in which an event passes them; each is at or before the one above it.
 type Positions struct {
 	// Received is the position up to which the database has sent.
@@ -89,6 +112,8 @@ type Lag struct {
 type InFlight struct {
 	Events int `json:"events"`
 	Bytes  int `json:"bytes"`
+	// Since is since when the oldest of them waits for Kafka; absent if none does.
+	Since time.Time `json:"since,omitzero"`
 }
 
 // Checkpoint is the last one saved.
@@ -106,13 +131,19 @@ type Problem struct {
 	// Server is the broker's address; absent if the text names the server.
 	Server string    `json:"server,omitempty"`
 	Since  time.Time `json:"since"`
-	Text   string    `json:"text"`
+	// Text is Cause and Fix.
+	Text  string `json:"text"`
+	Cause string `json:"cause,omitempty"`
+	Fix   string `json:"fix,omitempty"`
 }
 
 // Error is an error and when it happened.
 type Error struct {
-	Text string    `json:"text"`
-	At   time.Time `json:"at"`
+	// Text is Cause and Fix; of what has passed the cause alone.
+	Text  string    `json:"text"`
+	Cause string    `json:"cause,omitempty"`
+	Fix   string    `json:"fix,omitempty"`
+	At    time.Time `json:"at"`
 	// Past says that its cause has passed.
 	Past bool `json:"past,omitempty"`
 }

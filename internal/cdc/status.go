@@ -25,4 +25,8 @@ type SlotStatus struct {
 	SafeBytes *int64 `json:"safe_bytes,omitempty"`
 	// LagBytes of WAL are written and not received yet.
 	LagBytes int64 `json:"-"`
+	// End is the end of the WAL in bytes: two of them tell how fast it grows.
+	End uint64 `json:"-"`
+	// AskedAt is when PostgreSQL said so.
+	AskedAt time.Time `json:"asked_at,omitzero"`
 }

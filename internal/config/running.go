@@ -29,6 +29,14 @@ type HTTP struct {
 	WebConfig string `yaml:"web_config,omitempty" jsonschema:"format=path,example=web.yaml"`
 	// Let the page at / retry and drop dead letters. It needs a web_config that authenticates.
 	Actions bool `yaml:"actions,omitempty"`
+	// Users of web_config who may do so; the others only look. Absent: all who log in.
+	Operators []string `yaml:"operators,omitempty" jsonschema:"example=alice"`
+	// Other relays, which the page shows: their addresses, or dns+http://name:9464 for every address of a name.
+	Peers []string `yaml:"peers,omitempty" jsonschema:"example=http://relay-2:9464"`
+	// User of the web_config of peers, by which this relay asks them.
+	PeersUser string `yaml:"peers_user,omitempty"`
+	// Its password.
+	PeersPassword Secret `yaml:"peers_password,omitempty" jsonschema:"example=${file:/run/secrets/peers}"`
 }
 
 // Log is how the relay logs.

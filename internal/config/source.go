@@ -20,12 +20,15 @@ type Source struct {
 // Database returns the name of the database that the connection string leads to; "" if that is not valid.
 func (c *Config) Database() string { return c.Source.names().database }
 
+// Server returns the host and port of the database that the connection string names first.
+func (c *Config) Server() string { return c.Source.names().server }
+
 // Role returns the name of the user that the relay connects as.
 func (c *Config) Role() string { return c.Source.names().role }
 
 // names are parts of a connection string.
 type names struct {
-	database, role string
+	server, database, role string
 	// plain is the first other machine to which the connection may be in plain text, or "".
 	plain string
 }

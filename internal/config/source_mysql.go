@@ -68,5 +68,5 @@ func (d *document) mysqlDSN(m *MySQL) {
 		d.report(path, "set source.mysql.tls", "has allowCleartextPasswords, which sends the password to anybody on the way unless TLS is required")
 	}
 	m.DSN.shown = shownMySQL(parsed)
-	m.names = names{database: parsed.DBName, role: parsed.User, plain: plainMySQL(parsed)}
+	m.names = names{server: parsed.Addr, database: parsed.DBName, role: parsed.User, plain: plainMySQL(parsed)}
 }

@@ -2,7 +2,9 @@ package config
 
 import (
 	"context"
+	"net"
 	"regexp"
+	"strconv"
 
 	"github.com/jackc/pgx/v5/pgconn"
 
@@ -68,7 +70,7 @@ func (d *document) postgresDSN(p *Postgres) {
 		d.postgresTLS(parsed, dsn)
 	}
 	p.DSN.shown = shownDSN(parsed, dsn)
-	p.names = names{database: database(parsed), role: parsed.User, plain: plainPostgres(parsed)}
+	p.names = names{server: net.JoinHostPort(parsed.Host, strconv.Itoa(int(parsed.Port))), database: database(parsed), role: parsed.User, plain: plainPostgres(parsed)}
 }
 
 // postgresTLS refuses what contradicts a section for TLS.

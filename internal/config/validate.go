@@ -46,10 +46,29 @@ func (d *document) validate(c *Config) {
 		d.report("http.actions", "set http.listen, and http.web_config to a file with basic_auth_users or verified client certificates",
 			"would let anybody who reaches the endpoint drop dead letters")
 	}
+	d.peers(&c.HTTP)
 	if c.HTTP.WebConfig != "" {
 		if _, err := readSecret(c.HTTP.WebConfig); err != nil {
 			d.report("http.web_config", "correct the path", "names a file that cannot be read (%v)", err)
 		}
+	}
+}
+
+func (d *document) peers(h *HTTP) {
+	for i, peer := range h.Peers {
+		u, err := url.Parse(strings.TrimPrefix(peer, "dns+"))
+		switch {
+		case err != nil || u.Hostname() == "" || u.Scheme != "http" && u.Scheme != "https" || strings.Trim(u.Path, "/") != "":
+			d.report(item("http.peers", i), "write http://host:9464, or dns+http://name:9464", "is not the address of a relay")
+		case u.User != nil:
+			d.report(item("http.peers", i), "take them out, and set http.peers_user and http.peers_password", "has a user or a password in it")
+		}
+	}
+	if (h.PeersUser == "") != h.PeersPassword.IsZero() {
+		d.report("http.peers_user", "set both or neither", "goes together with http.peers_password")
+	}
+	if len(h.Operators) > 0 && !h.Actions {
+		d.report("http.operators", "set http.actions: true, or remove it", "has no effect without http.actions")
 	}
 }
 

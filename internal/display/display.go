@@ -56,11 +56,23 @@ func Visible(text string) string {
 	return text
 }
 
-// Escaped keeps text of others on its line, and from a terminal that would do what its control characters say.
+// Cut is Escaped of the first characters of a text.
+func Cut(text string, longest int) string {
+	if n := 0; len(text) > longest {
+		for i := range text {
+			if n++; n > longest {
+				return Escaped(text[:i]) + "…"
+			}
+		}
+	}
+	return Escaped(text)
+}
+
+// Escaped keeps text of others on its line, in its direction, and from a terminal that would do what its control characters say.
 func Escaped(text string) string {
 	var b strings.Builder
 	for _, r := range text {
-		if !unicode.IsControl(r) || r == '\t' {
+		if unicode.IsGraphic(r) || r == '\t' {
 			b.WriteRune(r)
 			continue
 		}

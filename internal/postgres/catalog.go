@@ -125,7 +125,7 @@ func (r SlotRow) Usable(name, database string) error {
 
 // Status returns what people see of the slot; received is how far a relay has read.
 func (r SlotRow) Status(received LSN) cdc.SlotStatus {
-	s := cdc.SlotStatus{Status: r.WALStatus, RetainedBytes: r.Retained, LagBytes: int64(max(r.Flushed, received) - received)}
+	s := cdc.SlotStatus{Status: r.WALStatus, RetainedBytes: r.Retained, LagBytes: int64(max(r.Flushed, received) - received), End: uint64(r.Flushed)}
 	if r.SafeWALSize != nil {
 		safe := max(0, *r.SafeWALSize) // less than 0 in the state unreserved
 		s.SafeBytes = &safe

@@ -39,6 +39,8 @@ type Status struct {
 	Checkpoint     cdc.Checkpoint
 	InFlightEvents int
 	InFlightBytes  int
+	// Unanswered is since when the oldest event that Kafka has not acknowledged waits for that; zero: there is none.
+	Unanswered time.Time
 	// Lag is the largest of: the age of the oldest event that Kafka has not acknowledged, the time since the database
 	// was lost, and how far behind a [Lagging] source reads. It is 0 when everything is published.
 	Lag time.Duration
@@ -140,6 +142,7 @@ func (r *Relay) Status() Status {
 	st.Acked = a.keeper.acked(w.acked)
 	st.InFlightEvents, st.InFlightBytes = w.events, w.bytes
 	if !w.oldestCommit.IsZero() {
+		st.Unanswered = w.oldestOffered
 		st.Lag = max(time.Since(w.oldestCommit), time.Since(w.oldestOffered)) // the database's clock may be ahead
 	}
 	if source, ok := r.Source.(Lagging); ok {

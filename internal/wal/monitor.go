@@ -137,6 +137,7 @@ func (m *monitor) once(ctx context.Context, seen uint64) error {
 		received = k.resume
 	}
 	seenSlot := slot.Status(received)
+	seenSlot.AskedAt = time.Now()
 	s.slot.Store(&seenSlot)
 	s.metrics.observeSlot(seenSlot)
 	if m.ss.standby && !slot.Recovery {

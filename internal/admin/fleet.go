@@ -1,0 +1,228 @@
+package admin
+
+import (
+	"cmp"
+	"context"
+	"net"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/display"
+)
+
+// Peers are the other relays, of this database and of others.
+//
+// Only addresses of the configuration are asked, by GET /status alone: nothing that a request or an answer says leads to another one, and
+// redirections are not followed. Each gets the user and the password of the configuration, and never those of a caller of this relay, whose
+// rights here are not meant for other servers. Of an answer at most a megabyte is read, in at most a few seconds; what is kept of it is
+// text, cut and escaped.
+type Peers struct {
+	// URLs are http://host:9464, or dns+http://name:9464 for every address of a name.
+	URLs []string
+	User string
+	// Password is called for each look; nil: none is sent.
+	Password func(context.Context) (string, error)
+}
+
+const (
+	// peersEvery is how often the other relays are asked, and peerTimeout how long one may take.
+	peersEvery, peerTimeout = 10 * time.Second, 3 * time.Second
+	// maxPeers is how many are asked.
+	maxPeers = 200
+)
+
+// peer is another relay as it answered last, or why it did not.
+type peer struct {
+	Name    string   `json:"name"`
+	URL     string   `json:"url"`
+	Verdict *Verdict `json:"verdict,omitempty"`
+	Now     *Now     `json:"now,omitempty"`
+	Error   string   `json:"error,omitempty"`
+	// Instance is the host and port that the relay gives itself.
+	Instance string    `json:"instance,omitempty"`
+	AskedAt  time.Time `json:"asked_at"`
+
+	state, group string
+	since        time.Time
+}
+
+// standby is a relay that would take over.
+type standby struct {
+	Name  string    `json:"name"`
+	URL   string    `json:"url"`
+	Since time.Time `json:"since"`
+}
+
+// fleet asks the peers.
+type fleet struct {
+	o *Options
+
+	mu    sync.Mutex
+	peers []peer
+	asked bool
+	// had says that another relay of this database was seen.
+	had bool
+}
+
+func newFleet(o *Options) *fleet { return &fleet{o: o} }
+
+// run asks until ctx ends.
+func (f *fleet) run(ctx context.Context) {
+	if len(f.o.Peers.URLs) == 0 {
+		return
+	}
+	tick := time.NewTicker(peersEvery)
+	defer tick.Stop()
+	for {
+		f.look(ctx)
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func (f *fleet) look(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, 2*peerTimeout)
+	defer cancel()
+	targets, failed := f.targets(ctx)
+	found := make([]peer, len(targets))
+	var asking sync.WaitGroup
+	for i, target := range targets {
+		asking.Go(func() { found[i] = f.ask(ctx, target) })
+	}
+	asking.Wait()
+	if ctx.Err() != nil && len(found) == 0 {
+		return
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.peers, f.asked = append(found, failed...), true
+}
+
+// targets are the addresses to ask.
+func (f *fleet) targets(ctx context.Context) (targets []*url.URL, failed []peer) {
+	for _, text := range f.o.Peers.URLs {
+		rest, byName := strings.CutPrefix(text, "dns+")
+		u, err := url.Parse(rest)
+		if err != nil { // the configuration is checked before
+			continue
+		}
+		u.User = nil
+		hosts := []string{u.Hostname()}
+		if byName {
+			if hosts, err = net.DefaultResolver.LookupHost(ctx, u.Hostname()); err != nil {
+				failed = append(failed, peer{URL: text, Error: "its name cannot be looked up: " + display.Cut(cdc.LastCause(err), longestText), AskedAt: time.Now()})
+			}
+			slices.Sort(hosts)
+		}
+		for _, host := range hosts {
+			one := *u
+			one.Host = host
+			if u.Port() != "" {
+				one.Host = net.JoinHostPort(host, u.Port())
+			}
+			targets = append(targets, &one)
+		}
+	}
+	return targets[:min(len(targets), maxPeers)], failed
+}
+
+func (f *fleet) ask(ctx context.Context, target *url.URL) peer {
+	ctx, cancel := context.WithTimeout(ctx, peerTimeout)
+	defer cancel()
+	p := peer{URL: strings.TrimSuffix(target.String(), "/") + "/", AskedAt: time.Now().UTC()}
+	asked := *target
+	if f.o.Peers.Password != nil {
+		password, err := f.o.Peers.Password(ctx)
+		if err != nil {
+			p.Error = display.Cut(cdc.Explain(err), longestText)
+			return p
+		}
+		asked.User = url.UserPassword(f.o.Peers.User, password)
+	}
+	st, err := Fetch(ctx, asked.String(), nil)
+	switch {
+	case err != nil:
+		p.Error = display.Cut(err.Error(), longestText)
+		return p
+	case st.Verdict == nil:
+		p.Error = "it is of an earlier version, which gives no verdict: " + display.Cut(st.State, longestText)
+	default:
+		p.Verdict, p.Now = st.Verdict.escaped(), st.Now
+	}
+	p.Name, p.Instance = display.Cut(st.Source.Database, longestText), display.Cut(st.Instance, longestText)
+	p.state, p.group, p.since = st.State, st.Group, st.Since
+	return p
+}
+
+// escaped is a verdict of another relay for people.
+func (v *Verdict) escaped() *Verdict {
+	e := *v
+	for _, text := range []*string{&e.State, &e.Level, &e.Title, &e.Cause, &e.Fix, &e.Command, &e.Effect} {
+		*text = display.Cut(*text, longestText)
+	}
+	e.Others = nil
+	for _, text := range v.Others[:min(len(v.Others), 10)] {
+		e.Others = append(e.Others, display.Cut(text, longestText))
+	}
+	return &e
+}
+
+// list returns the peers, the worst first.
+func (f *fleet) list() []peer {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	rank := func(p peer) int {
+		if p.Verdict == nil {
+			return 1
+		}
+		return slices.Index([]string{Bad, "", Warn, Idle, Good}, p.Verdict.Level)
+	}
+	list := append([]peer{}, f.peers...)
+	slices.SortStableFunc(list, func(a, b peer) int {
+		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a.Name, b.Name), cmp.Compare(a.URL, b.URL))
+	})
+	return list
+}
+
+// pair returns the relay for which this one stands by, and whether a relay that was there for this database is gone.
+func (f *fleet) pair(st *Status) (leader *Leader, alone bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	others := 0
+	for i := range f.peers {
+		p := &f.peers[i]
+		if st.Group == "" || p.group != st.Group || p.Instance == st.Instance {
+			continue
+		}
+		others++
+		if p.state == "leading" && p.Verdict != nil && st.State == "standby" {
+			publishes := p.Verdict.State == Publishing || p.Verdict.State == PublishingBut
+			leader = &Leader{Name: cmp.Or(p.Instance, p.URL), URL: p.URL, Publishing: &publishes, AskedAt: p.AskedAt, title: p.Verdict.Title, cause: p.Verdict.Cause}
+		}
+	}
+	f.had = f.had || others > 0
+	return leader, f.had && f.asked && others == 0 && st.State == "leading"
+}
+
+// standbys are those of this database; nil: not known.
+func (f *fleet) standbys(st *Status) []standby {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !f.asked {
+		return nil
+	}
+	list := []standby{}
+	for i := range f.peers {
+		if p := &f.peers[i]; st.Group != "" && p.group == st.Group && p.state == "standby" && p.Instance != st.Instance {
+			list = append(list, standby{cmp.Or(p.Instance, p.URL), p.URL, p.since})
+		}
+	}
+	return list
+}

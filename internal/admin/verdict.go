@@ -1,0 +1,340 @@
+package admin
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/cdc-relay/cdc-relay/internal/display"
+)
+
+// The states of a [Verdict].
+const (
+	Publishing    = "publishing"
+	PublishingBut = "publishing_but"
+	NotPublishing = "not_publishing"
+	StandingBy    = "standing_by"
+	Starting      = "starting"
+	Stopping      = "stopping"
+	Parked        = "parked"
+)
+
+// The levels of a [Verdict].
+const (
+	Good = "good"
+	Warn = "warn"
+	Bad  = "bad"
+	Idle = "idle"
+)
+
+// Verdict says what the state of a relay means to who is on call: whether events are published, and if not, why, what to do about it, and
+// how long that may take. It is part of the JSON at /status.
+type Verdict struct {
+	State string `json:"state"`
+	Level string `json:"level"`
+	Title string `json:"title"`
+	// Since is when the state, or its cause, began.
+	Since time.Time `json:"since"`
+	// Cause is what happened, and Fix what to do, of which Command can be copied.
+	Cause   string `json:"cause,omitempty"`
+	Fix     string `json:"fix,omitempty"`
+	Command string `json:"command,omitempty"`
+	// Effect is what becomes of events meanwhile.
+	Effect string `json:"effect,omitempty"`
+	// LostAt is when events are lost at the present speed; zero: not soon, or not known.
+	LostAt time.Time `json:"lost_at,omitzero"`
+	// Others are further reasons, the worst first.
+	Others []string `json:"others,omitempty"`
+}
+
+// Leader is the relay for which this one stands by, as it answered last.
+type Leader struct {
+	Name string `json:"name"`
+	URL  string `json:"url,omitempty"`
+	// Publishing is absent if that is not known.
+	Publishing *bool     `json:"publishing,omitempty"`
+	AskedAt    time.Time `json:"asked_at,omitzero"`
+
+	title, cause string // of its verdict
+}
+
+// situation is all that a verdict depends on.
+type situation struct {
+	Status
+
+	now time.Time
+	// moved is a time behind which Kafka has acknowledged events, the last one that is known; zero: none is.
+	moved time.Time
+	// walPerSecond is how much WAL the server writes; nil: not known.
+	walPerSecond *float64
+	// binlogKept is how long the server keeps a binlog, 0 until somebody removes it; nil: it has none, or that is not known.
+	binlogKept *time.Duration
+	leader     *Leader
+	// alone says that a standby was there, and is not there any more.
+	alone bool
+	// before is the verdict until now.
+	before Verdict
+}
+
+const (
+	// silence is how long Kafka may acknowledge nothing before that is worth a word.
+	silence = 10 * time.Second
+	// settling is how long a part of Kafka or the database may be away before it counts: what a restart of one broker takes.
+	settling = 5 * time.Second
+	// looked is how old the last look at the slot may be to hold as the present state.
+	looked = 15 * time.Second
+	// late is how far behind events are before that is worth a word.
+	late = time.Minute
+	// slotShare is how much of what the slot may keep is worth a word.
+	slotShare = 0.7
+	// longestText of others' in a verdict, in characters.
+	longestText = 300
+)
+
+// reason is why a relay does not publish, or what else is not as it should be.
+type reason struct {
+	title              string
+	cause, fix, effect string
+	since              time.Time
+	lostAt             time.Time
+}
+
+// verdictOf has no state: the same situation gives the same verdict.
+func verdictOf(s *situation) Verdict {
+	v := s.stateVerdict()
+	if v.Since.IsZero() {
+		v.Since = s.now
+		if s.before.State == v.State {
+			v.Since = s.before.Since
+		}
+	}
+	v.Cause, v.Fix = display.Cut(v.Cause, longestText), display.Cut(v.Fix, longestText)
+	if command := regexp.MustCompile("`(cdc-relay [^`]+)`").FindStringSubmatch(v.Fix); command != nil {
+		v.Command = command[1]
+	}
+	return v
+}
+
+func (s *situation) stateVerdict() Verdict {
+	switch s.State {
+	case "standby":
+		return s.standingBy()
+	case "starting":
+		return s.starting()
+	case "stopping":
+		v := Verdict{State: Stopping, Level: Idle, Title: "Stopping", Since: s.Since, Effect: "What is not saved at its end, the next start publishes again."}
+		if n := s.InFlight.Events; n > 0 {
+			v.Title = fmt.Sprintf("Stopping: %s left", display.Plural(n, "event"))
+		}
+		return v
+	case "stopped", "parked":
+		v := Verdict{State: Parked, Level: Bad, Title: "Parked: it waits for a person", Since: s.Since}
+		if s.State == "stopped" {
+			v.Title = "Stopped"
+		}
+		if s.LastError != nil {
+			v.Cause, v.Fix = s.LastError.Cause, s.LastError.Fix
+		}
+		v.Effect, v.LostAt = s.kept("Nothing is published until then.")
+		return v
+	}
+	return s.leading()
+}
+
+func (s *situation) leading() Verdict {
+	stops, doubts := s.stops(), s.doubts()
+	if len(stops) == 0 && !s.Connected && len(s.problems("database")) == 0 {
+		return Verdict{State: Starting, Level: Idle, Title: "Starting: connecting to the database", Since: s.Since}
+	}
+	all := append(stops, doubts...)
+	if len(all) == 0 {
+		return Verdict{State: Publishing, Level: Good, Title: "Publishing"}
+	}
+	first := all[0]
+	v := Verdict{State: PublishingBut, Level: Warn, Title: "Publishing, but " + first.title, Since: first.since, Cause: first.cause, Fix: first.fix, Effect: first.effect, LostAt: first.lostAt}
+	if len(stops) > 0 {
+		v.State, v.Level, v.Title = NotPublishing, Bad, "Not publishing"
+		v.Effect, v.LostAt = s.kept("")
+	}
+	for _, other := range all[1:] {
+		v.Others = append(v.Others, other.title)
+	}
+	return v
+}
+
+// problems are those with a server.
+func (s *situation) problems(with string) (found []Problem) {
+	for _, p := range s.Problems {
+		if p.With == with {
+			found = append(found, p)
+		}
+	}
+	return found
+}
+
+func reasonOf(title string, p *Problem) reason {
+	return reason{title: title, cause: strings.TrimSpace(p.Server + " " + p.Cause), fix: p.Fix, since: p.Since}
+}
+
+// stops are why nothing is published.
+func (s *situation) stops() (all []reason) {
+	if d := s.DeadLetters; d != nil && d.Full {
+		all = append(all, reason{
+			title: "there may be no more dead letters", cause: "there may be no more dead letters, or the next one is too large: " + display.Plural(d.Events, "letter"),
+			fix: "see the reasons with `cdc-relay dlq list`, then retry or drop letters, or raise dead_letter.max_held_events",
+		})
+	}
+	database, kafka := s.problems("database"), s.problems("kafka")
+	switch {
+	case s.Connected:
+	case len(database) > 0:
+		all = append(all, reasonOf("the database is away", &database[0]))
+	case s.now.Sub(s.Since) > settling:
+		all = append(all, reason{title: "the WAL or binlog is not read", cause: "the WAL or binlog is not read", fix: "see the relay's log"})
+	}
+	switch waits := s.InFlight.Since; {
+	case len(kafka) > 0 && !s.goesOn(kafka[0].Since):
+		all = append(all, reasonOf("Kafka is away", &kafka[0]))
+	case s.Stalled || !waits.IsZero() && s.now.Sub(waits) > silence && !s.goesOn(waits):
+		all = append(all, reason{
+			title: "Kafka acknowledges nothing", cause: "Kafka acknowledges nothing", since: waits,
+			fix: "check that its brokers are reachable and have enough in-sync replicas",
+		})
+	}
+	return all
+}
+
+// goesOn reports whether events are acknowledged in spite of what began at since.
+func (s *situation) goesOn(since time.Time) bool {
+	if s.now.Sub(since) < settling {
+		return true
+	}
+	return s.moved.After(since) && (s.InFlight.Events == 0 || s.now.Sub(s.moved) < 3*silence)
+}
+
+// doubts are what is not as it should be although events are published, the worst first.
+func (s *situation) doubts() (all []reason) {
+	if share, known := s.slotShare(); known && share >= slotShare {
+		effect, at := s.kept("")
+		all = append(all, reason{
+			title: fmt.Sprintf("the slot has used %d %% of its limit", int(share*100)), cause: fmt.Sprintf("slot %s keeps %s of WAL, and may keep %s more", s.Source.Slot, display.Bytes(s.Slot.RetainedBytes), display.Bytes(*s.Slot.SafeBytes)),
+			fix: "raise max_slot_wal_keep_size, and find what holds the position back: a long transaction, or one of the reasons below", effect: effect, lostAt: at,
+		})
+	}
+	for _, known := range []struct{ with, title, effect string }{
+		{"checkpoint", "the position is not saved", "Events are published; those since the last saved position are published again after a crash."},
+		{"kafka", "a part of Kafka is away", "No event is lost: those for it wait."},
+		{"database", "the database does not answer everything", "No event is lost; positions are confirmed to the database later."},
+		{"write_back", "published rows are not marked", "Events are published; their rows stay as they are."},
+	} {
+		found := s.problems(known.with)
+		if len(found) == 0 || known.with == "database" && !s.Connected || known.with == "kafka" && !s.goesOn(found[0].Since) {
+			continue
+		}
+		r := reasonOf(known.title, &found[0])
+		r.effect = known.effect
+		all = append(all, r)
+	}
+	if lag := time.Duration(s.Lag.Seconds * float64(time.Second)); lag > late && s.Connected && len(s.stops()) == 0 {
+		all = append(all, reason{
+			title: "events are " + lag.Truncate(time.Second).String() + " late", cause: "the oldest event that Kafka has not acknowledged is " + lag.Truncate(time.Second).String() + " old",
+			effect: "No event is lost: the relay catches up.",
+		})
+	}
+	if d := s.DeadLetters; d != nil && d.Events > 0 && !d.Full {
+		r := reason{
+			title: "there are " + display.Plural(d.Events, "dead letter"), cause: display.Plural(d.Events-d.Held, "event") + " could not be published", since: d.Oldest,
+			fix: "see why with `cdc-relay dlq list`, correct that, then retry or drop them", effect: "All other events are published.",
+		}
+		if d.Held > 0 {
+			r.effect = display.Plural(d.Held, "event") + " of the same keys wait behind them. All others are published."
+		}
+		all = append(all, r)
+	}
+	if s.alone {
+		all = append(all, reason{
+			title: "no standby", cause: "the relay that stood by does not answer", fix: "start it again",
+			effect: "Events are published. If this relay ends, none are until one is started.",
+		})
+	}
+	return all
+}
+
+// slotShare is how much of its limit the slot has used.
+func (s *situation) slotShare() (share float64, known bool) {
+	if !s.slotKnown() || s.Slot.SafeBytes == nil {
+		return 0, false
+	}
+	return float64(s.Slot.RetainedBytes) / max(1, float64(s.Slot.RetainedBytes+*s.Slot.SafeBytes)), true
+}
+
+// slotKnown reports whether what was seen of the slot holds now.
+func (s *situation) slotKnown() bool { return s.Slot != nil && s.now.Sub(s.Slot.AskedAt) < looked }
+
+// kept says where events wait, for how long they may, and when they are lost at the speed of the last minutes.
+func (s *situation) kept(before string) (effect string, lostAt time.Time) {
+	const safe = "No event is lost: they wait in the database"
+	effect = strings.TrimSpace(before + " " + safe)
+	switch at := lostWith(s.binlogKept, s.Lag.Seconds, s.now); {
+	case s.binlogKept != nil && *s.binlogKept == 0:
+		return effect + "'s binlog, which is kept until somebody removes it.", time.Time{}
+	case s.binlogKept != nil && !at.IsZero():
+		return effect + "'s binlog, which is kept until " + at.UTC().Format(time.RFC3339) + ".", at
+	case s.Slot == nil:
+		return effect + ".", time.Time{}
+	case !s.slotKnown():
+		return effect + "'s WAL. For how long is not known: it does not answer.", time.Time{}
+	case s.Slot.SafeBytes == nil:
+		return effect + "'s WAL, which has no limit but the disk.", time.Time{}
+	case s.walPerSecond == nil:
+		return effect + "'s WAL, which keeps " + display.Bytes(*s.Slot.SafeBytes) + " more. How fast it grows is not known yet.", time.Time{}
+	case *s.walPerSecond < 1:
+		return effect + "'s WAL, which does not grow now.", time.Time{}
+	}
+	lostAt = s.Slot.AskedAt.Add(time.Duration(float64(*s.Slot.SafeBytes) / *s.walPerSecond * float64(time.Second))).Truncate(time.Second)
+	return effect + "'s WAL. At this speed the slot is lost at " + lostAt.UTC().Format(time.RFC3339) + ".", lostAt
+}
+
+// lostWith is when the server removes the binlog with the oldest event that waits.
+func lostWith(kept *time.Duration, lag float64, now time.Time) time.Time {
+	if kept == nil || *kept == 0 || lag <= 0 {
+		return time.Time{}
+	}
+	return now.Add(*kept - time.Duration(lag*float64(time.Second))).Truncate(time.Second)
+}
+
+func (s *situation) starting() Verdict {
+	v := Verdict{State: Starting, Level: Idle, Title: "Starting", Since: s.Since}
+	if len(s.Problems) == 0 {
+		return v
+	}
+	p := &s.Problems[0]
+	names := map[string]string{"database": "the database", "kafka": "Kafka", "checkpoint": "the checkpoint store"}
+	r := reasonOf("", p)
+	v.Level, v.Title, v.Since, v.Cause, v.Fix = Bad, "Starting: waiting for "+names[p.With], r.since, r.cause, r.fix
+	v.Effect, v.LostAt = s.kept("Nothing is published until then.")
+	return v
+}
+
+func (s *situation) standingBy() Verdict {
+	v := Verdict{State: StandingBy, Level: Idle, Since: s.Since}
+	switch l := s.leader; {
+	case l == nil || l.Publishing == nil:
+		v.Title = "Standing by: whether the leader publishes is not known"
+		v.Cause = s.Leader
+		v.Fix = "look at the leader's page; with http.peers this relay asks it"
+	case *l.Publishing:
+		v.Title = "Standing by for " + l.Name + ", which publishes"
+	default:
+		v.Level, v.Title = Bad, "Standing by for "+l.Name+", which does not publish"
+		v.Cause, v.Fix, v.Effect = strings.TrimSuffix(l.title+": "+l.cause, ": "), "look at the leader's page", "This relay takes over when the leader ends."
+	}
+	for _, p := range s.Problems {
+		if v.Level == Idle {
+			v.Level = Warn
+		}
+		v.Others = append(v.Others, display.Cut(strings.Join(strings.Fields(p.With+" "+p.Server+": "+p.Cause), " "), longestText))
+	}
+	return v
+}
