@@ -7,7 +7,7 @@ import (
 )
 
 // pageFiles is the page for people. It has no build step; from npm are uPlot 1.6.32 (uplot.js, uplot.css), which draws its charts, and
-// Preact with htm 3.1.1 (preact.js is htm's preact/standalone.module.js), which draws the rest.
+// Preact 10.29.8 (preact.js, and hooks.js, which imports ./preact.js here) with htm 3.1.1 (htm.js), which draw the rest.
 //
 //go:embed page
 var pageFiles embed.FS

@@ -323,7 +323,7 @@ func (f *fixture) list(state string, q pageRequest) object {
 	facets["age"] = map[string]int{"hour": len(found)}
 	begin := 1 + slices.IndexFunc(found, func(l object) bool { return l["letter"] == q.After })
 	shown := found[begin:min(begin+100, len(found))]
-	return object{"letters": shown, "total": len(found), "all": len(all), "more": begin+100 < len(found), "facets": facets, "groups": slices.Collect(maps.Values(groups))}
+	return object{"letters": shown, "total": len(found), "all": len(all), "more": begin+100 < len(found), "facets": facets, "groups": slices.SortedFunc(maps.Values(groups), func(a, b object) int { return strings.Compare(a["reason"].(string), b["reason"].(string)) })}
 }
 
 func (f *fixture) resolve(state string, q pageRequest) (any, int) {

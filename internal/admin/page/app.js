@@ -1,6 +1,6 @@
 // The page asks the relay every two seconds, and draws what it knows.
-import { For, Time, get, html, known, now, number, place, render, sentences, setClock, text, useEffect, useRef, useState } from "./view.js";
-import { Charts, joined } from "./charts.js";
+import { For, Time, get, html, known, now, number, place, render, sentences, setClock, text, useEffect, useState } from "./view.js";
+import { Charts, pastOf } from "./charts.js";
 import { Letters } from "./letters.js";
 import { Fleet, Find, Operations } from "./tools.js";
 import { Incidents, Topics } from "./topics.js";
@@ -9,21 +9,16 @@ import { Numbers, Verdict, Way, lost } from "./verdict.js";
 const every = 2000;
 
 // useRelay has the last answer, when it came, and why there is none now.
-function useRelay() {
+function useRelay(minutes) {
   const [state, set] = useState({});
-  const kept = useRef(null);
   useEffect(() => {
     let ended = false, timer;
     async function look() {
-      const old = kept.current;
       try {
-        const last = old && old.past.times[old.past.times.length - 1];
-        const data = await get("api/page" + (last ? "?after=" + last : ""), 8000);
+        const data = await get("api/page?minutes=" + minutes, 8000);
         if (!data.verdict || !data.at) throw new Error("the relay's answer has no verdict: it is of another version than this page, load the page again");
         setClock(data.at);
-        const afresh = !old || old.data.started_at !== data.started_at || old.data.instance !== data.instance;
-        kept.current = { data, past: joined(old && old.past, data.history, afresh), seen: data.at };
-        if (!ended) set(kept.current);
+        if (!ended) set({ data, past: pastOf(data.history), seen: data.at });
       } catch (e) {
         if (!ended) set((s) => ({ ...s, wrong: e.message, from: s.from || s.seen || new Date(now()).toISOString() }));
       }
@@ -31,7 +26,7 @@ function useRelay() {
     }
     look();
     return () => { ended = true; clearTimeout(timer); };
-  }, []);
+  }, [minutes]);
   return state;
 }
 
@@ -65,25 +60,26 @@ const Header = ({ data, view }) => html`<header class="top"><a class="skip" href
     return html`<a key=${id} href=${"#" + id} aria-current=${view === id ? "page" : undefined}>${name}${n ? html` <span class="count">${number(n)}</span>` : ""}</a>`;
   })}</nav></header>`;
 
-function View({ at, data, past, rights }) {
+function View({ at, data, past, rights, range, setRange, onFleet }) {
   switch (at.view) {
     case "topics": return html`<${Topics} data=${data} query=${at.query} rights=${rights} />`;
     case "letters": return html`<${Letters} query=${at.query} rights=${rights} />`;
     case "find": return html`<${Find} query=${at.query} rights=${rights} />`;
     case "operations": return html`<${Operations} data=${data} rights=${rights} />`;
-    case "fleet": return html`<${Fleet} />`;
-    default: return html`<${Way} data=${data} /><${Numbers} data=${data} past=${past} /><${Charts} data=${data} past=${past} /><${Incidents} list=${data.incidents} />`;
+    case "fleet": return html`<${Fleet} onVerdict=${onFleet} />`;
+    default: return html`<${Way} data=${data} /><${Numbers} data=${data} past=${past} /><${Charts} data=${data} past=${past} range=${range} setRange=${setRange} /><${Incidents} list=${data.incidents} />`;
   }
 }
 
 function App() {
-  const relay = useRelay(), rights = useRights(), at = usePlace();
+  const [range, setRange] = useState(60), [fleet, onFleet] = useState(null);
+  const relay = useRelay(Math.max(range, 60)), rights = useRights(), at = usePlace();
   const { data, past, wrong } = relay;
-  const v = wrong ? lost(relay.from, sentences(wrong), data && data.standbys) : data ? data.verdict : { level: "idle", title: "Asking the relay" };
+  const v = wrong ? lost(relay.from, sentences(wrong), data && data.standbys) : at.view === "fleet" && fleet ? fleet : data ? data.verdict : { level: "idle", title: "Asking the relay" };
   return html`<${Header} data=${data} view=${at.view} /><${Verdict} v=${v} data=${data} />
     <main id="main" tabindex="-1" class=${wrong ? "stale" : ""}>
       ${wrong && data && html`<p class="note">Below is the state of <strong><${Time} at=${relay.seen} /></strong>, <${For} at=${relay.seen} /> ago.</p>`}
-      ${data ? html`<${View} at=${at} data=${data} past=${past} rights=${rights} />` : !wrong && html`<div class="blank"></div>`}
+      ${data ? html`<${View} at=${at} data=${data} past=${past} rights=${rights} range=${range} setRange=${setRange} onFleet=${onFleet} />` : !wrong && html`<div class="blank"></div>`}
     </main>
     <footer>${data ? html`${text(data.instance, 80)}, ${known(data.version)}, started <${Time} at=${data.started_at} /> · ` : ""}<a href="status">Status</a> · <a href="metrics">Metrics</a></footer>`;
 }

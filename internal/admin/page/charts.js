@@ -2,16 +2,24 @@
 /* global uPlot */
 import { bytes, clock, duration, html, number, useEffect, useLayoutEffect, useRef, useState } from "./view.js";
 
-const ranges = [["15 min", 900], ["1 h", 3600], ["6 h", 21600]];
+const ranges = [["15 min", 15], ["1 h", 60], ["6 h", 360]];
+// brief is a duration in one unit.
+function brief(s) {
+  const [of, unit] = s < 1 ? [0.001, " ms"] : s < 180 ? [1, " s"] : s < 10800 ? [60, " min"] : [3600, " h"];
+  return number(s / of) + unit;
+}
+
 const figures = [
-  { name: "Events per second", columns: [0], labels: ["published"], show: number },
-  { name: "Lag", columns: [1], labels: ["lag"], show: duration },
-  { name: "Commit to Kafka", columns: [3, 2], labels: ["p99", "p50"], show: duration },
-  { name: "Kept by the database", columns: [5], labels: ["kept"], show: bytes, limit: true },
+  { name: "Events per second", columns: [0], labels: ["published"], show: number, least: 1 },
+  { name: "Lag", columns: [1], labels: ["lag"], show: duration, axis: brief, least: 0.01 },
+  { name: "Commit to Kafka", columns: [3, 2], labels: ["p99", "p50"], show: duration, axis: brief, least: 0.01 },
+  { name: "Kept by the database", columns: [5], labels: ["kept"], show: bytes, limit: true, least: 1024, steps: Array.from({ length: 50 }, (_, i) => 2 ** i) },
 ];
 const shades = { kafka: "bad", database: "bad", parked: "bad", stopped: "bad", stalled: "bad", checkpoint: "warn", write_back: "warn", takeover: "accent", standby: "accent", leading: "accent" };
 
 const color = (name) => getComputedStyle(document.documentElement).getPropertyValue("--" + name).trim();
+
+const moments = ["leading", "standby", "takeover"];
 
 // shade paints an incident over the whole height, at least two pixels wide.
 function shade(u, incidents) {
@@ -20,7 +28,7 @@ function shade(u, incidents) {
   u.ctx.globalAlpha = 0.2;
   for (const i of incidents) {
     const from = u.valToPos(Date.parse(i.from) / 1000, "x", true);
-    const to = i.what === "leading" || i.what === "standby" ? from : i.to ? u.valToPos(Date.parse(i.to) / 1000, "x", true) : left + width;
+    const to = moments.includes(i.what) ? from : i.to ? u.valToPos(Date.parse(i.to) / 1000, "x", true) : left + width;
     const a = Math.max(left, from), b = Math.min(left + width, Math.max(to, from + 3));
     if (b <= a || !shades[i.what]) continue;
     u.ctx.fillStyle = color(shades[i.what]);
@@ -48,9 +56,9 @@ function Chart({ figure, past, incidents, limit, range, end }) {
     plot.current = new uPlot({
       width: box.current.clientWidth, height: 150, legend: { show: false }, padding: [8, 4, 0, 0],
       cursor: { sync: { key: "time" }, drag: { x: false, y: false }, points: { size: 6 } },
-      scales: { x: { range: () => [state.current.end - state.current.range, state.current.end] }, y: { range: (_, __, max) => [0, max > 0 ? max * 1.1 : 1] } },
+      scales: { x: { range: () => [state.current.end - state.current.range * 60, state.current.end] }, y: { range: (_, __, max) => [0, Math.max(max * 1.1, figure.least)] } },
       axes: [{ ...axis, size: 28, values: (_, list) => list.map((t) => clock(t * 1000, true)) },
-        { ...axis, size: 62, values: (_, list) => list.map((v) => figure.show(v)) }],
+        { ...axis, size: 64, ...(figure.steps ? { incrs: figure.steps } : {}), values: (_, list) => list.map(figure.axis || figure.show) }],
       series: [{}, ...figure.columns.map((_, i) => ({ stroke: color(i ? "quiet" : "accent"), width: 1.5, points: { show: false } })),
         ...(data.length > figure.columns.length + 1 ? [{ stroke: color("bad"), width: 1, dash: [4, 4], points: { show: false } }] : [])],
       hooks: { drawAxes: [(u) => shade(u, state.current.incidents)], setCursor: [(u) => hover(u.cursor.idx ?? null)] },
@@ -60,32 +68,26 @@ function Chart({ figure, past, incidents, limit, range, end }) {
   useLayoutEffect(() => plot.current.setData(data));
   const i = at !== null && at < past.times.length ? at : past.times.length - 1;
   const values = figure.labels.map((label, k) => { const v = (series[k] || [])[i]; return (figure.labels.length > 1 ? label + " " : "") + (v === null || v === undefined ? "unknown" : figure.show(v)); }).join(", ");
-  const when = i < 0 ? "" : (at === null ? "now" : clock(past.times[i] * 1000));
+  const when = i < 0 ? "" : clock(past.times[i] * 1000);
   return html`<figure><figcaption>${figure.name}<span class="value">${values} <span class="quiet">${when}</span></span></figcaption>
     <div class="chart" ref=${box} role="img" aria-label=${figure.name + ": " + values + " " + when}></div></figure>`;
 }
 
-export function Charts({ data, past }) {
-  const [range, set] = useState(3600);
+export function Charts({ data, past, range, setRange }) {
   const limit = (data.now || {}).limit_bytes;
   const end = Date.parse(data.at) / 1000;
   return html`<section aria-labelledby="h-charts"><div class="line"><h2 id="h-charts">Charts</h2>
-    <div class="group" role="group" aria-label="Time range">${ranges.map(([name, s]) => html`<button type="button" aria-pressed=${String(range === s)} onClick=${() => set(s)}>${name}</button>`)}</div>
+    <div class="group" role="group" aria-label="Time range">${ranges.map(([name, s]) => html`<button type="button" aria-pressed=${String(range === s)} onClick=${() => setRange(s)}>${name}</button>`)}</div>
     <span class="quiet key"><i class="bad"></i>not publishing <i class="warn"></i>impaired <i class="accent"></i>takeover</span></div>
     <div class="charts">${figures.map((f) => html`<${Chart} key=${f.name} figure=${f} past=${past} incidents=${data.incidents || []} limit=${limit} range=${range} end=${end} />`)}</div>
   </section>`;
 }
 
-// joined adds what is new to the samples that the page has; a sample is a row, a column is what charts take.
-export function joined(past, history, afresh) {
-  const rows = (history && history.samples) || [];
-  const from = history && history.from ? Date.parse(history.from) / 1000 : 0;
-  const step = (history && history.seconds) || 10;
-  const old = past && !afresh ? past : { times: [], columns: [[], [], [], [], [], [], [], []] };
-  const keep = old.times.filter((t) => (rows.length ? t < from : true) && t > Math.max(from, old.times[old.times.length - 1] || 0) - 21600);
-  const start = keep.length ? old.times.indexOf(keep[0]) : 0;
+// pastOf makes columns, which charts take, of the rows of the history. What is not known is null.
+export function pastOf(history) {
+  const { samples = [], seconds = 10, from } = history || {};
   return {
-    times: [...keep, ...rows.map((_, i) => from + i * step)],
-    columns: old.columns.map((column, c) => [...column.slice(start, start + keep.length), ...rows.map((r) => r[c] ?? null)]),
+    times: samples.map((_, i) => Date.parse(from) / 1000 + i * seconds),
+    columns: Array.from({ length: 8 }, (_, c) => samples.map((row) => row[c] ?? null)),
   };
 }

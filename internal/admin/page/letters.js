@@ -28,7 +28,7 @@ function List({ query, rights }) {
   const last = more.length ? more[more.length - 1] : got;
   const chosen = list.filter((l) => picked[l.letter]);
   return html`<section aria-labelledby="h-letters" id="letters"><h2 id="h-letters">Dead letters</h2>
-    <${Answer} of=${first} empty=${(g) => g.all === 0 ? "There are no dead letters: every event that came was published." : ""}>${(g) => html`<div class="split">
+    <${Answer} of=${first} empty=${(g) => (g.all ?? g.total) === 0 ? "There are no dead letters: every event that came was published." : ""}>${(g) => html`<div class="split">
       <${Facets} got=${g} filter=${filter} go=${go} />
       <div class="body">
         <${Groups} list=${g.groups || []} filter=${filter} go=${go} />
@@ -47,12 +47,12 @@ function List({ query, rights }) {
   </section>`;
 }
 
-const Facets = ({ got, filter, go }) => html`<div class="facets" role="group" aria-label="Filter">
+const Facets = ({ got, filter, go }) => html`<details class="facets" open=${innerWidth > 700}><summary>Filter</summary>
   ${Object.keys(filter).length > 0 && html`<button type="button" onClick=${() => { location.hash = "#letters"; }}>Remove the filter</button>`}
   ${facets.map(([field, name]) => html`<div key=${field}><h3>${name}</h3>${Object.entries((got.facets || {})[field] || {}).filter(([value, n]) => n || filter[field] === value)
     .sort((a, b) => field === "age" ? 0 : b[1] - a[1]).slice(0, 12).map(([value, n]) => html`<button type="button" class="facet" key=${value} aria-pressed=${String(filter[field] === value)}
       onClick=${() => go({ [field]: filter[field] === value ? "" : value })}><span>${text((field === "age" && ages[value]) || value || "not known", 60)}</span><span>${number(n)}</span></button>`)}</div>`)}
-</div>`;
+</details>`;
 
 const Groups = ({ list, filter, go }) => html`<ul class="groups" aria-label="Causes">${list.slice(0, 8).map((g) => html`<li key=${g.reason + g.cause}>
   <button type="button" class="cause" aria-pressed=${String(filter.cause === g.cause)} onClick=${() => go({ cause: filter.cause === g.cause ? "" : g.cause, reason: filter.cause === g.cause ? "" : g.reason })}>

@@ -1,5 +1,5 @@
 // Find an event, what an operator asks for, and the other relays.
-import { Answer, Pairs, Table, Time, bytes, duration, html, known, link, number, post, get, sentences, text, useAnswer, useState } from "./view.js";
+import { Answer, Pairs, Table, Time, bytes, duration, html, known, link, number, post, get, sentences, text, useAnswer, useEffect, useState } from "./view.js";
 import { Sign, levelOf, safe } from "./verdict.js";
 
 const guarded = (rights, title, child) => html`<section><h2>${title}</h2>${!rights.loaded ? html`<${Answer} of=${rights} />` : rights.details ? child() : html`<p class="empty">${sentences(rights.reason)}</p>`}</section>`;
@@ -75,8 +75,20 @@ function Audit() {
 const worst = { bad: 0, warn: 2, idle: 3, good: 4 };
 const rank = (r) => r.verdict ? worst[levelOf(r.verdict)] : 1;
 
-export function Fleet() {
+// fleetVerdict is the worst of all, in a sentence.
+function fleetVerdict(list) {
+  const count = (level) => list.filter((r) => r.verdict && levelOf(r.verdict) === level).length;
+  const [bad, silent, warn] = [count("bad"), list.filter((r) => !r.verdict).length, count("warn")];
+  const of = " of " + list.length + (list.length === 1 ? " relay " : " relays ");
+  if (bad) return { level: "bad", title: bad + of + (bad === 1 ? "does" : "do") + " not publish" };
+  if (silent) return { level: "bad", title: silent + of + (silent === 1 ? "does" : "do") + " not answer" };
+  if (warn) return { level: "warn", title: warn + of + (warn === 1 ? "is" : "are") + " impaired" };
+  return { level: "good", title: list.length === 1 ? "The relay is well" : "All " + list.length + " relays are well" };
+}
+
+export function Fleet({ onVerdict }) {
   const of = useAnswer(() => get("api/fleet"), 0, 5000);
+  useEffect(() => { onVerdict(of.error ? null : of.got && of.got.length ? fleetVerdict(of.got) : null); return () => onVerdict(null); }, [of.got, of.error]);
   return html`<section aria-labelledby="h-fleet"><h2 id="h-fleet">Fleet</h2><${Answer} of=${of} empty=${(g) => g.length ? "" : "No other relays are known: name them in http.peers."}>${(g) => html`
     <p class="quiet">${["bad", "warn", "idle", "good"].map((l) => [g.filter((r) => r.verdict && levelOf(r.verdict) === l).length, { bad: "not publishing", warn: "impaired", idle: "not leading", good: "publishing" }[l]]).concat([[g.filter((r) => !r.verdict).length, "unknown"]])
       .filter(([n]) => n).map(([n, name]) => number(n) + " " + name).join(", ")}</p>

@@ -13,10 +13,10 @@ export function Incidents({ list }) {
     !list ? html`<p class="empty">Not known.</p>` : !list.length ? html`<p class="empty">None since this process started.</p>`
       : html`<${Table} label="Incidents" columns=${[["What"], ["From"], ["To"], ["For", true], ["Server"], ["Cause"]]} rows=${shown.map((i) => {
         const [name, level] = happenings[i.what] || [text(i.what), "info"];
-        const moment = ["leading", "standby"].includes(i.what);
+        const moment = ["leading", "standby", "takeover"].includes(i.what);
         return { key: i.what + i.server + i.from, className: i.to || moment ? "" : "on", cells: [html`<span class=${"tag " + level}>${name}</span>`, html`<${Time} at=${i.from} />`,
-          i.to ? html`<${Time} at=${i.to} />` : moment ? "" : html`<strong>goes on</strong>`,
-          i.to ? duration((Date.parse(i.to) - Date.parse(i.from)) / 1000) : moment ? "" : html`<${For} at=${i.from} />`, text(i.server, 80), sentences(text(i.cause, 200))] };
+          moment ? "" : i.to ? html`<${Time} at=${i.to} />` : html`<strong>goes on</strong>`,
+          moment ? "" : i.to ? duration((Date.parse(i.to) - Date.parse(i.from)) / 1000) : html`<${For} at=${i.from} />`, text(i.server, 80), sentences(text(i.cause, 200))] };
       })} />${list.length > 8 && html`<button type="button" onClick=${() => showAll(!all)}>${all ? "Show 8" : "Show all " + list.length}</button>`}`
   }</section>`;
 }

@@ -59,7 +59,7 @@ export const Way = ({ data }) => html`<section aria-labelledby="h-way"><h2 id="h
     <p class="server">${text(s.server, 120)}</p>
     <p>${sentences(s.text)}</p>
     <p class="quiet">${s.state === "broken" && s.since ? html`since <${Time} at=${s.since} />, <${For} at=${s.since} />`
-      : s.latency !== null && s.latency !== undefined ? duration(s.latency) : s.since ? html`since <${Time} at=${s.since} short />` : ""}</p>
+      : s.latency !== null && s.latency !== undefined ? "latency " + duration(s.latency) : s.since ? html`since <${Time} at=${s.since} short />` : ""}</p>
   </li>`)}</ol>
   <p class="chips"><span class="quiet">${data.verdict.state === "standing_by" ? "Leader" : "Standbys"}</span>${standbys(data)}</p>
 </section>`;
@@ -75,6 +75,9 @@ function standbys(data) {
   if (!data.standbys.length) return html` <span class="chip waiting">none: nobody takes over</span>`;
   return data.standbys.map((s) => html` <span class="chip"><a href=${safe(s.url)}>${text(s.name, 80)}</a>${s.since && html` since <${Time} at=${s.since} short />`}</span>`);
 }
+
+// told is what a line says below a value that is known.
+const told = (value, words) => value === null || value === undefined ? "" : words;
 
 // Spark draws the last hour of a column. What is not known is a gap.
 function Spark({ times, values, label }) {
@@ -97,12 +100,13 @@ export function Numbers({ data, past }) {
     : n.limit_bytes ? "of " + bytes(n.limit_bytes) + " that may be kept" : log === "WAL" ? "no limit is set" : "";
   const tile = (name, value, below, column, className) => html`<div key=${name} class=${"tile " + (className || "")}><dt>${name}</dt><dd>${value}</dd>
     <dd class="below">${below || "\u00a0"}</dd><dd><${Spark} times=${past.times} values=${past.columns[column] || []} label=${name} /></dd></div>`;
-  return html`<section aria-labelledby="h-numbers"><h2 id="h-numbers">Now, and the last hour</h2><dl class="tiles">
-    ${tile("Events per second", known(n.per_second, number), "to Kafka, last 10 seconds", 0)}
-    ${tile("Lag", known(n.lag, duration), "age of the oldest event", 1, n.lag > 60 ? "warn" : "")}
-    ${tile("Commit to Kafka, p99", known(n.p99, duration), n.p50 === null || n.p50 === undefined ? "" : "p50 " + duration(n.p50), 3)}
-    ${tile("Waiting events", known(n.waiting, number), n.waiting_bytes === null || n.waiting_bytes === undefined ? "" : bytes(n.waiting_bytes), 4)}
-    ${tile(log + " kept", known(n.kept_bytes, bytes), known(n.kept_bytes, () => left), 5, n.lost_in !== null && n.lost_in < 3600 ? "bad" : "")}
+  return html`<section aria-labelledby="h-numbers"><h2 id="h-numbers">Now, and the last hour</h2>
+    ${data.verdict.state === "standing_by" && html`<p class="quiet">A standby reads nothing: the numbers are on the page of the leader.</p>`}<dl class="tiles">
+    ${tile("Events per second", known(n.per_second, number), told(n.per_second, "to Kafka"), 0)}
+    ${tile("Lag", known(n.lag, duration), told(n.lag, "age of the oldest event"), 1, n.lag > 60 ? "warn" : "")}
+    ${tile("Commit to Kafka, p99", known(n.p99, duration), told(n.p50, "p50 " + duration(n.p50 || 0)), 3)}
+    ${tile("Waiting events", known(n.waiting, number), told(n.waiting_bytes, bytes(n.waiting_bytes || 0)), 4)}
+    ${tile(log + " kept", known(n.kept_bytes, bytes), told(n.kept_bytes, left), 5, n.lost_in && n.lost_in < 3600 ? "bad" : "")}
     ${tile("Dead letters", known(n.dead_letters, (v) => v ? html`<a href=${link("letters")}>${number(v)}</a>` : "0"), n.held ? number(n.held) + " held behind them" : "", 6, n.dead_letters ? "warn" : "")}
   </dl></section>`;
 }

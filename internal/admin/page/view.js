@@ -1,7 +1,10 @@
 // What every part of the page uses. What the relay sends goes into the page as text, never as HTML.
-import { html, render, useEffect, useLayoutEffect, useRef, useState } from "./preact.js";
+import htm from "./htm.js";
+import { h, render } from "./preact.js";
+import { useEffect, useLayoutEffect, useRef, useState } from "./hooks.js";
 
-export { html, render, useEffect, useLayoutEffect, useRef, useState };
+export { render, useEffect, useLayoutEffect, useRef, useState };
+export const html = htm.bind(h);
 
 const invisible = /[\u0000-\u001f\u007f-\u009f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]/g;
 
@@ -29,7 +32,7 @@ export function bytes(n) {
 
 export function duration(s) {
   if (s < 0) return "−" + duration(-s);
-  if (s < 1) return Math.round(s * 1000) + " ms";
+  if (s < 1) return number(s * 1000) + " ms";
   if (s < 60) return (s < 10 ? number(s) : Math.floor(s)) + " s";
   const [big, small, of, name, rest] = s < 3600 ? [60, 1, 60, " min", " s"] : s < 86400 ? [3600, 60, 60, " h", " min"] : [86400, 3600, 24, " days", " h"];
   const part = Math.floor(s / small) % of;
