@@ -86,12 +86,14 @@ func run(ctx context.Context, c *config.Config, log *slog.Logger, profile bool) 
 	reg.MustRegister(newInfo(c, src))
 	o := app.RelayOptions(c, db, dropped)
 	o.Problems, o.LeftOut = problems, newLeftOut(reg, db.Tables())
+	listen := newTail(s.Sink)
+	s.Sink = listen
 	r := relay.New(o, s, log, reg)
 	if c.HTTP.Listen == "" {
 		return r.Run(ctx)
 	}
 	letters, _ := s.Letters.(*deadletter.Resolver)
-	server, err := admin.New(ctx, endpoint(c, db, r, src, letters, reg, profile), log)
+	server, err := admin.New(ctx, endpoint(c, db, r, src, letters, listen, reg, profile), log)
 	if err != nil {
 		return err
 	}

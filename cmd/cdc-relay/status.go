@@ -92,7 +92,12 @@ const watchInterval = 2 * time.Second
 
 // lineColour is that of a line which says whether something is wrong: green, yellow or red; 0 for others.
 func lineColour(name string, st *admin.Status) int {
+	levels := map[string]int{admin.Good: 32, admin.Warn: 33, admin.Bad: 31}
 	switch {
+	case name == "verdict":
+		return levels[st.Verdict.Level]
+	case st.Verdict != nil && name == "state":
+		return 0
 	case name == "problem", name == "last error", name == "state" && !st.Ready:
 		return 31
 	case name == "state" && len(st.Problems) > 0:
@@ -127,7 +132,20 @@ func (a *cli) relayAddress(url, ca string) (string, *tls.Config, error) {
 }
 
 func statusLines(st *admin.Status, now time.Time) [][2]string {
-	lines := [][2]string{
+	var lines [][2]string
+	if v := st.Verdict; v != nil {
+		lines = append(lines, [2]string{"verdict", v.Title + lasting(now, v)})
+		for _, other := range v.Others {
+			lines = append(lines, [2]string{"and", other})
+		}
+		if v.Cause != "" && len(st.Problems) == 0 && v.State != admin.Parked { // other lines say those
+			lines = append(lines, [2]string{"cause", cdc.Sentence(v.Cause, v.Fix)})
+		}
+		if v.Effect != "" {
+			lines = append(lines, [2]string{"effect", v.Effect})
+		}
+	}
+	lines = append(lines, [][2]string{
 		{"state", fmt.Sprintf("%s for %s%s", st.State, age(now, st.Since), readiness(st))},
 		{"database", sourceText(&st.Source) + connection(st)},
 		{"lag", lagText(st)},
@@ -137,7 +155,7 @@ func statusLines(st *admin.Status, now time.Time) [][2]string {
 		{"acknowledged", display.OrNone(st.Positions.Acked)},
 		{"saved", display.OrNone(st.Positions.Saved) + saved(st, now)},
 		{"confirmed", display.OrNone(st.Positions.Confirmed)},
-	}
+	}...)
 	if st.Slot != nil {
 		lines = append(lines, [2]string{"slot", slotText(st.Slot)})
 	}
@@ -157,6 +175,14 @@ func statusLines(st *admin.Status, now time.Time) [][2]string {
 		lines = append(lines, [2]string{"last error", fmt.Sprintf("%s ago: %s", age(now, e.At), e.Text)})
 	}
 	return append(lines, [2]string{"version", st.Version + display.Suffix(" ", st.Revision)})
+}
+
+// lasting is for how long a verdict lasts that is not good.
+func lasting(now time.Time, v *admin.Verdict) string {
+	if v.Level == admin.Good || v.State == admin.StandingBy {
+		return ""
+	}
+	return " for " + age(now, v.Since)
 }
 
 // sourceText identifies the WAL by slot and system, or the binlog by the ID that checkpoints have.

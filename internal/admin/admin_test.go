@@ -60,7 +60,7 @@ func newRelay() *relay {
 
 func (r *relay) options() admin.Options {
 	return admin.Options{
-		Listen: "127.0.0.1:0", Gatherer: r.reg, Status: example,
+		Listen: "127.0.0.1:0", Gatherer: r.reg, TopicLabel: true, Status: example,
 		Ready: func() error { return r.ready }, Live: func() error { return r.live },
 	}
 }
@@ -143,6 +143,46 @@ func TestMetrics(t *testing.T) {
 	_, kind, body = get(t, base+"/metrics", "Accept", "application/openmetrics-text; version=1.0.0")
 	if !strings.HasPrefix(kind, "application/openmetrics-text") || !strings.HasSuffix(body, "# EOF\n") {
 		t.Errorf("%s\n%s", kind, body)
+	}
+}
+
+// What is served depends on two settings. What the page alone reads never is.
+func TestMetricsThatAreServed(t *testing.T) {
+	r := newRelay()
+	opts := prometheus.HistogramOpts{Name: "cdc_relay_produce_seconds", Help: "h", Buckets: []float64{1}, NativeHistogramBucketFactor: 1.1}
+	produce := prometheus.NewHistogram(opts)
+	produce.Observe(.5)
+	failed := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "cdc_relay_publish_errors_total", Help: "h"}, []string{"reason", "topic"})
+	for _, labels := range [][]string{{"x", "a"}, {"x", "b"}, {"y", "b"}} {
+		failed.WithLabelValues(labels...).Inc()
+	}
+	r.reg.MustRegister(produce, failed, prometheus.NewGauge(prometheus.GaugeOpts{Name: "cdc_relay_page_things", Help: "h"}))
+	for name, tt := range map[string]struct {
+		classic, topic bool
+		want           string
+	}{
+		"as by default": {false, true, `events_published_total{topic="a"} 2, events_published_total{topic="b"} 3, leader 0, produce_seconds_bucket{le="+Inf"} 1, ` +
+			`produce_seconds_sum 0.5, produce_seconds_count 1, publish_errors_total{reason="x",topic="a"} 1, publish_errors_total{reason="x",topic="b"} 1, publish_errors_total{reason="y",topic="b"} 1`},
+		"classic": {true, false, `events_published_total 5, leader 0, produce_seconds_bucket{le="1"} 1, produce_seconds_bucket{le="+Inf"} 1, ` +
+			`produce_seconds_sum 0.5, produce_seconds_count 1, publish_errors_total{reason="x"} 2, publish_errors_total{reason="y"} 1`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			opts := r.options()
+			opts.ClassicHistograms, opts.TopicLabel = tt.classic, tt.topic
+			base := "http://" + serve(t, opts)
+			for range 2 { // the first does not change the second
+				_, _, body := get(t, base+"/metrics")
+				var got []string
+				for line := range strings.Lines(body) {
+					if sample, ours := strings.CutPrefix(line, "cdc_relay_"); ours {
+						got = append(got, strings.TrimSpace(sample))
+					}
+				}
+				if text := strings.Join(got, ", "); text != tt.want {
+					t.Errorf("got  %s\nwant %s", text, tt.want)
+				}
+			}
+		})
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
 	"mime"
 	"net/http"
@@ -12,16 +13,41 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
 
-// Desk is what the page asks for on request. Without dead letters Letters and Resolve are nil. Answers are encoded as JSON and hold no payloads.
+// Desk is what the page asks for on request. Without dead letters Letters, Letter and Resolve are nil. Answers are encoded as JSON and hold
+// no payloads.
 type Desk struct {
-	// Letters returns one page of dead letters, those after one.
-	Letters func(ctx context.Context, after string) (any, error)
-	// Event says what became of an event.
-	Event func(ctx context.Context, id string) (any, error)
+	// Letters returns one page of dead letters, those after one, and Letter one of them.
+	Letters func(ctx context.Context, after string, f LetterFilter) (any, error)
+	Letter  func(ctx context.Context, letter string) (any, error)
+	// Event says what became of an event, or of those of a key.
+	Event func(ctx context.Context, id, key string) (any, error)
 	// Check returns what the check command finds.
 	Check func(ctx context.Context) (any, error)
-	// Resolve retries or drops one letter.
-	Resolve func(ctx context.Context, do, letter string) error
+	// Resolve retries or drops letters.
+	Resolve func(ctx context.Context, q Resolve) (any, error)
+	// Topic returns a topic as Kafka has it, and Tail what went to it last.
+	Topic func(ctx context.Context, topic string) (any, error)
+	Tail  func(topic string) any
+	// Config returns the effective configuration, without secrets.
+	Config func() (any, error)
+}
+
+// LetterFilter selects letters: all that is set must be right.
+type LetterFilter struct {
+	Reason string `json:"reason,omitempty"`
+	Topic  string `json:"topic,omitempty"`
+	Type   string `json:"type,omitempty"`
+	Age    string `json:"age,omitempty"`
+	Cause  string `json:"cause,omitempty"`
+}
+
+// Resolve is a retry or drop of one letter, or of the Count letters after one that a filter takes.
+type Resolve struct {
+	Do     string        `json:"do"`
+	ID     string        `json:"id,omitempty"`
+	Filter *LetterFilter `json:"filter,omitempty"`
+	Count  int           `json:"count,omitempty"`
+	After  string        `json:"after,omitempty"`
 }
 
 // Limits of what is asked for.
@@ -37,6 +63,8 @@ type api struct {
 	o    Options
 	past *recorder
 	log  *slog.Logger
+
+	acted audit
 }
 
 // question is what a POST asks for.
@@ -50,28 +78,40 @@ func (a *api) routes(mux *http.ServeMux) {
 	mux.Handle("GET /api/rights", guarded(http.HandlerFunc(a.rights)))
 	handle("/api/event", one(a.event, 0))
 	handle("/api/check", one(func(ctx context.Context, _ request) (any, error) { return a.o.Desk.Check(ctx) }, checkPause))
+	handle("/api/topic", one(func(ctx context.Context, q request) (any, error) { return a.o.Desk.Topic(ctx, q.Topic) }, 0))
+	handle("/api/tail", one(func(_ context.Context, q request) (any, error) { return a.o.Desk.Tail(q.Topic), nil }, 0))
+	handle("/api/config", one(func(context.Context, request) (any, error) { return a.o.Desk.Config() }, 0))
+	handle("/api/audit", one(func(context.Context, request) (any, error) { return a.acted.newest(), nil }, 0))
 	if a.o.Desk.Letters == nil {
 		return
 	}
-	handle("/api/letters", one(func(ctx context.Context, q request) (any, error) { return a.o.Desk.Letters(ctx, q.After) }, 0))
-	resolve := one(a.resolve, 0)
-	if !a.o.Actions {
-		resolve = func(w http.ResponseWriter, _ *http.Request) {
-			refuse(w, http.StatusForbidden, cdc.Fixable("set http.actions to true", "the page is read-only"))
-		}
-	}
-	handle("/api/resolve", resolve)
+	handle("/api/letters", one(func(ctx context.Context, q request) (any, error) { return a.o.Desk.Letters(ctx, q.After, q.filter()) }, 0))
+	handle("/api/letter", one(func(ctx context.Context, q request) (any, error) { return a.o.Desk.Letter(ctx, q.ID) }, 0))
+	handle("/api/resolve", a.operators(one(a.resolve, 0)))
 }
 
 // rights says what the page may offer.
-func (a *api) rights(w http.ResponseWriter, _ *http.Request) {
+func (a *api) rights(w http.ResponseWriter, r *http.Request) {
 	by, err := accessOf(a.o.WebConfig)
-	known := err == nil && by != (access{})
-	answer(w, http.StatusOK, map[string]any{
-		"details": known, "actions": known && a.o.Actions && a.o.Desk.Resolve != nil, "letters": a.o.Desk.Letters != nil,
-		"reason": cdc.Explain(errNoRights()),
-	})
+	user := ""
+	if err == nil {
+		user = by.caller(r)
+	}
+	reason := errNoRights()
+	if user != "" {
+		reason = a.mayNot(user)
+	}
+	said := map[string]any{
+		"details": user != "", "actions": user != "" && reason == nil && a.o.Desk.Resolve != nil, "letters": a.o.Desk.Letters != nil, "user": user,
+	}
+	if reason != nil {
+		said["reason"] = cdc.Explain(reason)
+	}
+	answer(w, http.StatusOK, said)
 }
+
+// ErrChanged is of an action on letters that are not what they were when somebody looked at them.
+var ErrChanged = errors.New("the letters have changed")
 
 // incomplete is a request that lacks something.
 type incomplete struct{ error }
@@ -80,33 +120,49 @@ func (e incomplete) Unwrap() error { return e.error }
 
 // request is the body of each POST; only JSON, which a form of another site cannot send.
 type request struct {
-	ID    string `json:"id"`
-	After string `json:"after"`
-	Do    string `json:"do"`
+	Resolve
+
+	Key   string `json:"key"`
+	Topic string `json:"topic"`
 
 	client string // its address
 }
 
-func (a *api) event(ctx context.Context, q request) (any, error) {
-	if q.ID == "" {
-		return nil, incomplete{cdc.Fixable("give the event's ID", "no ID was given")}
+func (q *request) filter() LetterFilter {
+	if q.Filter == nil {
+		return LetterFilter{}
 	}
-	return a.o.Desk.Event(ctx, q.ID)
+	return *q.Filter
+}
+
+func (a *api) event(ctx context.Context, q request) (any, error) {
+	if (q.ID == "") == (q.Key == "") {
+		return nil, incomplete{cdc.Fixable("give the event's ID or a record's key", "one of ID and key is needed")}
+	}
+	return a.o.Desk.Event(ctx, q.ID, q.Key)
 }
 
 func (a *api) resolve(ctx context.Context, q request) (any, error) {
-	if q.ID == "" || (q.Do != "retry" && q.Do != "drop") {
-		return nil, incomplete{cdc.Fixable(`send "do": "retry" or "drop" and the letter's "id"`, "the action is incomplete")}
+	if (q.ID == "") == (q.Filter == nil) || q.Filter != nil && q.Count < 1 || (q.Do != "retry" && q.Do != "drop") {
+		return nil, incomplete{cdc.Fixable(`send "do": "retry" or "drop", and the letter's "id", or a "filter" and the "count" of what it takes`, "the action is incomplete")}
 	}
-	log := a.log.With("audit", q.Do, "user", ctx.Value(asker{}), "client", q.client, "letter", q.ID)
+	user, _ := ctx.Value(asker{}).(string)
+	done := action{At: time.Now().UTC(), User: user, Client: q.client, Resolve: q.Resolve}
+	log := a.log.With("audit", q.Do, "user", user, "client", q.client, "letter", q.ID)
+	if q.Filter != nil {
+		log = log.With("count", q.Count, "filter", fmt.Sprintf("%+v", *q.Filter))
+	}
 	log.InfoContext(ctx, "dead letter: action asked for")
-	err := a.o.Desk.Resolve(ctx, q.Do, q.ID)
+	result, err := a.o.Desk.Resolve(ctx, q.Resolve)
+	done.Result = result
 	if err != nil {
+		done.Result, done.Error = nil, cdc.Explain(err)
 		log.WarnContext(ctx, "dead letter: action failed", "error", err)
-		return nil, err
+	} else {
+		log.InfoContext(ctx, "dead letter: action done")
 	}
-	log.InfoContext(ctx, "dead letter: action done")
-	return map[string]bool{"done": true}, nil
+	a.acted.add(done)
+	return result, err
 }
 
 // one answers one request at a time, and none for a while after it.
@@ -139,6 +195,8 @@ func one(do question, pause time.Duration) http.HandlerFunc {
 			refuse(w, http.StatusGatewayTimeout, cdc.Fixable("use the command, which waits longer", "there was no answer within %s", askTimeout))
 		case errors.As(err, new(incomplete)):
 			refuse(w, http.StatusBadRequest, err)
+		case errors.Is(err, ErrChanged):
+			refuse(w, http.StatusConflict, err)
 		case err != nil:
 			refuse(w, http.StatusBadGateway, err)
 		default:
@@ -156,8 +214,8 @@ func decode(w http.ResponseWriter, r *http.Request) (request, error) {
 	if err := body.Decode(&q); err != nil {
 		return q, cdc.Fixable("send one JSON object of up to 4 KiB", "the request cannot be read (%w)", err)
 	}
-	if len(q.ID) > maxID || len(q.After) > maxID {
-		return q, cdc.Fixable("give the whole ID and nothing else", "the ID is longer than %d bytes", maxID)
+	if max(len(q.ID), len(q.After), len(q.Key), len(q.Topic)) > maxID {
+		return q, cdc.Fixable("give the whole one and nothing else", "an ID, key or topic is longer than %d bytes", maxID)
 	}
 	return q, nil
 }

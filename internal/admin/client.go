@@ -34,7 +34,7 @@ func Fetch(ctx context.Context, base string, config *tls.Config) (Status, error)
 	if err != nil {
 		return Status{}, err
 	}
-	client := &http.Client{Transport: &http.Transport{TLSClientConfig: config, DisableKeepAlives: true, ForceAttemptHTTP2: true}}
+	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, Transport: &http.Transport{TLSClientConfig: config, DisableKeepAlives: true, ForceAttemptHTTP2: true}}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, target.String(), http.NoBody)
 	if err != nil {
 		return Status{}, fmt.Errorf("ask %s: %w", target.Redacted(), err)

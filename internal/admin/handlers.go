@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	dto "github.com/prometheus/client_model/go"
 
@@ -21,7 +22,7 @@ func (o Options) handler(past *recorder, log *slog.Logger) http.Handler {
 	mux := http.NewServeMux()
 	a := &api{o: o, past: past, log: log}
 	servePage(mux, a)
-	mux.Handle("GET /metrics", promhttp.HandlerFor(o.Gatherer, promhttp.HandlerOpts{
+	mux.Handle("GET /metrics", promhttp.HandlerFor(prometheus.GathererFunc(o.exposed), promhttp.HandlerOpts{
 		ErrorLog:            slog.NewLogLogger(log.Handler(), slog.LevelError),
 		ErrorHandling:       promhttp.ContinueOnError, // one broken collector must not hide the others
 		EnableOpenMetrics:   true,

@@ -1,8 +1,6 @@
 package admin
 
 import (
-	"cmp"
-	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -18,8 +16,9 @@ type numbers struct {
 	// all are the gauges without labels, and tables those with a table, by their name without "cdc_relay_".
 	all    map[string]float64
 	tables map[string]map[string]float64
-	// visible are the times that batches were held back until the database shows their rows, sent those from a request to its answer.
-	visible, sent buckets
+	// acks are the times from commit to acknowledgement, visible those for which batches were held back until the database shows their rows,
+	// sent those from a request to its answer.
+	acks, visible, sent buckets
 }
 
 // counts are a topic's since the start. Retried attempts may succeed later; rejected ones cannot without a person.
@@ -47,13 +46,15 @@ func (n *numbers) add(name string, m *dto.Metric) {
 	table, byTable := labelOf(m, "table")
 	switch c := n.topics[topic]; {
 	case name == "source_visibility_wait_seconds":
-		n.visible = n.visible.plus(bucketsOf(m.GetHistogram()))
+		n.visible = bucketsOf(m.GetHistogram())
 	case name == "produce_seconds":
-		n.sent = n.sent.plus(bucketsOf(m.GetHistogram()))
+		n.sent = bucketsOf(m.GetHistogram())
+	case name == "commit_to_ack_seconds":
+		n.acks = bucketsOf(m.GetHistogram())
 	case name == "events_published_total":
 		c.published += m.GetCounter().GetValue()
 		n.topics[topic] = c
-	case name == "commit_to_ack_seconds":
+	case name == "page_commit_to_ack_seconds":
 		c.acks = bucketsOf(m.GetHistogram())
 		n.topics[topic] = c
 	case name == "publish_errors_total":
@@ -94,14 +95,6 @@ func (n *numbers) published() (sum float64) {
 	return sum
 }
 
-// acks are those of all topics since another time.
-func (n *numbers) acks(was *numbers) (all buckets) {
-	for name, c := range n.topics {
-		all = all.plus(c.acks.since(was.topics[name].acks))
-	}
-	return all
-}
-
 // perSecond is how much a counter grew in each second between the two times; NaN if that is not known.
 func perSecond(now, was float64, over time.Duration) float64 {
 	if over <= 0 {
@@ -119,25 +112,19 @@ type bucket struct {
 // buckets are those of a histogram, in the order of their bounds. Empty ones may be absent.
 type buckets []bucket
 
-// bucketsOf reads a native histogram, or the classic buckets of one that is none.
+// bucketsOf reads a native histogram.
 func bucketsOf(h *dto.Histogram) (list buckets) {
-	if h.Schema == nil { //nolint:protogetter // whether it is there
-		before := uint64(0)
-		for _, b := range h.GetBucket() {
-			if b.GetCumulativeCount() > before && !math.IsInf(b.GetUpperBound(), 0) { // the last may be there, if it has an exemplar
-				list = append(list, bucket{b.GetUpperBound(), b.GetCumulativeCount() - before})
-				before = b.GetCumulativeCount()
-			}
-		}
-		return append(list, bucket{math.Inf(1), h.GetSampleCount() - before})
-	}
-	list = append(list, bucket{h.GetZeroThreshold(), h.GetZeroCount()})
 	index, delta, count := int32(0), 0, int64(0)
+	bound := func(i int32) float64 { return math.Exp2(math.Ldexp(float64(i), int(-h.GetSchema()))) }
+	list = append(list, bucket{h.GetZeroThreshold(), h.GetZeroCount()})
 	for _, span := range h.GetPositiveSpan() {
 		index += span.GetOffset()
+		if span.GetLength() > 0 {
+			list = append(list, bucket{bound(index - 1), 0}) // where the next one begins
+		}
 		for range span.GetLength() {
 			count += h.GetPositiveDelta()[delta]
-			list = append(list, bucket{math.Exp2(math.Ldexp(float64(index), int(-h.GetSchema()))), uint64(count)})
+			list = append(list, bucket{bound(index), uint64(max(0, count))})
 			index++
 			delta++
 		}
@@ -160,21 +147,7 @@ func (b buckets) since(was buckets) buckets {
 	return diff
 }
 
-func (b buckets) plus(other buckets) buckets {
-	sums := map[float64]uint64{}
-	for _, list := range []buckets{b, other} {
-		for _, x := range list {
-			sums[x.bound] += x.count
-		}
-	}
-	all := make(buckets, 0, len(sums))
-	for _, bound := range slices.SortedFunc(maps.Keys(sums), cmp.Compare[float64]) {
-		all = append(all, bucket{bound, sums[bound]})
-	}
-	return all
-}
-
-// quantile is interpolated within its bucket; NaN if there are no observations, or it is above the last bound.
+// quantile is interpolated within its bucket; NaN if there are no observations.
 func (b buckets) quantile(q float64) float64 {
 	total := uint64(0)
 	for _, x := range b {
@@ -183,9 +156,6 @@ func (b buckets) quantile(q float64) float64 {
 	rank, below, lower := q*float64(total), 0.0, 0.0
 	for _, x := range b {
 		if n := float64(x.count); n > 0 && below+n >= rank {
-			if math.IsInf(x.bound, 1) {
-				return math.NaN()
-			}
 			return lower + (x.bound-lower)*(rank-below)/n
 		}
 		below, lower = below+float64(x.count), x.bound

@@ -53,7 +53,7 @@ func TestDetailsNeedAuthentication(t *testing.T) {
 	o := newRelay().options()
 	o.Desk = deskOf(new(atomic.Int64))
 	base := "http://" + serve(t, o)
-	for _, path := range []string{"letters", "event", "check", "resolve"} {
+	for _, path := range []string{"letters", "letter", "event", "check", "resolve", "topic", "tail", "config", "audit"} {
 		r := send(t, http.DefaultClient, http.MethodPost, base+"/api/"+path, `{"id":"a","do":"drop"}`, nil)
 		if r.code != http.StatusForbidden || !strings.Contains(r.body, "set http.web_config") {
 			t.Errorf("%s: %d %s", path, r.code, r.body)
@@ -89,6 +89,10 @@ func TestActions(t *testing.T) {
 		{"a form", false, "ops:secret", `{"do":"drop","id":"a"}`, map[string]string{"Content-Type": "text/plain"}, http.StatusBadRequest, 0},
 		{"another site", false, "ops:secret", `{"do":"drop","id":"a"}`, map[string]string{"Content-Type": "application/json", "Sec-Fetch-Site": "cross-site"}, http.StatusForbidden, 0},
 		{"another origin", false, "ops:secret", `{"do":"drop","id":"a"}`, map[string]string{"Content-Type": "application/json", "Origin": "https://rebound.example"}, http.StatusForbidden, 0},
+		{"letters of a filter", false, "ops:secret", `{"do":"retry","filter":{"reason":"held"},"count":12}`, json, http.StatusOK, 1},
+		{"letters that have changed", false, "ops:secret", `{"do":"drop","filter":{},"count":13}`, json, http.StatusConflict, 0},
+		{"a filter without a count", false, "ops:secret", `{"do":"drop","filter":{}}`, json, http.StatusBadRequest, 0},
+		{"a letter and a filter", false, "ops:secret", `{"do":"drop","id":"a","filter":{},"count":12}`, json, http.StatusBadRequest, 0},
 		{"unknown action", false, "ops:secret", `{"do":"explode","id":"a"}`, json, http.StatusBadRequest, 0},
 		{"a large body", false, "ops:secret", `{"do":"drop","id":"` + strings.Repeat("a", 1<<20) + `"}`, json, http.StatusBadRequest, 0},
 	}
@@ -143,6 +147,44 @@ func TestActionIsAudited(t *testing.T) {
 	}
 }
 
+// Everybody who logs in looks; operators act, and the audit says who did what.
+func TestOperators(t *testing.T) {
+	path, trusted := webConfig(t)
+	for _, tt := range []struct {
+		operators []string
+		actions   bool
+		code      int
+		says      string
+	}{
+		{nil, true, http.StatusOK, `"actions":true`},
+		{[]string{"alice", "ops"}, true, http.StatusOK, `"actions":true`},
+		{[]string{"alice"}, true, http.StatusForbidden, `"actions":false`},
+		{nil, false, http.StatusForbidden, `"actions":false`},
+	} {
+		o := newRelay().options()
+		o.WebConfig, o.Actions, o.Operators, o.Desk = path, tt.actions, tt.operators, deskOf(new(atomic.Int64))
+		_, port, _ := strings.Cut(serve(t, o), ":")
+		client := &http.Client{Transport: &http.Transport{TLSClientConfig: trusted, DisableKeepAlives: true}}
+		ask := func(method, path, body string) received {
+			return send(t, client, method, "https://ops:secret@localhost:"+port+"/api/"+path, body, map[string]string{"Content-Type": "application/json"})
+		}
+		if r := ask(http.MethodGet, "rights", ""); !strings.Contains(r.body, tt.says) || !strings.Contains(r.body, `"user":"ops"`) {
+			t.Errorf("%+v: %s", tt, r.body)
+		}
+		if r := ask(http.MethodPost, "resolve", `{"do":"drop","id":"letter-1"}`); r.code != tt.code {
+			t.Errorf("%+v: %d %s", tt, r.code, r.body)
+		}
+		if r := ask(http.MethodPost, "audit", `{}`); strings.Contains(r.body, `"user":"ops"`) != (tt.code == http.StatusOK) {
+			t.Errorf("%+v: %s", tt, r.body)
+		}
+		for path, want := range map[string]string{"letters": "reason", "topic": "orders", "tail": "orders", "config": "config", "event": "a"} {
+			if r := ask(http.MethodPost, path, `{"topic":"orders","key":"a"}`); r.code != http.StatusOK || !strings.Contains(r.body, want) {
+				t.Errorf("%s: %d %s", path, r.code, r.body)
+			}
+		}
+	}
+}
+
 func TestContentIsNoHTML(t *testing.T) {
 	path, trusted := webConfig(t)
 	o := newRelay().options()
@@ -157,8 +199,20 @@ func TestContentIsNoHTML(t *testing.T) {
 
 func deskOf(resolved *atomic.Int64) admin.Desk {
 	return admin.Desk{
-		Letters: func(context.Context, string) (any, error) { return map[string]string{"key": hostile}, nil },
-		Resolve: func(context.Context, string, string) error { resolved.Add(1); return nil },
+		Letters: func(_ context.Context, _ string, f admin.LetterFilter) (any, error) { return map[string]string{"key": hostile, "reason": f.Reason}, nil },
+		Letter:  func(context.Context, string) (any, error) { return nil, nil },
+		Event:   func(_ context.Context, id, key string) (any, error) { return id + key, nil },
+		Check:   func(context.Context) (any, error) { return nil, nil },
+		Topic:   func(_ context.Context, topic string) (any, error) { return topic, nil },
+		Tail:    func(topic string) any { return topic },
+		Config:  func() (any, error) { return "config", nil },
+		Resolve: func(_ context.Context, q admin.Resolve) (any, error) {
+			if q.Count == 13 {
+				return nil, cdc.Fixable("load the list again", "%w: the filter takes 12 letters now, not 13", admin.ErrChanged)
+			}
+			resolved.Add(1)
+			return map[string]int{"done": 1}, nil
+		},
 	}
 }
 

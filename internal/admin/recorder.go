@@ -121,7 +121,7 @@ func (r *recorder) status(now time.Time) Status {
 	r.before = v
 	st.Verdict, st.Now = &v, s.numbers()
 	if n, was := r.seen, r.earlier(now); n != nil && was != n && st.State == "leading" {
-		acks := n.acks(was)
+		acks := n.acks.since(was.acks)
 		st.Now.PerSecond = known(perSecond(n.published(), was.published(), n.at.Sub(was.at)))
 		st.Now.P50, st.Now.P99 = known(acks.quantile(.5)), known(acks.quantile(.99))
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"slices"
 
 	"go.yaml.in/yaml/v4"
 
@@ -80,5 +81,28 @@ func (a *api) known(next http.HandlerFunc) http.HandlerFunc {
 			return
 		}
 		next(w, r.WithContext(context.WithValue(r.Context(), asker{}, by.caller(r))))
+	}
+}
+
+// mayNot is why a caller who is known may not act; nil: it may.
+func (a *api) mayNot(user string) error {
+	switch {
+	case !a.o.Actions:
+		return cdc.Fixable("set http.actions to true", "the page is read-only")
+	case len(a.o.Operators) > 0 && !slices.Contains(a.o.Operators, user):
+		return cdc.Fixable("ask one of them, or add the user to http.operators", "user %q may look, and only http.operators may act", user)
+	}
+	return nil
+}
+
+// operators serves only callers who may act. It is inside of known.
+func (a *api) operators(next http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		user, _ := r.Context().Value(asker{}).(string)
+		if err := a.mayNot(user); err != nil {
+			refuse(w, http.StatusForbidden, err)
+			return
+		}
+		next(w, r)
 	}
 }

@@ -25,6 +25,8 @@ type Options struct {
 	WebConfig string
 	// Gatherer has the metrics of /metrics.
 	Gatherer prometheus.Gatherer
+	// ClassicHistograms serves the classic buckets beside the native ones, TopicLabel the label topic.
+	ClassicHistograms, TopicLabel bool
 	// Status is called for each /status. The server fills in Verdict, Now, Instance, Ready, NotReady and Counters.
 	Status func() Status
 	// Ready returns nil if the relay leads and makes progress, or stands by; otherwise the reason.
@@ -35,6 +37,8 @@ type Options struct {
 	Profile bool
 	// Actions lets callers who authenticate retry and drop dead letters.
 	Actions bool
+	// Operators are those of them who may; nil: all.
+	Operators []string
 	// Desk answers what the page asks for.
 	Desk Desk
 	// Servers are shown.

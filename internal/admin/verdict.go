@@ -244,7 +244,7 @@ func (s *situation) doubts() (all []reason) {
 	}
 	if d := s.DeadLetters; d != nil && d.Events > 0 && !d.Full {
 		r := reason{
-			title: "there are " + display.Plural(d.Events, "dead letter"), cause: display.Plural(d.Events-d.Held, "event") + " could not be published", since: d.Oldest,
+			title: display.Plural(d.Events, "dead letter"), cause: display.Plural(d.Events-d.Held, "event") + " could not be published", since: d.Oldest,
 			fix: "see why with `cdc-relay dlq list`, correct that, then retry or drop them", effect: "All other events are published.",
 		}
 		if d.Held > 0 {

@@ -37,6 +37,10 @@ type HTTP struct {
 	PeersUser string `yaml:"peers_user,omitempty"`
 	// Its password.
 	PeersPassword Secret `yaml:"peers_password,omitempty" jsonschema:"example=${file:/run/secrets/peers}"`
+	// Serve classic buckets of histograms, too, for a Prometheus that does not scrape native ones.
+	ClassicHistograms bool `yaml:"classic_histograms,omitempty"`
+	// Serve the label topic. Without it counters are of all topics together.
+	TopicLabel bool `yaml:"topic_label" jsonschema:"default=true"`
 }
 
 // Log is how the relay logs.

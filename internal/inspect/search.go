@@ -45,6 +45,8 @@ type Found struct {
 	DeadLetters bool                `json:"dead_letters"`
 	// BeforeSaved is whether the event is before the saved position: yes, no or unknown.
 	BeforeSaved string `json:"before_saved_position"`
+	// Timeline is all of this in the order in which it happened.
+	Timeline []Moment `json:"timeline"`
 }
 
 // FoundRow is a row of an event.
@@ -70,6 +72,10 @@ type FoundRecord struct {
 	sequence  string
 }
 
+func (r *FoundRecord) place() string {
+	return fmt.Sprintf("%s, partition %d, offset %d", r.Topic, r.Partition, r.Offset)
+}
+
 // search looks for an event.
 type search struct {
 	config  *config.Config
@@ -87,6 +93,7 @@ func Search(ctx context.Context, c *config.Config, owner, id string) (*Found, er
 	if err := s.run(ctx, owner); err != nil {
 		return nil, err
 	}
+	s.found.Timeline = s.found.timeline()
 	return &s.found, nil
 }
 

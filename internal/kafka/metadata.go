@@ -79,6 +79,12 @@ func (c *Client) MaxMessageBytes(ctx context.Context, topics []string) (map[stri
 	return limits, nil
 }
 
+// TopicLimits returns the settings of a topic that limit what may be published, and for how long it is kept; nil if it may not be described.
+func (c *Client) TopicLimits(ctx context.Context, topic string) (map[string]string, error) {
+	all, err := c.describeConfigs(ctx, []string{topic}, maxMessageBytes, minInsyncReplicas, cleanupPolicy, "retention.ms", "retention.bytes")
+	return all[topic], err
+}
+
 // describeConfigs returns settings of topics; a topic that may not be described is left out.
 func (c *Client) describeConfigs(ctx context.Context, topics []string, names ...string) (map[string]map[string]string, error) {
 	req := &sarama.DescribeConfigsRequest{Version: 4}

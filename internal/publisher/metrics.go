@@ -3,7 +3,7 @@ package publisher
 import (
 	"errors"
 	"fmt"
-	"slices"
+	"math"
 	"strings"
 	"time"
 
@@ -24,30 +24,29 @@ const (
 type metrics struct {
 	named       map[string]bool // the topics with series of their own
 	published   *prometheus.CounterVec
-	bytes       *prometheus.CounterVec
 	errors      errorCounter
-	produce     *prometheus.HistogramVec
-	ack         *prometheus.HistogramVec
-	transaction *prometheus.HistogramVec // without labels
+	produce     prometheus.Histogram
+	ack         latency
+	topicAck    *prometheus.HistogramVec
+	transaction prometheus.Histogram
 	unavailable prometheus.Gauge
 	letters     *prometheus.CounterVec
 }
 
 // topicMetrics are one topic's.
 type topicMetrics struct {
-	published, bytes prometheus.Counter
-	produce          prometheus.Observer
-	ack              latency
+	published prometheus.Counter
+	ack       prometheus.Observer
 }
 
 func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 	m := &metrics{
 		named:       map[string]bool{},
 		published:   counter("events_published_total", "Events that Kafka acknowledged.", "topic"),
-		bytes:       counter("published_bytes_total", "Bytes of acknowledged events, before compression.", "topic"),
-		produce:     histogram("produce_seconds", "From sending a batch to its acknowledgement.", "topic"),
-		ack:         histogram("commit_to_ack_seconds", "From the commit of a batch's oldest event to Kafka's acknowledgement.", "topic"),
-		transaction: histogram("transaction_seconds", "From a Kafka transaction's first batch to its commit."),
+		produce:     prometheus.NewHistogram(histogram("produce_seconds", "From sending a batch to its acknowledgement.")),
+		ack:         latency{Histogram: prometheus.NewHistogram(histogram("commit_to_ack_seconds", "From the commit of a batch's oldest event to Kafka's acknowledgement."))},
+		topicAck:    prometheus.NewHistogramVec(histogram("page_commit_to_ack_seconds", "As commit_to_ack_seconds, by topic, for the page."), []string{"topic"}),
+		transaction: prometheus.NewHistogram(histogram("transaction_seconds", "From a Kafka transaction's first batch to its commit.")),
 		unavailable: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "cdc_relay_kafka_unavailable_since_timestamp_seconds",
 			Help: "Since when no Kafka broker has answered; 0 while one does.",
@@ -57,8 +56,8 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 	m.letters = counter("dead_letter_events_total", "Events that became dead letters.", "reason")
 	errs := []error{
 		register(reg, &m.letters),
-		register(reg, &m.published), register(reg, &m.bytes), register(reg, &m.errors.CounterVec),
-		register(reg, &m.produce), register(reg, &m.ack), register(reg, &m.transaction), register(reg, &m.unavailable),
+		register(reg, &m.published), register(reg, &m.errors.CounterVec),
+		register(reg, &m.produce), register(reg, &m.ack.Histogram), register(reg, &m.topicAck), register(reg, &m.transaction), register(reg, &m.unavailable),
 	}
 	return m, errors.Join(errs...)
 }
@@ -67,18 +66,14 @@ func counter(name, help string, labels ...string) *prometheus.CounterVec {
 	return prometheus.NewCounterVec(prometheus.CounterOpts{Name: "cdc_relay_" + name, Help: help}, labels)
 }
 
-// buckets are the upper bounds of the classic buckets.
-func buckets() []float64 {
-	return []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60}
-}
-
-func histogram(name, help string, labels ...string) *prometheus.HistogramVec {
-	return prometheus.NewHistogramVec(prometheus.HistogramOpts{
+// histogram is native. The classic buckets are served if http.classic_histograms says so.
+func histogram(name, help string) prometheus.HistogramOpts {
+	return prometheus.HistogramOpts{
 		Name: "cdc_relay_" + name, Help: help,
-		Buckets:                        buckets(),
+		Buckets:                        []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60},
 		NativeHistogramBucketFactor:    1.1,
 		NativeHistogramMaxBucketNumber: 160,
-	}, labels)
+	}
 }
 
 // register adds c to reg, or replaces it by the one that an earlier publisher has registered.
@@ -121,10 +116,7 @@ func (m *metrics) topic(name string) topicMetrics {
 	} else {
 		name = otherTopics
 	}
-	return topicMetrics{
-		published: m.published.WithLabelValues(name), bytes: m.bytes.WithLabelValues(name),
-		produce: m.produce.WithLabelValues(name), ack: newLatency(m.ack.WithLabelValues(name)),
-	}
+	return topicMetrics{published: m.published.WithLabelValues(name), ack: m.topicAck.WithLabelValues(name)}
 }
 
 // reasonOf is the value of the label reason.
@@ -156,34 +148,27 @@ func reasonOf(code sarama.KError) string {
 	return "other"
 }
 
-// latency is a topic's histogram of the time from commit to acknowledgement. Some observations carry the trace ID of
-// their event, an exemplar.
+// latency is the histogram of the time from commit to acknowledgement. Some observations carry the trace ID of their event, an
+// exemplar.
 type latency struct {
-	prometheus.Observer
+	prometheus.Histogram
 
-	// bounds are the upper bounds of the classic buckets, and due is when each may have a new exemplar: so a slow event
-	// has one although most are fast, and looking for a header costs nothing for each batch.
-	bounds []float64
-	due    []time.Time
+	// due is when each power of two of seconds may have a new exemplar: so a slow event has one although most are fast, and looking for a
+	// header costs nothing for each batch.
+	due [16]time.Time
 }
 
 const exemplarInterval = time.Second
 
-func newLatency(o prometheus.Observer) latency {
-	bounds := buckets()
-	return latency{o, bounds, make([]time.Time, len(bounds)+1)}
-}
-
 // observe records the latency of a batch whose oldest event is m.
-func (l *latency) observe(took time.Duration, m *cdc.Message, now time.Time) {
-	v := max(0, took.Seconds())
-	i, _ := slices.BinarySearch(l.bounds, v)
+func (l *latency) observe(v float64, m *cdc.Message, now time.Time) {
+	i := min(max(0, math.Ilogb(v)+10), len(l.due)-1) // from a millisecond on
 	if now.Before(l.due[i]) {
 		l.Observe(v)
 		return
 	}
 	l.due[i] = now.Add(exemplarInterval)
-	exemplars, ok := l.Observer.(prometheus.ExemplarObserver)
+	exemplars, ok := l.Histogram.(prometheus.ExemplarObserver)
 	if id := sampledTrace(m); ok && id != "" {
 		exemplars.ObserveWithExemplar(v, prometheus.Labels{"trace_id": id})
 		return

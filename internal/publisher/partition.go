@@ -379,7 +379,9 @@ func (l *loop) acknowledged(b *batch) {
 	p.end = b.offset + int64(b.n)
 	l.letters.acknowledged(b)
 	if oldest := p.queue.at(0); oldest.pending.committed != 0 {
-		m.ack.observe(l.now.Sub(time.UnixMicro(oldest.pending.committed)), oldest.m, l.now)
+		took := max(0, l.now.Sub(time.UnixMicro(oldest.pending.committed))).Seconds()
+		m.ack.Observe(took)
+		l.metrics.ack.observe(took, oldest.m, l.now)
 	}
 	pending, run := p.queue.pop().pending, 1
 	for range b.n - 1 {
@@ -393,9 +395,8 @@ func (l *loop) acknowledged(b *batch) {
 	l.resolve(pending, run)
 	if !p.topic.own {
 		m.published.Add(float64(b.n))
-		m.bytes.Add(float64(b.bytes))
 	}
-	m.produce.Observe(l.now.Sub(b.req.sentAt).Seconds())
+	l.metrics.produce.Observe(l.now.Sub(b.req.sentAt).Seconds())
 	p.seq = nextSequence(p.seq, b.n)
 	p.retryCount, p.retrySize = max(0, p.retryCount-b.n), 2*p.retrySize
 	l.clearErrors(p)

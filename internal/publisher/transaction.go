@@ -335,7 +335,7 @@ func (t *kafkaTransaction) ended(err error) {
 		return
 	}
 	if t.first != 0 {
-		l.metrics.transaction.WithLabelValues().Observe(l.now.Sub(t.began).Seconds())
+		l.metrics.transaction.Observe(l.now.Sub(t.began).Seconds())
 	}
 	t.request.done <- commitResult{offset: t.offset}
 	t.careful = max(0, t.careful-max(1, t.events))

@@ -1,0 +1,139 @@
+package admin
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+)
+
+// Every state in which somebody looks at the page: what it says, how bad it is, and what it must not say.
+func TestVerdict(t *testing.T) {
+	now := time.Date(2026, 1, 2, 15, 0, 0, 0, time.UTC)
+	ago := func(d time.Duration) time.Time { return now.Add(-d) }
+	yes, no := true, false
+	safe, speed, none := int64(300<<20), float64(300<<10), 0.0
+	kafka := Problem{With: "kafka", Server: "k1:9092", Since: ago(2 * time.Minute), Cause: "connection refused", Fix: "check that it runs"}
+	database := Problem{With: "database", Since: ago(18 * time.Second), Cause: "PostgreSQL at db:5432: connection refused", Fix: "check with `cdc-relay check`"}
+	redis := Problem{With: "checkpoint", Since: ago(time.Minute), Cause: "position not saved: Redis refused"}
+	// leading is a relay that has published for an hour.
+	leading := func(change func(*situation)) *situation {
+		s := &situation{now: now, moved: ago(time.Second), walPerSecond: &speed, before: Verdict{State: Publishing, Since: ago(time.Hour)}}
+		s.State, s.Since, s.Connected, s.Source.Slot = "leading", ago(time.Hour), true, "orders"
+		s.Slot = &cdc.SlotStatus{Status: "reserved", RetainedBytes: 10 << 20, SafeBytes: &safe, AskedAt: ago(time.Second)}
+		s.DeadLetters = new(DeadLetters)
+		change(s)
+		return s
+	}
+	in := func(state string, change func(*situation)) *situation {
+		return leading(func(s *situation) {
+			s.State, s.Since, s.Connected, s.Slot, s.DeadLetters, s.before = state, ago(time.Minute), false, nil, nil, Verdict{}
+			change(s)
+		})
+	}
+	for _, tt := range []struct {
+		name string
+		s    *situation
+		want Verdict // of texts a part
+		not  string
+	}{
+		{"idle", leading(func(s *situation) { s.moved = ago(time.Hour) }), Verdict{State: Publishing, Level: Good, Title: "Publishing", Since: ago(time.Hour)}, "lost"},
+		{"load", leading(func(s *situation) { s.InFlight = InFlight{Events: 900, Since: ago(20 * time.Millisecond)} }), Verdict{State: Publishing, Level: Good, Title: "Publishing", Since: ago(time.Hour)}, "lost"},
+		{"300 topics, one of which waits", leading(func(s *situation) { s.InFlight = InFlight{Events: 900, Since: ago(time.Minute)} }), Verdict{State: Publishing, Level: Good, Title: "Publishing"}, ""},
+		{"standby, its leader publishes", in("standby", func(s *situation) { s.leader = &Leader{Name: "host:9464", Publishing: &yes} }),
+			Verdict{State: StandingBy, Level: Idle, Title: "Standing by for host:9464, which publishes", Since: ago(time.Minute)}, ""},
+		{"standby, its leader does not", in("standby", func(s *situation) {
+			s.leader = &Leader{Name: "host:9464", Publishing: &no, title: "Not publishing", cause: "k1:9092 connection refused"}
+		}), Verdict{State: StandingBy, Level: Bad, Title: "Standing by for host:9464, which does not publish", Cause: "Not publishing: k1:9092 connection refused"}, ""},
+		{"standby, nobody knows", in("standby", func(s *situation) { s.Leader = "slot is active for PID 7 from 10.0.0.2" }),
+			Verdict{State: StandingBy, Level: Idle, Title: "whether the leader publishes is not known", Cause: "PID 7", Fix: "http.peers"}, ""},
+		{"standby without its database", in("standby", func(s *situation) { s.Problems = []Problem{database} }),
+			Verdict{State: StandingBy, Level: Warn, Title: "not known", Others: []string{"database : PostgreSQL at db:5432: connection refused"}}, ""},
+		{"Kafka away", leading(func(s *situation) {
+			s.Problems, s.moved, s.InFlight = []Problem{kafka}, ago(121*time.Second), InFlight{Events: 5, Since: ago(2 * time.Minute)}
+		}), Verdict{
+			State: NotPublishing, Level: Bad, Title: "Not publishing", Since: kafka.Since, Cause: "k1:9092 connection refused", Fix: "check that it runs",
+			Effect: "No event is lost: they wait in the database's WAL. At this speed the slot is lost at 2026-01-02T15:17:03Z.", LostAt: time.Date(2026, 1, 2, 15, 17, 3, 0, time.UTC),
+		}, ""},
+		{"Kafka away, nothing is written", leading(func(s *situation) { s.Problems, s.moved, s.walPerSecond = []Problem{kafka}, time.Time{}, &none }),
+			Verdict{State: NotPublishing, Level: Bad, Title: "Not publishing", Effect: "WAL, which does not grow now"}, "is lost at"},
+		{"Kafka away, speed not known", leading(func(s *situation) { s.Problems, s.moved, s.walPerSecond = []Problem{kafka}, time.Time{}, nil }),
+			Verdict{State: NotPublishing, Level: Bad, Title: "Not publishing", Effect: "How fast it grows is not known yet"}, "does not grow"},
+		{"Kafka away, no limit", leading(func(s *situation) { s.Problems, s.moved, s.Slot.SafeBytes = []Problem{kafka}, time.Time{}, nil }),
+			Verdict{State: NotPublishing, Level: Bad, Title: "Not publishing", Effect: "no limit but the disk"}, "is lost at"},
+		{"Kafka away, on MySQL", leading(func(s *situation) {
+			kept := time.Hour
+			s.Problems, s.moved, s.Slot, s.walPerSecond, s.binlogKept, s.Lag.Seconds = []Problem{kafka}, time.Time{}, nil, nil, &kept, 120
+		}), Verdict{State: NotPublishing, Level: Bad, Title: "Not publishing", Effect: "binlog, which is kept until 2026-01-02T15:58:00Z", LostAt: time.Date(2026, 1, 2, 15, 58, 0, 0, time.UTC)}, ""},
+		{"one broker away, the others go on", leading(func(s *situation) { s.Problems = []Problem{kafka} }),
+			Verdict{State: PublishingBut, Level: Warn, Title: "Publishing, but a part of Kafka is away", Since: kafka.Since, Cause: "k1:9092"}, ""},
+		{"a broker restarts", leading(func(s *situation) {
+			s.Problems = []Problem{{With: "kafka", Since: ago(2 * time.Second), Cause: "EOF"}}
+		}), Verdict{State: PublishingBut, Level: Warn, Title: "a part of Kafka is away"}, ""},
+		{"database away", leading(func(s *situation) {
+			s.Problems, s.Connected, s.Slot.AskedAt = []Problem{database}, false, ago(18*time.Second)
+		}), Verdict{
+			State: NotPublishing, Level: Bad, Title: "Not publishing", Since: database.Since, Cause: database.Cause, Fix: database.Fix, Command: "cdc-relay check",
+			Effect: "No event is lost: they wait in the database's WAL. For how long is not known",
+		}, "is lost at"},
+		{"Redis away", leading(func(s *situation) { s.Problems = []Problem{redis} }),
+			Verdict{State: PublishingBut, Level: Warn, Title: "Publishing, but the position is not saved", Since: redis.Since, Effect: "Events are published"}, ""},
+		{"silent, before a request has timed out", leading(func(s *situation) {
+			s.moved, s.InFlight = ago(25*time.Second), InFlight{Events: 5, Since: ago(20 * time.Second)}
+		}), Verdict{State: NotPublishing, Level: Bad, Title: "Not publishing", Since: ago(20 * time.Second), Cause: "Kafka acknowledges nothing"}, ""},
+		{"stalled", leading(func(s *situation) {
+			s.Stalled, s.Problems, s.moved, s.InFlight = true, []Problem{kafka}, ago(3*time.Minute), InFlight{Events: 5, Since: ago(2 * time.Minute)}
+		}), Verdict{State: NotPublishing, Level: Bad, Title: "Not publishing", Since: kafka.Since, Cause: "k1:9092"}, ""},
+		{"200 letters", leading(func(s *situation) { s.DeadLetters = &DeadLetters{Events: 200, Held: 3, Oldest: ago(time.Minute)} }), Verdict{
+			State: PublishingBut, Level: Warn, Title: "Publishing, but 200 dead letters", Since: ago(time.Minute), Cause: "197 events", Command: "cdc-relay dlq list", Effect: "3 events of the same keys wait",
+		}, ""},
+		{"no room for letters", leading(func(s *situation) { s.DeadLetters = &DeadLetters{Events: 1000, Full: true} }),
+			Verdict{State: NotPublishing, Level: Bad, Title: "Not publishing", Cause: "no more dead letters", Command: "cdc-relay dlq list"}, ""},
+		{"slot past 70 %", leading(func(s *situation) { s.Slot.RetainedBytes = 700 << 20 }),
+			Verdict{State: PublishingBut, Level: Warn, Title: "the slot has used 70 % of its limit", Cause: "slot orders keeps 700.0 MB", Effect: "is lost at"}, ""},
+		{"the slot was seen long ago", leading(func(s *situation) { s.Slot.RetainedBytes, s.Slot.AskedAt = 700<<20, ago(time.Hour) }), Verdict{State: Publishing, Level: Good, Title: "Publishing"}, "slot"},
+		{"rows are not marked", leading(func(s *situation) { s.Problems = []Problem{{With: "write_back", Since: ago(time.Hour), Cause: "denied"}} }),
+			Verdict{State: PublishingBut, Level: Warn, Title: "published rows are not marked", Cause: "denied"}, ""},
+		{"no standby any more", leading(func(s *situation) { s.alone = true }), Verdict{State: PublishingBut, Level: Warn, Title: "Publishing, but no standby"}, ""},
+		{"alone by choice", leading(func(*situation) {}), Verdict{State: Publishing, Level: Good, Title: "Publishing"}, "standby"},
+		{"behind", leading(func(s *situation) { s.Lag.Seconds = 125 }), Verdict{State: PublishingBut, Level: Warn, Title: "events are 2m5s late"}, ""},
+		{"several", leading(func(s *situation) {
+			s.Problems, s.alone, s.DeadLetters = []Problem{kafka, redis}, true, &DeadLetters{Events: 1}
+			s.moved = time.Time{}
+		}), Verdict{State: NotPublishing, Level: Bad, Title: "Not publishing", Others: []string{"the position is not saved", "1 dead letter", "no standby"}}, ""},
+		{"stopping", in("stopping", func(s *situation) { s.InFlight.Events = 5753 }), Verdict{State: Stopping, Level: Idle, Title: "Stopping: 5753 events left", Since: ago(time.Minute)}, ""},
+		{"parked", in("parked", func(s *situation) {
+			s.LastError = &Error{Cause: "event 7 of key a: no route matches", Fix: "add a route, or go past it with `cdc-relay skip 7`"}
+		}), Verdict{State: Parked, Level: Bad, Title: "Parked: it waits for a person", Cause: "event 7", Fix: "add a route", Command: "cdc-relay skip 7", Effect: "No event is lost"}, ""},
+		{"starting", in("starting", func(*situation) {}), Verdict{State: Starting, Level: Idle, Title: "Starting", Since: ago(time.Minute)}, ""},
+		{"starting without Kafka", in("starting", func(s *situation) { s.Problems = []Problem{kafka} }),
+			Verdict{State: Starting, Level: Bad, Title: "Starting: waiting for Kafka", Since: kafka.Since, Cause: "k1:9092 connection refused"}, "is lost at"},
+		{"leading for a moment, not yet connected", leading(func(s *situation) { s.Connected, s.Since = false, ago(time.Second) }), Verdict{State: Starting, Level: Idle, Title: "Starting: connecting"}, ""},
+		{"a hostile error", leading(func(s *situation) {
+			s.Problems = []Problem{{With: "checkpoint", Since: now, Cause: "a\u202eb\x1b[2J\n" + strings.Repeat("x", 1<<20)}}
+		}), Verdict{State: PublishingBut, Level: Warn, Title: "the position is not saved", Cause: `a\u202eb\x1b[2J\nxxx`}, "\u202e"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			got := verdictOf(tt.s)
+			if got.State != tt.want.State || got.Level != tt.want.Level || got.Command != tt.want.Command || !got.LostAt.Equal(tt.want.LostAt) && !tt.want.LostAt.IsZero() {
+				t.Errorf("%+v", got)
+			}
+			if !tt.want.Since.IsZero() && !got.Since.Equal(tt.want.Since) {
+				t.Errorf("since %s, want %s", got.Since, tt.want.Since)
+			}
+			for _, x := range [][2]string{{got.Title, tt.want.Title}, {got.Cause, tt.want.Cause}, {got.Fix, tt.want.Fix}, {got.Effect, tt.want.Effect}} {
+				text, want := x[0], x[1]
+				if !strings.Contains(text, want) || len(text) > 2*longestText {
+					t.Errorf("%q does not say %q", text, want)
+				}
+			}
+			if strings.Join(tt.want.Others, "|") != strings.Join(got.Others, "|") {
+				t.Errorf("others: %q", got.Others)
+			}
+			if all := got.Title + got.Cause + got.Effect + strings.Join(got.Others, ""); tt.not != "" && strings.Contains(all, tt.not) {
+				t.Errorf("%q says %q", all, tt.not)
+			}
+		})
+	}
+}

@@ -1,0 +1,122 @@
+package inspect
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/cdc-relay/cdc-relay/internal/app"
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/config"
+	"github.com/cdc-relay/cdc-relay/internal/deadletter"
+	"github.com/cdc-relay/cdc-relay/internal/display"
+	"github.com/cdc-relay/cdc-relay/internal/kafka"
+)
+
+const (
+	// keyFor is how far a search for a key goes back in Kafka: no index leads to a key.
+	keyFor = 15 * time.Minute
+	// keyMost is how many events it finds.
+	keyMost = 100
+)
+
+// Moment is one on the way of an event.
+type Moment struct {
+	At time.Time `json:"at,omitzero"`
+	// What is committed, published, dead_letter or saved.
+	What string `json:"what"`
+	ID   string `json:"id,omitempty"`
+	Text string `json:"text,omitempty"`
+}
+
+// timeline is the way of the event, in the order in which it passes.
+func (f *Found) timeline() []Moment {
+	list := []Moment{}
+	for _, r := range f.Rows {
+		list = append(list, Moment{At: r.Created, What: "committed", Text: r.Table})
+	}
+	for _, r := range f.Records {
+		list = append(list, Moment{At: r.Time, What: "published", Text: r.place()})
+	}
+	for i := range f.Letters {
+		list = append(list, letterMoment(&f.Letters[i]))
+	}
+	slices.SortStableFunc(list, func(a, b Moment) int { return a.At.Compare(b.At) })
+	return append(list, Moment{What: "saved", Text: f.BeforeSaved})
+}
+
+func letterMoment(l *deadletter.Listed) Moment {
+	return Moment{At: l.Time, What: "dead_letter", ID: display.Cut(l.ID, maxShown), Text: display.Cut(l.Reason+display.Suffix(": ", l.Error), maxShown)}
+}
+
+// maxShown is how many characters of a text of others are shown.
+const maxShown = 300
+
+// FoundKey is what is known of the events of a key.
+type FoundKey struct {
+	Key      string    `json:"key"`
+	Timeline []Moment  `json:"timeline"`
+	Searched []string  `json:"searched"`
+	Since    time.Time `json:"since"`
+	// More says that there are more than shown.
+	More bool `json:"more,omitempty"`
+}
+
+var errEnough = errors.New("enough was found")
+
+// SearchKey returns the last events with a record key, and the dead letters of that key. It reads only.
+func SearchKey(ctx context.Context, c *config.Config, key string) (*FoundKey, error) {
+	f := &FoundKey{Key: key, Timeline: []Moment{}, Searched: []string{}, Since: time.Now().Add(-keyFor).UTC()}
+	if c.DeadLetter.On() {
+		letters, _, err := app.LetterDesk(c).List(ctx, deadletter.Filter{Key: key})
+		if err != nil {
+			return nil, err
+		}
+		for i := range letters[:min(len(letters), keyMost)] {
+			f.Timeline = append(f.Timeline, letterMoment(&letters[i]))
+		}
+		f.More = len(letters) > keyMost
+	}
+	client := app.KafkaClient(c)
+	defer client.Close()
+	md, err := client.Metadata(ctx, nil)
+	if err != nil {
+		return nil, err
+	}
+	printer := newPrinter(c)
+	for _, topic := range md.Topics {
+		if slices.Contains(app.Reserved(c), topic.Name) || !routed(c, topic.Name) {
+			continue
+		}
+		f.Searched = append(f.Searched, topic.Name)
+		for id := range topic.Partitions {
+			if err := f.partition(ctx, client, printer, topic.Name, int32(id)); err != nil && !errors.Is(err, errEnough) {
+				return nil, err
+			}
+		}
+	}
+	slices.Sort(f.Searched)
+	slices.SortStableFunc(f.Timeline, func(a, b Moment) int { return a.At.Compare(b.At) })
+	return f, nil
+}
+
+func (f *FoundKey) partition(ctx context.Context, client *kafka.Client, printer printer, topic string, id int32) error {
+	from, err := client.OffsetAt(ctx, topic, id, f.Since)
+	if err != nil {
+		return err
+	}
+	return client.Read(ctx, topic, id, from, kafka.Committed, func(r *kafka.Record) error {
+		switch {
+		case string(r.Key) != f.Key:
+			return nil
+		case len(f.Timeline) >= keyMost:
+			f.More = true
+			return errEnough
+		}
+		rec := printer.record(&cdc.Message{Headers: r.Headers})
+		found := FoundRecord{Topic: topic, Partition: r.Partition, Offset: r.Offset}
+		f.Timeline = append(f.Timeline, Moment{At: r.Time.UTC(), What: "published", ID: display.Cut(rec.About.ID, maxShown), Text: found.place()})
+		return nil
+	})
+}
