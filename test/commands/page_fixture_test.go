@@ -225,7 +225,9 @@ func (f *fixture) say(state, what string, q pageRequest) (any, int) {
 	case "letter":
 		for _, l := range f.of(state) {
 			if l["letter"] == q.ID {
-				return object{"letter": l, "headers": object{"ce_id": l["id"], "ce_type": l["type"]}, "table": "outbox", "place": "0/7A00000", "behind": 2}, http.StatusOK
+				detail := maps.Clone(l)
+				maps.Copy(detail, object{"headers": object{"ce_id": l["id"], "ce_type": l["type"]}, "table": "public.outbox", "place": "0/7A00000", "behind": 2})
+				return detail, http.StatusOK
 			}
 		}
 		return object{"error": "letter " + q.ID + " was resolved meanwhile. Fix: load the list again"}, http.StatusBadGateway
@@ -233,20 +235,20 @@ func (f *fixture) say(state, what string, q pageRequest) (any, int) {
 		return f.resolve(state, q)
 	case "event":
 		return object{"id": q.ID, "timeline": []any{
-			object{"what": "committed", "at": "2026-01-02T15:30:01.120Z", "text": "table outbox, key order-42"}, object{"what": "received", "at": "2026-01-02T15:30:01.124Z", "text": "at 0/7A3B000"},
-			object{"what": "published", "at": "2026-01-02T15:30:01.131Z", "text": "topic orders, partition 3, offset 568402"}, object{"what": "saved", "at": "2026-01-02T15:30:01.500Z", "text": "before 0/7A3C1C0"},
+			object{"what": "committed", "at": "2026-01-02T15:30:01.120Z", "text": "public.outbox"},
+			object{"what": "published", "at": "2026-01-02T15:30:01.131Z", "text": "topic orders, partition 3, offset 568402"}, object{"what": "saved", "text": "yes"},
 		}}, http.StatusOK
 	case "topic":
-		return object{"partitions": []any{object{"id": 0, "leader": "k1:9092", "published": 120, "last": "2026-01-02T15:36:18Z"}}, "limits": object{"max.message.bytes": "1048588"}}, http.StatusOK
+		return object{"partitions": []any{object{"id": 0, "leader": 1, "replicas": []int{1, 2, 3}, "in_sync": []int{1, 2, 3}}, object{"id": 1, "leader": -1, "replicas": []int{2, 3, 1}, "in_sync": []int{}}}, "limits": object{"max.message.bytes": "1048588"}}, http.StatusOK
 	case "tail":
-		return object{"records": []any{object{"at": "2026-01-02T15:36:18Z", "key": "order-42", "id": "01890a5d-ac96-774b-bcce-b302099a8057", "partition": 0, "offset": 119}}}, http.StatusOK
+		return object{"events": []any{object{"at": "2026-01-02T15:36:18Z", "key": "order-42", "id": "01890a5d-ac96-774b-bcce-b302099a8057"}}}, http.StatusOK
 	case "check":
 		return object{"ok": false, "findings": []any{object{"status": "ok", "subject": "postgres", "text": "wal_level is logical"},
 			object{"status": "warn", "subject": "postgres", "text": "max_slot_wal_keep_size is not set", "fix": "set it, so that a stopped relay cannot fill the disk"}}}, http.StatusOK
 	case "config":
 		return object{"text": "source:\n  postgres:\n    dsn: postgres://cdc_relay:***@db-1:5432/orders\n"}, http.StatusOK
 	case "audit":
-		return object{"actions": []any{object{"at": "2026-01-02T15:21:00Z", "user": "ops", "client": "10.0.0.7", "do": "retry", "what": "letter 01890a5d", "result": "done"}}}, http.StatusOK
+		return []any{object{"at": "2026-01-02T15:21:00Z", "user": "ops", "client": "10.0.0.7:51022", "do": "retry", "filter": object{"reason": "unroutable"}, "count": 50, "result": object{"done": 49, "failed": []any{object{"id": "L1", "error": "x"}}}}}, http.StatusOK
 	}
 	return object{"error": "unknown request " + what}, http.StatusNotFound
 }
@@ -291,7 +293,7 @@ func matches(l object, filter map[string]string, but string) bool {
 		case "cause":
 			got = l["error"]
 		case "age":
-			got = "hour"
+			got = "1h"
 		}
 		if got != want {
 			return false
@@ -320,27 +322,36 @@ func (f *fixture) list(state string, q pageRequest) object {
 		}
 		groups[cause]["count"] = groups[cause]["count"].(int) + 1
 	}
-	facets["age"] = map[string]int{"hour": len(found)}
+	facets["age"] = map[string]int{"1h": len(found)}
 	begin := 1 + slices.IndexFunc(found, func(l object) bool { return l["letter"] == q.After })
-	shown := found[begin:min(begin+100, len(found))]
-	return object{"letters": shown, "total": len(found), "all": len(all), "more": begin+100 < len(found), "facets": facets, "groups": slices.SortedFunc(maps.Values(groups), func(a, b object) int { return strings.Compare(a["reason"].(string), b["reason"].(string)) })}
+	shown, next := found[begin:min(begin+50, len(found))], ""
+	if begin+50 < len(found) {
+		next = found[begin+49]["letter"].(string)
+	}
+	return object{"letters": shown, "total": len(found), "all": len(all), "next": next, "facets": facets, "groups": slices.SortedFunc(maps.Values(groups), func(a, b object) int { return strings.Compare(a["reason"].(string), b["reason"].(string)) })}
 }
 
 func (f *fixture) resolve(state string, q pageRequest) (any, int) {
-	kept, failed, matching := []object{}, []object{}, 0
+	const atOnce = 1000
+	kept, failed, matching, left := []object{}, []object{}, 0, 0
+	after := q.After
 	for _, l := range f.of(state) {
-		switch {
-		case q.ID != "" && l["letter"] != q.ID, q.ID == "" && !matches(l, q.Filter, ""):
+		switch id := l["letter"].(string); {
+		case q.ID != "" && id != q.ID, q.ID == "" && (!matches(l, q.Filter, "") || id <= q.After):
 			kept = append(kept, l)
 			continue
-		case l["letter"] == f.failing:
+		case matching == atOnce:
+			kept, left = append(kept, l), left+1
+			continue
+		case id == f.failing:
 			kept, failed = append(kept, l), append(failed, object{"id": l["id"], "error": "no route matches aggregate type Refund"})
 		}
 		matching++
+		after = l["letter"].(string)
 	}
-	if q.Count != nil && *q.Count != matching {
-		return object{"error": fmt.Sprintf("%d letters match now, not %d. Fix: load the list again", matching, *q.Count)}, http.StatusConflict
+	if q.Count != nil && *q.Count != matching+left {
+		return object{"error": fmt.Sprintf("%d letters match now, not %d. Fix: load the list again", matching+left, *q.Count)}, http.StatusConflict
 	}
 	f.letters[state] = kept
-	return object{"done": matching - len(failed), "failed": failed}, http.StatusOK
+	return object{"done": matching - len(failed), "failed": failed, "left": left, "after": after}, http.StatusOK
 }

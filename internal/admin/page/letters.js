@@ -2,7 +2,7 @@
 import { Answer, Dialog, Pairs, Table, Time, html, known, link, number, post, sentences, text, useAnswer, useEffect, useState } from "./view.js";
 
 const facets = [["reason", "Reason"], ["topic", "Topic"], ["type", "Type"], ["age", "Age"]];
-const ages = { hour: "under 1 hour", day: "1 to 24 hours", week: "1 to 7 days", older: "over 7 days" };
+const ages = { "1h": "under 1 hour", "24h": "1 to 24 hours", "7d": "1 to 7 days", older: "over 7 days" };
 const verbs = { retry: "Retry", drop: "Drop" };
 const filterOf = (query) => Object.fromEntries(["reason", "topic", "type", "age", "cause"].filter((k) => query[k]).map((k) => [k, query[k]]));
 const plural = (n) => number(n) + (n === 1 ? " letter" : " letters");
@@ -40,9 +40,9 @@ function List({ query, rights }) {
           ${!rights.actions && html`<span class="quiet">read only: http.actions is false</span>`}
         </div>
         ${list.length ? html`<${Rows} list=${list} picked=${picked} pick=${pick} actions=${rights.actions} open=${(l) => { location.hash = link("letters", { ...filter, letter: l.letter }); }} />` : html`<p class="empty">No letter matches the filter. <a href="#letters">Remove it</a></p>`}
-        ${last.more && html`<button type="button" onClick=${async () => { const p = await post("letters", { after: list[list.length - 1].letter, filter }); setMore([...more, p]); }}>Show more (${number(list.length)} of ${number(g.total)})</button>`}
+        ${last.next && html`<button type="button" onClick=${async () => { setMore([...more, await post("letters", { after: last.next, filter })]); }}>Show more (${number(list.length)} of ${number(g.total)})</button>`}
       </div></div>`}<//>
-    ${task && html`<${Task} task=${task} all=${got.total} onClose=${closed} />`}
+    ${task && html`<${Task} task=${task} onClose=${closed} />`}
     ${query.letter && html`<${Detail} id=${query.letter} act=${rights.actions && ((verb, l) => { go({}); begin({ do: verb, letters: [l] }); })} onClose=${() => { if (query.letter === (new URLSearchParams(location.hash.split("?")[1])).get("letter")) go({}); }} />`}
   </section>`;
 }
@@ -71,18 +71,15 @@ function Rows({ list, picked, pick, actions, open }) {
 
 function Detail({ id, act, onClose }) {
   const of = useAnswer(() => post("letter", { id }), id);
-  return html`<${Dialog} title="Dead letter" className="drawer" onClose=${onClose}><${Answer} of=${of}>${(g) => {
-    const l = g.letter || g;
-    return html`<p class="error">${sentences(text(l.error || "no error is known", 2000))}</p>
+  return html`<${Dialog} title="Dead letter" className="drawer" onClose=${onClose}><${Answer} of=${of}>${(l) => html`<p class="error">${sentences(text(l.error || "no error is known", 2000))}</p>
       ${act && html`<div class="line">${Object.keys(verbs).map((verb) => html`<button type="button" key=${verb} class=${verb === "drop" ? "danger" : ""} onClick=${() => act(verb, l)}>${verbs[verb]}</button>`)}</div>`}
       <${Pairs} list=${[["Event", html`<a href=${link("find", { id: l.id })}>${text(l.id)}</a>`], ["Key", text(l.key)], ["Topic", text(l.topic)], ["Type", text(l.type)], ["Reason", text(l.reason)], ["Since", html`<${Time} at=${l.time} />`],
-        ["Last attempt", l.tried ? html`<${Time} at=${l.tried} />` : "none"], ["Attempts", known(l.attempts ?? 0, number)], ["Waits behind it", known(g.behind, plural)], ["Table", text(g.table ?? l.table)], ["Position", text(g.place ?? l.place)]].filter(([, v]) => v !== "")} />
-      <h3>Headers</h3><${Pairs} list=${Object.entries(g.headers || {}).map(([k, v]) => [text(k, 80), text(v)])} /><p class="quiet">Payloads are never shown.</p>`;
-  }}<//><//>`;
+        ["Last attempt", l.tried ? html`<${Time} at=${l.tried} />` : "none"], ["Attempts", known(l.attempts ?? 0, number)], ["Waits behind it", known(l.behind, plural)], ["Table", text(l.table)], ["Position", text(l.place)]].filter(([, v]) => v !== "")} />
+      <h3>Headers</h3><${Pairs} list=${Object.entries(l.headers || {}).map(([k, v]) => [text(k, 80), text(v)])} /><p class="quiet">Payloads are never shown.</p>`}<//><//>`;
 }
 
 // Task asks to confirm, shows progress, and the result for each.
-function Task({ task, all, onClose }) {
+function Task({ task, onClose }) {
   const count = task.letters ? task.letters.length : task.count;
   const [typed, type] = useState("");
   const [state, set] = useState({ at: "ask", done: 0, failed: [] });
@@ -101,16 +98,21 @@ function Task({ task, all, onClose }) {
     return result;
   }
   async function matching() {
-    const look = setInterval(async () => {
-      try { const p = await post("letters", { after: "", filter: task.filter }); set((s) => s.at === "run" ? { ...s, done: Math.max(s.done, all - p.total) } : s); } catch { /* the answer says what failed */ }
-    }, 1500);
-    try { return await post("resolve", { do: task.do, filter: task.filter, count }); } finally { clearInterval(look); }
+    const sum = { done: 0, failed: [] };
+    for (let left = count, after = ""; left > 0;) { // an answer comes after some seconds, and says how many are left
+      const r = await post("resolve", { do: task.do, filter: task.filter, count: left, after });
+      sum.done += (r.done || 0) + (r.skipped || 0) + (r.before || 0);
+      sum.failed.push(...(r.failed || []));
+      set({ at: "run", ...sum });
+      [left, after] = [r.left || 0, r.after];
+    }
+    return sum;
   }
   async function run() {
     set({ at: "run", done: 0, failed: [] });
     try {
       const r = await (task.letters ? one() : matching());
-      set({ at: "end", done: r.done || 0, failed: r.failed || [], left: r.left });
+      set({ at: "end", ...r });
     } catch (e) { set((s) => ({ ...s, at: "end", error: e.message })); }
   }
   const what = plural(count);
@@ -120,7 +122,7 @@ function Task({ task, all, onClose }) {
       ${mustType && html`<p><label for="typed">Type ${count} to confirm</label> <input id="typed" inputmode="numeric" autocomplete="off" value=${typed} onInput=${(e) => type(e.target.value)} /></p>`}
       <div class="line"><button type="submit" class=${task.do === "drop" ? "danger strong" : "strong"} disabled=${mustType && typed.trim() !== String(count)}>${verb} ${what}</button></div></form>`}
     ${state.at === "run" && html`<p role="status">${verb}: ${number(state.done + state.failed.length)} of ${number(count)}</p><progress max=${count} value=${state.done + state.failed.length} aria-label="Progress"></progress>`}
-    ${state.at === "end" && html`<p role="status" class=${state.error || state.failed.length ? "failed" : "done"}>${state.error ? sentences(state.error) : number(state.done) + " done, " + number(state.failed.length) + " failed" + (state.left ? ", " + number(state.left) + " left: ask again" : "")}</p>
+    ${state.at === "end" && html`<p role="status" class=${state.error || state.failed.length ? "failed" : "done"}>${state.error ? (state.done ? number(state.done) + " done. " : "") + sentences(state.error) : number(state.done) + " done, " + number(state.failed.length) + " failed"}</p>
       ${state.failed.length > 0 && html`<${Table} label="Failed" columns=${[["Event"], ["Error"]]} rows=${state.failed.slice(0, 500).map((f, i) => ({ key: i, cells: [text(f.id, 80), sentences(f.error)] }))} />`}`}
   <//>`;
 }

@@ -1,5 +1,5 @@
 // Find an event, what an operator asks for, and the other relays.
-import { Answer, Pairs, Table, Time, bytes, duration, html, known, link, number, post, get, sentences, text, useAnswer, useEffect, useState } from "./view.js";
+import { Answer, Pairs, Table, Time, bytes, clock, duration, html, known, link, number, post, get, sentences, text, useAnswer, useEffect, useState } from "./view.js";
 import { Sign, levelOf, safe } from "./verdict.js";
 
 const guarded = (rights, title, child) => html`<section><h2>${title}</h2>${!rights.loaded ? html`<${Answer} of=${rights} />` : rights.details ? child() : html`<p class="empty">${sentences(rights.reason)}</p>`}</section>`;
@@ -17,26 +17,24 @@ function Search({ query }) {
 
 function Found({ asked }) {
   const of = useAnswer(() => post("event", asked), asked);
-  return html`<${Answer} of=${of} empty=${(g) => g.events && !g.events.length ? "No event with this key is known." : ""}>${(g) => (g.events || [g]).map((e) => html`<${Timeline} key=${e.id} e=${e} />`)}<//>`;
+  return html`<${Answer} of=${of} empty=${(g) => g.key && !g.timeline.length ? "No event with this key since " + clock(g.since) + ", and no dead letter." : ""}>${(g) => html`<${Timeline} e=${g} />`}<//>`;
 }
 
-const stations = { committed: "Committed", received: "Received", published: "Published", letter: "Dead letter", saved: "Saved" };
+const stations = { committed: "Committed", published: "Published", dead_letter: "Dead letter", saved: "Saved" };
+const saved = { yes: "before the saved position", no: "not before the saved position yet", unknown: "unknown whether it is before the saved position" };
 
-// timelineOf makes one of an answer without it.
-function timelineOf(e) {
-  if (e.timeline) return e.timeline;
-  const list = [];
-  for (const r of e.rows || []) list.push({ what: "committed", at: r.created_at, text: "table " + r.table + (r.topic ? ", goes to " + r.topic : r.refused ? ", not routed: " + r.refused : "") + (r.ahead_of_clock ? ", created ahead of the clock" : "") });
-  if (!list.length) list.push({ what: "committed", missing: true, text: "not in the table: never committed, or removed since" });
-  for (const r of e.records || []) list.push({ what: "published", at: r.time, text: "topic " + r.topic + ", partition " + r.partition + ", offset " + r.offset + (r.replayed ? ", by a replay" : "") });
-  if (!(e.records || []).length) list.push({ what: "published", missing: true, text: (e.searched || []).length ? "no record in " + e.searched.join(", ") : "unknown: no topic to search" });
-  for (const l of e.letters || []) list.push({ what: "letter", at: l.time, text: l.reason + ": " + (l.error || "no error") });
-  list.push({ what: "saved", missing: e.before_saved_position !== "yes", text: { yes: "before the saved position", no: "not before the saved position yet" }[e.before_saved_position] || "unknown whether it is before the saved position" });
-  return list;
+// timelineOf adds what is missing: a station at which nothing was found.
+function timelineOf(f) {
+  if (f.key) return f.timeline;
+  const none = { committed: "not in the table: never committed, or removed since", published: (f.searched || []).length ? "no record in " + f.searched.join(", ") : "unknown: no topic to search" };
+  return [...Object.keys(none).filter((what) => !f.timeline.some((m) => m.what === what)).map((what) => ({ what, missing: true, text: none[what] })), ...f.timeline];
 }
 
-const Timeline = ({ e }) => html`<article class="timeline"><h3>${text(e.id, 120)}</h3><ol>${timelineOf(e).map((s) => html`<li class=${s.what === "letter" ? "bad" : s.missing ? "missing" : "ok"}>
-  <strong>${stations[s.what] || text(s.what)}</strong> ${s.at && html`<${Time} at=${s.at} />`}<span>${sentences(s.text)}</span></li>`)}</ol>
+const Timeline = ({ e }) => html`<article class="timeline"><h3>${text(e.key || e.id, 120)}</h3>
+  ${e.key && html`<p class="quiet">Records since <${Time} at=${e.since} />${e.more ? "; there are more than shown" : ""}</p>`}
+  <ol>${timelineOf(e).map((s) => html`<li class=${s.what === "dead_letter" ? "bad" : s.missing || (s.what === "saved" && s.text !== "yes") ? "missing" : "ok"}>
+    <strong>${stations[s.what] || text(s.what)}</strong> ${s.at && html`<${Time} at=${s.at} />`}<span>${s.what === "saved" ? saved[s.text] || text(s.text) : sentences(s.text)}</span>
+    ${e.key && s.id && html`<a href=${link("find", { id: s.id })}>${text(s.id, 120)}</a>`}</li>`)}</ol>
   ${(e.letters || []).length > 0 && html`<a href=${link("letters", { letter: e.letters[0].letter })}>Open the dead letter</a>`}</article>`;
 
 const statuses = { ok: "ok", info: "info", warn: "warn", fail: "bad" };
@@ -66,10 +64,14 @@ function Positions({ data }) {
   return html`<${Pairs} list=${list} />`;
 }
 
+// outcome says what became of an action.
+const outcome = (a) => a.error ? sentences(a.error) : a.result ? number(a.result.done || 0) + " done, " + number((a.result.failed || []).length) + " failed" : "unknown";
+const subject = (a) => a.id ? a.id : (a.count || 0) + " that match " + (Object.entries(a.filter || {}).map(([k, v]) => k + " " + v).join(", ") || "all");
+
 function Audit() {
   const of = useAnswer(() => post("audit", {}), 0, 10000);
-  return html`<${Answer} of=${of} empty=${(g) => (g.actions || []).length ? "" : "No action since this process started."}>${(g) => html`<${Table} label="Actions" columns=${[["At"], ["User"], ["From"], ["Action"], ["What"], ["Result"]]}
-    rows=${g.actions.map((a, i) => ({ key: i, cells: [html`<${Time} at=${a.at} />`, text(a.user), text(a.client), text(a.do), text(a.what, 120), sentences(a.result)] }))} />`}<//>`;
+  return html`<${Answer} of=${of} empty=${(list) => list.length ? "" : "No action since this process started."}>${(list) => html`<${Table} label="Actions" columns=${[["At"], ["User"], ["From"], ["Action"], ["Letters"], ["Result"]]}
+    rows=${list.map((a, i) => ({ key: i, cells: [html`<${Time} at=${a.at} />`, text(a.user), text(a.client), text(a.do), text(subject(a), 120), outcome(a)] }))} />`}<//>`;
 }
 
 const worst = { bad: 0, warn: 2, idle: 3, good: 4 };

@@ -64,11 +64,12 @@ function Inside({ name }) {
   const [live, set] = useState(true);
   const about = useAnswer(() => post("topic", { topic: name }), name);
   const tail = useAnswer(() => post("tail", { topic: name }), name, 3000, !live);
-  return html`<h3>Partitions and limits</h3>
-    <${Answer} of=${about}>${(a) => html`<${Table} label="Partitions" columns=${[["Partition"], ["Leader"], ["Published", true], ["Last event"]]}
-      rows=${(a.partitions || []).map((p) => ({ key: p.id, cells: [String(p.id), known(p.leader), known(p.published, number), p.last ? html`<${Time} at=${p.last} />` : "unknown"] }))} />
-      <${Pairs} list=${Object.entries(a.limits || {}).map(([k, v]) => [k, text(v)])} />`}<//>
-    <div class="line"><h3>Last keys and IDs</h3><button type="button" aria-pressed=${String(live)} onClick=${() => set(!live)}>${live ? "Pause" : "Follow"}</button></div>
-    <${Answer} of=${tail} empty=${(t) => (t.records || []).length ? "" : "No event was published since this process started."}>${(t) => html`<${Table} label="Last events" columns=${[["At"], ["Key"], ["Event"], ["Place", true]]}
-      rows=${t.records.map((r) => ({ key: r.partition + "/" + r.offset + "/" + r.id, cells: [html`<${Time} at=${r.at} />`, text(r.key, 80), html`<a href=${link("find", { id: r.id })}>${text(r.id, 80)}</a>`, known(r.partition) + "/" + known(r.offset)] }))} />`}<//>`;
+  const list = (ids) => known(ids, (all) => all.join(", "));
+  return html`<div class="line"><h3>Last keys and IDs</h3><button type="button" aria-pressed=${String(live)} onClick=${() => set(!live)}>${live ? "Pause" : "Follow"}</button></div>
+    <${Answer} of=${tail} empty=${(t) => t.reason || (t.events.length ? "" : "Listening: the next events are shown here.")}>${(t) => html`<${Table} label="Last events" columns=${[["At"], ["Key"], ["Event"]]}
+      rows=${t.events.map((e) => ({ key: e.at + e.id, cells: [html`<${Time} at=${e.at} />`, text(e.key, 80), html`<a href=${link("find", { id: e.id })}>${text(e.id, 80)}</a>`] }))} />`}<//>
+    <h3>Partitions and limits</h3>
+    <${Answer} of=${about}>${(a) => html`<${Pairs} list=${Object.entries(a.limits || {}).map(([k, v]) => [text(k), text(v)])} />
+      <${Table} label="Partitions" columns=${[["Partition"], ["Leader"], ["Replicas"], ["In sync"]]}
+        rows=${(a.partitions || []).map((p) => ({ key: p.id, className: p.leader < 0 ? "on" : "", cells: [String(p.id), p.leader < 0 ? html`<span class="bad">none</span>` : known(p.leader), list(p.replicas), list(p.in_sync)] }))} />`}<//>`;
 }
