@@ -157,17 +157,19 @@ func pastOf(all object) object {
 	for i := count - 1; i >= 0; i-- {
 		moment := at.Add(-time.Duration(i) * step * time.Second)
 		wave := float64(i%180) / 180
-		rate, lag, p99, kept := 900+200*wave*(1-wave)*4, 0.010+0.006*wave, 0.009+0.004*wave, 5.0e6+1e6*wave
+		bow := 4 * wave * (1 - wave)
+		rate, lag, p99, kept := 880+160*bow+float64(i*7919%90), 0.010+0.004*bow+float64(i*104729%30)/10_000, 0.008+0.003*bow+float64(i*15485863%40)/10_000, 5.2e6+float64(i*7919%6)*1e5
 		row := []any{rate, lag, p99 / 3, p99, 12, kept, 0, 0}
 		gone := moment.Hour() == 12 && moment.Minute() < 12 // the other relay led
 		switch {
-		case all["standby"] == true || gone || moment.Format(time.RFC3339) < all["started_at"].(string):
+		case all["standby"] == true || gone || now["dead_letters"] == nil && moment.After(since):
 			row = []any{nil, nil, nil, nil, nil, nil, nil, 3}
+		case i == 0:
+			row = []any{now["per_second"], now["lag"], now["p50"], now["p99"], now["waiting"], now["kept_bytes"], now["dead_letters"], 0}
+		case moment.Format(time.RFC3339) < all["started_at"].(string):
+			row = []any{nil, nil, nil, nil, nil, nil, nil, 4}
 		case moment.After(since) && verdict["level"] == "bad":
-			grown := 0.0
-			if part := at.Sub(since).Seconds(); part > 0 {
-				grown = moment.Sub(since).Seconds() / part
-			}
+			grown := moment.Sub(since).Seconds() / at.Sub(since).Seconds()
 			row = []any{now["per_second"], part(now["lag"], grown), nil, nil, part(now["waiting"], grown), part(now["kept_bytes"], grown), now["dead_letters"], 2}
 		case moment.After(since):
 			row[5], row[6] = now["kept_bytes"], now["dead_letters"]

@@ -176,6 +176,45 @@ func TestPageViews(t *testing.T) {
 	b.nothingWrong()
 }
 
+// The charts have one cross-hair and three ranges; the keyboard gets past the head of the page.
+func TestPageChartsAndKeyboard(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	b := newBrowser(t, f.url)
+	b.do(emulation.SetTimezoneOverride("UTC"))
+	f.open(b, "kafka-away", "")
+	times := func() (list []string) {
+		b.do(chromedp.Evaluate(`[...document.querySelectorAll("figcaption .value .quiet")].map((e) => e.innerText)`, &list))
+		return list
+	}
+	if got := times(); !slices.Equal(got, slices.Repeat([]string{"15:36:18"}, 4)) {
+		t.Errorf("the charts end at %q", got)
+	}
+	b.do(chromedp.Evaluate(`(() => {
+		const over = document.querySelector(".chart .u-over"), r = over.getBoundingClientRect();
+		over.dispatchEvent(new MouseEvent("mousemove", { clientX: r.left + r.width / 2, clientY: r.top + 20, bubbles: true }));
+	})()`, nil))
+	eventually(t, func() error {
+		if got := times(); len(slices.Compact(got)) != 1 || got[0] == "15:36:18" {
+			return fmt.Errorf("with the pointer in the middle the charts show %q", got)
+		}
+		return nil
+	})
+	b.click("//button[.='6 h']")
+	b.shows("figure", "Events per second")
+	var focus []string
+	b.do(chromedp.Navigate("about:blank"), chromedp.Navigate(f.url+"load/"), chromedp.WaitVisible("main section", chromedp.ByQuery), chromedp.KeyEvent("\t"))
+	b.do(chromedp.Evaluate(`[document.activeElement.innerText, getComputedStyle(document.activeElement).outlineStyle]`, &focus))
+	if !slices.Equal(focus, []string{"Skip to the content", "solid"}) {
+		t.Errorf("the first key leads to %q", focus)
+	}
+	b.do(chromedp.KeyEvent("\r"), chromedp.Evaluate(`[document.activeElement.id]`, &focus))
+	if !slices.Equal(focus, []string{"main"}) {
+		t.Errorf("the link leads to %q", focus)
+	}
+	b.nothingWrong()
+}
+
 // A relay that ends leaves no value that looks like a present one.
 func TestPageOfRelayThatDoesNotAnswer(t *testing.T) {
 	t.Parallel()
