@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -153,12 +154,12 @@ func pastOf(all object) object {
 	at, _ := time.Parse(time.RFC3339, all["at"].(string))
 	verdict, now := all["verdict"].(object), all["now"].(object)
 	since, _ := time.Parse(time.RFC3339, verdict["since"].(string))
-	samples := make([]any, 0, count)
+	samples, random := make([]any, 0, count), rand.New(rand.NewPCG(1, 2))
 	for i := count - 1; i >= 0; i-- {
 		moment := at.Add(-time.Duration(i) * step * time.Second)
 		wave := float64(i%180) / 180
 		bow := 4 * wave * (1 - wave)
-		rate, lag, p99, kept := 880+160*bow+float64(i*7919%90), 0.010+0.004*bow+float64(i*104729%30)/10_000, 0.008+0.003*bow+float64(i*15485863%40)/10_000, 5.2e6+float64(i*7919%6)*1e5
+		rate, lag, p99, kept := 880+160*bow+60*random.Float64(), 0.010+0.003*bow+0.003*random.Float64(), 0.008+0.003*bow+0.003*random.Float64(), 5.2e6+4e5*random.Float64()
 		row := []any{rate, lag, p99 / 3, p99, 12, kept, 0, 0}
 		gone := moment.Hour() == 12 && moment.Minute() < 12 // the other relay led
 		switch {

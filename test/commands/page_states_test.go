@@ -95,7 +95,7 @@ func contradictions(all object, got shown) []string {
 				seen = text
 			}
 		}
-		if (value == nil) != (seen == "unknown") || seen == "" {
+		if (value == nil) != (seen == "unknown" || seen == "off") || seen == "" {
 			wrong = append(wrong, fmt.Sprintf("%s is %v and shown as %q", name, value, seen))
 		}
 	}
@@ -226,7 +226,7 @@ func TestPageOfRelayThatDoesNotAnswer(t *testing.T) {
 	f.silent = true
 	f.mu.Unlock()
 	b.shows("#verdict", "No answer since 15:36:18")
-	b.shows("#verdict", "the relay cannot be reached")
+	b.shows("#verdict", "The relay cannot be reached")
 	b.shows(".note", "Below is the state of 15:36:18")
 	got := b.reads()
 	if got.Level != "bad" || got.Green || !strings.HasPrefix(got.Title, "✕ No answer") {

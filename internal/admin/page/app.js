@@ -16,7 +16,7 @@ function useRelay(minutes) {
     async function look() {
       try {
         const data = await get("api/page?minutes=" + minutes, 8000);
-        if (!data.verdict || !data.at) throw new Error("the relay's answer has no verdict: it is of another version than this page, load the page again");
+        if (!data.verdict || !data.at) throw new Error("The relay's answer has no verdict: it is of another version than this page. Load the page again");
         setClock(data.at);
         if (!ended) set({ data, past: pastOf(data.history), seen: data.at });
       } catch (e) {
@@ -67,7 +67,7 @@ function View({ at, data, past, rights, range, setRange, onFleet }) {
     case "find": return html`<${Find} query=${at.query} rights=${rights} />`;
     case "operations": return html`<${Operations} data=${data} rights=${rights} />`;
     case "fleet": return html`<${Fleet} onVerdict=${onFleet} />`;
-    default: return html`<${Way} data=${data} /><${Numbers} data=${data} past=${past} /><${Charts} data=${data} past=${past} range=${range} setRange=${setRange} /><${Incidents} list=${data.incidents} />`;
+    default: return html`<${Way} data=${data} /><${Numbers} data=${data} past=${past} rights=${rights} /><${Charts} data=${data} past=${past} range=${range} setRange=${setRange} /><${Incidents} list=${data.incidents} />`;
   }
 }
 

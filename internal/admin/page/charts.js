@@ -51,14 +51,15 @@ function Chart({ figure, past, incidents, limit, range, end }) {
     addEventListener("resize", redraw);
     return () => { dark.removeEventListener("change", redraw); removeEventListener("resize", redraw); };
   }, []);
+  const span = (first) => { const { range, end } = state.current; return [Math.max(end - range * 60, Math.min(first ?? end, end - 300)), end]; }; // less after a start
   useLayoutEffect(() => {
     const axis = { stroke: color("quiet"), grid: { stroke: color("line"), width: 1 }, ticks: { stroke: color("line"), size: 4 }, font: "12px system-ui, sans-serif" };
     plot.current = new uPlot({
-      width: box.current.clientWidth, height: 150, legend: { show: false }, padding: [8, 4, 0, 0],
+      width: box.current.clientWidth, height: 150, legend: { show: false }, padding: [8, 18, 0, 0],
       cursor: { sync: { key: "time" }, drag: { x: false, y: false }, points: { size: 6 } },
-      scales: { x: { range: () => [state.current.end - state.current.range * 60, state.current.end] }, y: { range: (_, __, max) => [0, Math.max(max * 1.1, figure.least)] } },
+      scales: { x: { range: (_, first) => span(first) }, y: { range: (_, __, max) => [0, Math.max(max * 1.1, figure.least)] } },
       axes: [{ ...axis, size: 28, values: (_, list) => list.map((t) => clock(t * 1000, true)) },
-        { ...axis, size: 64, ...(figure.steps ? { incrs: figure.steps } : {}), values: (_, list) => list.map(figure.axis || figure.show) }],
+        { ...axis, size: 70, ...(figure.steps ? { incrs: figure.steps } : {}), values: (_, list) => list.map(figure.axis || figure.show) }],
       series: [{}, ...figure.columns.map((_, i) => ({ stroke: color(i ? "quiet" : "accent"), width: 1.5, points: { show: false } })),
         ...(data.length > figure.columns.length + 1 ? [{ stroke: color("bad"), width: 1, dash: [4, 4], points: { show: false } }] : [])],
       hooks: { drawAxes: [(u) => shade(u, state.current.incidents)], setCursor: [(u) => hover(u.cursor.idx ?? null)] },

@@ -28,7 +28,7 @@ function List({ query, rights }) {
   const last = more.length ? more[more.length - 1] : got;
   const chosen = list.filter((l) => picked[l.letter]);
   return html`<section aria-labelledby="h-letters" id="letters"><h2 id="h-letters">Dead letters</h2>
-    <${Answer} of=${first} empty=${(g) => (g.all ?? g.total) === 0 ? "There are no dead letters: every event that came was published." : ""}>${(g) => html`<div class="split">
+    <${Answer} of=${first} empty=${(g) => (g.all ?? g.total) === 0 ? "There are no dead letters." : ""}>${(g) => html`<div class="split">
       <${Facets} got=${g} filter=${filter} go=${go} />
       <div class="body">
         <${Groups} list=${g.groups || []} filter=${filter} go=${go} />
@@ -37,7 +37,7 @@ function List({ query, rights }) {
           ${chosen.length > 0 && html`<span class="tag info">${number(chosen.length)} selected; updates are paused</span>`}
           ${rights.actions && g.total > 0 && Object.keys(verbs).map((verb) => html`<button type="button" key=${verb} class=${verb === "drop" ? "danger" : ""}
             onClick=${() => begin(chosen.length ? { do: verb, letters: chosen } : { do: verb, filter, count: g.total })}>${verbs[verb]} ${chosen.length ? number(chosen.length) + " selected" : "all " + number(g.total)}</button>`)}
-          ${!rights.actions && html`<span class="quiet">read only: http.actions is false</span>`}
+          ${!rights.actions && html`<span class="quiet">${sentences(rights.reason || "This user may only look.")}</span>`}
         </div>
         ${list.length ? html`<${Rows} list=${list} picked=${picked} pick=${pick} actions=${rights.actions} open=${(l) => { location.hash = link("letters", { ...filter, letter: l.letter }); }} />` : html`<p class="empty">No letter matches the filter. <a href="#letters">Remove it</a></p>`}
         ${last.next && html`<button type="button" onClick=${async () => { setMore([...more, await post("letters", { after: last.next, filter })]); }}>Show more (${number(list.length)} of ${number(g.total)})</button>`}
@@ -56,7 +56,7 @@ const Facets = ({ got, filter, go }) => html`<details class="facets" open=${inne
 
 const Groups = ({ list, filter, go }) => html`<ul class="groups" aria-label="Causes">${list.slice(0, 8).map((g) => html`<li key=${g.reason + g.cause}>
   <button type="button" class="cause" aria-pressed=${String(filter.cause === g.cause)} onClick=${() => go({ cause: filter.cause === g.cause ? "" : g.cause, reason: filter.cause === g.cause ? "" : g.reason })}>
-    <strong>${number(g.count)} ×</strong> ${text(g.cause || g.reason, 160)}<span class="quiet">${text(g.reason)}, ${known(g.keys, (n) => number(n) + (n === 1 ? " key" : " keys"))}${g.held ? ", " + number(g.held) + " held behind" : ""}, first <${Time} at=${g.first} />, last <${Time} at=${g.last} /></span>
+    <strong>${number(g.count)} ×</strong> ${text((g.cause || g.reason).replace(g.reason + ": ", ""), 200)}<span class="quiet">${text(g.reason)}, ${known(g.keys, (n) => number(n) + (n === 1 ? " key" : " keys"))}${g.held ? ", " + number(g.held) + " held behind" : ""}, first <${Time} at=${g.first} />, last <${Time} at=${g.last} /></span>
   </button></li>`)}</ul>`;
 
 function Rows({ list, picked, pick, actions, open }) {

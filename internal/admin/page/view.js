@@ -50,10 +50,13 @@ export function clock(at, short) {
   return day + d.toLocaleTimeString("en-GB", short ? { hour: "2-digit", minute: "2-digit" } : undefined);
 }
 
+// prose is a sentence of the relay: it begins with a capital, and `this` is code.
+export const prose = (s) => sentences(s).replace(/^[a-z]+(?=[ ,])/, (word) => word[0].toUpperCase() + word.slice(1)).split("`").map((part, i) => i % 2 ? html`<code>${part}</code>` : part);
+
 // sentences shows times within a text in the reader's time zone.
 export const sentences = (s) => text(s).replace(/\d{4}-\d\d-\d\dT[\d:.]+Z/g, (at) => clock(at));
 
-// Every draws its child anew each second: a duration counts on.
+// useSecond draws anew each second: a duration counts on.
 function useSecond() {
   const [, tick] = useState(0);
   useEffect(() => {
@@ -78,7 +81,7 @@ async function answer(response) {
 }
 
 // failed says what a browser's own messages do not.
-const failed = (e) => { throw new Error(e.name === "TimeoutError" ? "there was no answer in time" : e instanceof TypeError ? "the relay cannot be reached" : e.message); };
+const failed = (e) => { throw new Error(e.name === "TimeoutError" ? "There was no answer in time" : e instanceof TypeError ? "The relay cannot be reached" : e.message); };
 
 export const get = (path, ms = 15000) => fetch(path, { signal: AbortSignal.timeout(ms) }).then(answer).catch(failed);
 export const post = (path, body) => fetch("api/" + path, {
