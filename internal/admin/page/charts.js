@@ -58,7 +58,7 @@ function Chart({ figure, past, incidents, limit, range, end }) {
       width: box.current.clientWidth, height: 150, legend: { show: false }, padding: [8, 18, 0, 0],
       cursor: { sync: { key: "time" }, drag: { x: false, y: false }, points: { size: 6 } },
       scales: { x: { range: (_, first) => span(first) }, y: { range: (_, __, max) => [0, Math.max(max * 1.1, figure.least)] } },
-      axes: [{ ...axis, size: 28, values: (_, list) => list.map((t) => clock(t * 1000, true)) },
+      axes: [{ ...axis, size: 28, space: 70, values: (_, list) => list.map((t) => clock(t * 1000, list[1] - list[0] >= 60)) },
         { ...axis, size: 70, ...(figure.steps ? { incrs: figure.steps } : {}), values: (_, list) => list.map(figure.axis || figure.show) }],
       series: [{}, ...figure.columns.map((_, i) => ({ stroke: color(i ? "quiet" : "accent"), width: 1.5, points: { show: false } })),
         ...(data.length > figure.columns.length + 1 ? [{ stroke: color("bad"), width: 1, dash: [4, 4], points: { show: false } }] : [])],

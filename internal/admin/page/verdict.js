@@ -103,7 +103,7 @@ export function Numbers({ data, past, rights }) {
     <dd class="below">${below || "\u00a0"}</dd><dd><${Spark} times=${past.times} values=${past.columns[column] || []} label=${name} /></dd></div>`;
   return html`<section aria-labelledby="h-numbers"><h2 id="h-numbers">Now, and the last hour</h2>
     ${data.verdict.state === "standing_by" && html`<p class="quiet">A standby reads nothing: the numbers are on the page of the leader.</p>`}<dl class="tiles">
-    ${tile("Events per second", known(n.per_second, number), told(n.per_second, "to Kafka, in the last seconds"), 0)}
+    ${tile("Events per second", known(n.per_second, number), told(n.per_second, "in the last seconds"), 0)}
     ${tile("Lag", known(n.lag, duration), told(n.lag, "age of the oldest event"), 1, n.lag > 60 ? "warn" : "")}
     ${tile("Commit to Kafka, p99", known(n.p99, duration), told(n.p50, "p50 " + duration(n.p50 || 0)), 3)}
     ${tile("Waiting events", known(n.waiting, number), told(n.waiting_bytes, bytes(n.waiting_bytes || 0)), 4)}
