@@ -135,14 +135,7 @@ func facets(now time.Time) map[string]func(*deadletter.Listed) string {
 	}
 }
 
-// causeOf is the same for letters that have the same thing wrong with them.
-func causeOf(l *deadletter.Listed) string {
-	text := l.Error
-	if l.ID != "" {
-		text = strings.ReplaceAll(text, l.ID, "ID")
-	}
-	return display.Cut(l.Reason+display.Suffix(": ", text), pageText)
-}
+func causeOf(l *deadletter.Listed) string { return display.Cut(deadletter.ByCause(l), pageText) }
 
 // taken returns the letters that a filter takes; but leaves one facet out of it.
 func taken(list []deadletter.Listed, f *admin.LetterFilter, but string, now time.Time) (out []*deadletter.Listed) {
@@ -165,13 +158,17 @@ func (d *letterDesk) page(ctx context.Context, after string, f admin.LetterFilte
 	if err != nil {
 		return nil, err
 	}
-	now := time.Now()
-	matching := taken(all, &f, "", now)
+	return pageOf(all, after, &f, time.Now()), nil
+}
+
+func pageOf(all []deadletter.Listed, after string, f *admin.LetterFilter, now time.Time) *letterPage {
+	matching := taken(all, f, "", now)
 	p := &letterPage{Letters: []deadletter.Listed{}, Total: len(matching), All: len(all), Facets: map[string]map[string]int{}, Groups: groupsOf(matching)}
+	of := facets(now)
 	for _, facet := range []string{"reason", "topic", "type", "age"} {
 		counts := map[string]int{}
-		for _, l := range taken(all, &f, facet, now) {
-			counts[facets(now)[facet](l)]++
+		for _, l := range taken(all, f, facet, now) {
+			counts[of[facet](l)]++
 		}
 		p.Facets[facet] = counts
 	}
@@ -183,7 +180,7 @@ func (d *letterDesk) page(ctx context.Context, after string, f admin.LetterFilte
 	if len(rest) <= pageLetters {
 		p.Next = ""
 	}
-	return p, nil
+	return p
 }
 
 // cursor says where a letter stands: another one that is resolved meanwhile does not matter.

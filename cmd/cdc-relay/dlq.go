@@ -136,9 +136,7 @@ func (a *cli) printLetters(list []deadletter.Listed, limit int) {
 func (a *cli) printCounts(list []deadletter.Listed, by string, asJSON bool) error {
 	group := deadletter.ByReason
 	if by == "cause" {
-		group = func(l *deadletter.Listed) string {
-			return display.Visible(l.Reason + ": " + strings.ReplaceAll(l.Error, l.ID, "ID"))
-		}
+		group = func(l *deadletter.Listed) string { return display.Visible(deadletter.ByCause(l)) }
 	}
 	counts := deadletter.Counts(list, group)
 	if asJSON {

@@ -212,13 +212,15 @@ func TestContentIsNoHTML(t *testing.T) {
 
 func deskOf(resolved *atomic.Int64) admin.Desk {
 	return admin.Desk{
-		Letters: func(_ context.Context, _ string, f admin.LetterFilter) (any, error) { return map[string]string{"key": hostile, "reason": f.Reason}, nil },
-		Letter:  func(context.Context, string) (any, error) { return nil, nil },
-		Event:   func(_ context.Context, id, key string) (any, error) { return id + key, nil },
-		Check:   func(context.Context) (any, error) { return nil, nil },
-		Topic:   func(_ context.Context, topic string) (any, error) { return topic, nil },
-		Tail:    func(topic string) any { return topic },
-		Config:  func() (any, error) { return "config", nil },
+		Letters: func(_ context.Context, _ string, f admin.LetterFilter) (any, error) {
+			return map[string]string{"key": hostile, "reason": f.Reason}, nil
+		},
+		Letter: func(context.Context, string) (any, error) { return nil, nil },
+		Event:  func(_ context.Context, id, key string) (any, error) { return id + key, nil },
+		Check:  func(context.Context) (any, error) { return nil, nil },
+		Topic:  func(_ context.Context, topic string) (any, error) { return topic, nil },
+		Tail:   func(topic string) any { return topic },
+		Config: func() (any, error) { return "config", nil },
 		Resolve: func(_ context.Context, q admin.Resolve) (any, error) {
 			if q.Count == 13 {
 				return nil, cdc.Fixable("load the list again", "%w: the filter takes 12 letters now, not 13", admin.ErrChanged)

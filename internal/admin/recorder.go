@@ -120,7 +120,8 @@ func (r *recorder) status(now time.Time) Status {
 	v := verdictOf(&s)
 	r.before = v
 	st.Verdict, st.Now = &v, s.numbers()
-	if n, was := r.seen, r.earlier(now); n != nil && was != n && st.State == "leading" {
+	if n := r.seen; n != nil && st.State == "leading" {
+		was := r.earlier(n.at)
 		acks := n.acks.since(was.acks)
 		st.Now.PerSecond = known(perSecond(n.published(), was.published(), n.at.Sub(was.at)))
 		st.Now.P50, st.Now.P99 = known(acks.quantile(.5)), known(acks.quantile(.99))

@@ -93,7 +93,9 @@ func TestVerdict(t *testing.T) {
 		{"slot past 70 %", leading(func(s *situation) { s.Slot.RetainedBytes = 700 << 20 }),
 			Verdict{State: PublishingBut, Level: Warn, Title: "the slot has used 70 % of its limit", Cause: "slot orders keeps 700.0 MB", Effect: "is lost at"}, ""},
 		{"the slot was seen long ago", leading(func(s *situation) { s.Slot.RetainedBytes, s.Slot.AskedAt = 700<<20, ago(time.Hour) }), Verdict{State: Publishing, Level: Good, Title: "Publishing"}, "slot"},
-		{"rows are not marked", leading(func(s *situation) { s.Problems = []Problem{{With: "write_back", Since: ago(time.Hour), Cause: "denied"}} }),
+		{"rows are not marked", leading(func(s *situation) {
+			s.Problems = []Problem{{With: "write_back", Since: ago(time.Hour), Cause: "denied"}}
+		}),
 			Verdict{State: PublishingBut, Level: Warn, Title: "published rows are not marked", Cause: "denied"}, ""},
 		{"no standby any more", leading(func(s *situation) { s.alone = true }), Verdict{State: PublishingBut, Level: Warn, Title: "Publishing, but no standby"}, ""},
 		{"alone by choice", leading(func(*situation) {}), Verdict{State: Publishing, Level: Good, Title: "Publishing"}, "standby"},

@@ -39,6 +39,15 @@ type Listed struct {
 // ByReason is a group for [Counts].
 func ByReason(l *Listed) string { return l.Reason }
 
+// ByCause is the same for letters that have the same thing wrong with them, whatever their IDs and keys.
+func ByCause(l *Listed) string {
+	text := strings.Replace(l.Error, "(aggregate "+l.AggregateType+" "+l.Key+")", "(aggregate)", 1)
+	if l.ID != "" {
+		text = strings.ReplaceAll(text, l.ID, "ID")
+	}
+	return l.Reason + ": " + text
+}
+
 // Filter selects letters: all that is set must be right.
 type Filter struct {
 	// IDs are those of letters, or of events.

@@ -1,12 +1,15 @@
 package commands
 
 import (
+	"context"
 	"io"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdctest"
 )
 
 // pageUser lets in ops with the password "secret".
@@ -30,15 +33,38 @@ func (s *site) resolvesLetters() {
 	base := strings.Replace(relay.leading(), "http://", "http://ops:secret@", 1)
 	s.event(1, "a", "no topic, this")
 	relay.await(`msg="event became a dead letter"`)
-	letters := s.asks(base, "letters", `{}`)
+	s.event(2, "a", "no topic, this")
+	s.event(3, "b", "no topic, this")
+	var letters string
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	if err := cdctest.Await(ctx, "three letters", func(context.Context) (bool, error) {
+		letters = s.asks(base, "letters", `{}`)
+		return strings.Contains(letters, `"total":3`), nil
+	}); err != nil {
+		t.Fatal(err)
+	}
 	letter, _, _ := strings.Cut(strings.SplitN(letters, `"letter":"`, 2)[1], `"`)
 	for _, ask := range []struct{ path, body, says string }{
-		{"letters", `{}`, `"total":1`},
+		{"letters", `{}`, `"total":3`},
+		{"letters", `{"filter":{"reason":"unroutable","age":"1h"}}`, `"total":3`},
+		{"letters", `{"filter":{"reason":"held"}}`, `"total":0,"all":3`},
+		{"letters", `{}`, `(aggregate) has a bad topic name`},
+		{"letter", `{"id":"` + letter + `"}`, `"behind":1`},
+		{"event", `{"key":"a"}`, `"what":"dead_letter"`},
+		{"event", `{"id":"` + eventID(1) + `"}`, `"what":"saved"`},
+		{"config", `{}`, "dead_letter"},
+		{"topic", `{"topic":"none"}`, "cannot be seen"},
+		{"tail", `{"topic":"none"}`, `"events":[]`},
 		{"event", `{"id":"` + eventID(1) + `"}`, `"reason":"unroutable"`},
 		{"check", `{}`, `"ok":true`},
-		{"resolve", `{"do":"retry","id":"` + letter + `"}`, "the letter could not be published"},
-		{"resolve", `{"do":"drop","id":"` + letter + `"}`, `"done":true`},
+		{"resolve", `{"do":"retry","id":"` + letter + `"}`, `"failed":[{"id":"` + letter + `","error":"unroutable: `},
+		{"resolve", `{"do":"drop","filter":{"reason":"unroutable"},"count":2}`, "the filter takes 3 letters now, not 2"},
+		{"resolve", `{"do":"drop","id":"` + letter + `"}`, `"done":1`},
+		{"resolve", `{"do":"drop","id":"` + letter + `"}`, "was resolved meanwhile"},
+		{"resolve", `{"do":"drop","filter":{},"count":2}`, `"done":2,"failed":[]`},
 		{"letters", `{}`, `"total":0`},
+		{"audit", `{}`, `"user":"ops"`},
 	} {
 		if got := s.asks(base, ask.path, ask.body); !strings.Contains(got, ask.says) || strings.Contains(got, "payload\":") {
 			t.Errorf("%s %s: %s", ask.path, ask.body, got)
