@@ -239,15 +239,18 @@ func (f *fixture) say(state, what string, q pageRequest) (any, int) {
 	case "event":
 		return object{"id": q.ID, "timeline": []any{
 			object{"what": "committed", "at": "2026-01-02T15:30:01.120Z", "text": "public.outbox"},
-			object{"what": "published", "at": "2026-01-02T15:30:01.131Z", "text": "topic orders, partition 3, offset 568402"}, object{"what": "saved", "text": "yes"},
+			object{"what": "published", "at": "2026-01-02T15:30:01.131Z", "text": "topic orders, partition 3, offset 568402"},
+			object{"what": "saved", "text": "yes"},
 		}}, http.StatusOK
 	case "topic":
 		return object{"partitions": []any{object{"id": 0, "leader": 1, "replicas": []int{1, 2, 3}, "in_sync": []int{1, 2, 3}}, object{"id": 1, "leader": -1, "replicas": []int{2, 3, 1}, "in_sync": []int{}}}, "limits": object{"max.message.bytes": "1048588"}}, http.StatusOK
 	case "tail":
 		return object{"events": []any{object{"at": "2026-01-02T15:36:18Z", "key": "order-42", "id": "01890a5d-ac96-774b-bcce-b302099a8057"}}}, http.StatusOK
 	case "check":
-		return object{"ok": false, "findings": []any{object{"status": "ok", "subject": "postgres", "text": "wal_level is logical"},
-			object{"status": "warn", "subject": "postgres", "text": "max_slot_wal_keep_size is not set", "fix": "set it, so that a stopped relay cannot fill the disk"}}}, http.StatusOK
+		return object{"ok": false, "findings": []any{
+			object{"status": "ok", "subject": "postgres", "text": "wal_level is logical"},
+			object{"status": "warn", "subject": "postgres", "text": "max_slot_wal_keep_size is not set", "fix": "set it, so that a stopped relay cannot fill the disk"},
+		}}, http.StatusOK
 	case "config":
 		return object{"text": "source:\n  postgres:\n    dsn: postgres://cdc_relay:***@db-1:5432/orders\n"}, http.StatusOK
 	case "audit":
@@ -267,8 +270,10 @@ func (f *fixture) fleet() []object {
 }
 
 var letterCauses = []struct{ reason, topic, kind, cause string }{
-	{"unroutable", "", "RefundIssued", "no route matches aggregate type Refund"}, {"too_large", "orders", "OrderPlaced", "the record has 1.4 MB, the topic takes 1 MB"},
-	{"malformed", "", "OrderPlaced", "the payload is no JSON: unexpected end"}, {"unknown_topic", "refunds", "RefundDone", "topic refunds does not exist"},
+	{"unroutable", "", "RefundIssued", "no route matches aggregate type Refund"},
+	{"too_large", "orders", "OrderPlaced", "the record has 1.4 MB, the topic takes 1 MB"},
+	{"malformed", "", "OrderPlaced", "the payload is no JSON: unexpected end"},
+	{"unknown_topic", "refunds", "RefundDone", "topic refunds does not exist"},
 }
 
 func (f *fixture) of(state string) []object {
@@ -279,8 +284,10 @@ func (f *fixture) of(state string) []object {
 	list := make([]object, n)
 	for i := range list {
 		c := letterCauses[i%len(letterCauses)]
-		list[i] = object{"letter": fmt.Sprintf("L%05d", i), "id": fmt.Sprintf("01890a5d-ac96-774b-bcce-%012d", i), "key": fmt.Sprintf("order-%d", i%80), "topic": c.topic, "type": c.kind,
-			"reason": c.reason, "error": c.cause, "time": fmt.Sprintf("2026-01-02T15:%02d:%02dZ", 21+i%9, i%60), "attempts": 1 + i%2}
+		list[i] = object{
+			"letter": fmt.Sprintf("L%05d", i), "id": fmt.Sprintf("01890a5d-ac96-774b-bcce-%012d", i), "key": fmt.Sprintf("order-%d", i%80), "topic": c.topic, "type": c.kind,
+			"reason": c.reason, "error": c.cause, "time": fmt.Sprintf("2026-01-02T15:%02d:%02dZ", 21+i%9, i%60), "attempts": 1 + i%2,
+		}
 	}
 	f.letters[state] = list
 	return list
