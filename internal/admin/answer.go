@@ -21,7 +21,7 @@ type page struct {
 	Verdict    *Verdict        `json:"verdict"`
 	Leader     *Leader         `json:"leader,omitempty"`
 	Steps      []step          `json:"steps"`
-	Standbys   []standby       `json:"standbys,omitempty"`
+	Standbys   []standby       `json:"standbys,omitzero"`
 	Now        *Now            `json:"now"`
 	History    shown           `json:"history"`
 	Incidents  []incident      `json:"incidents"`

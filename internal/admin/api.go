@@ -74,7 +74,7 @@ func (a *api) routes(mux *http.ServeMux) {
 	own := http.NewCrossOriginProtection()
 	handle := func(path string, h http.HandlerFunc) { mux.Handle("POST "+path, guarded(own.Handler(a.known(h)))) }
 	mux.Handle("GET /api/page", guarded(http.HandlerFunc(a.page)))
-	mux.Handle("GET /api/fleet", guarded(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusOK, a.past.fleet.list()) })))
+	mux.Handle("GET /api/fleet", guarded(http.HandlerFunc(a.fleet)))
 	mux.Handle("GET /api/rights", guarded(http.HandlerFunc(a.rights)))
 	handle("/api/event", one(a.event, 0))
 	handle("/api/check", one(func(ctx context.Context, _ request) (any, error) { return a.o.Desk.Check(ctx) }, checkPause))
@@ -88,6 +88,11 @@ func (a *api) routes(mux *http.ServeMux) {
 	handle("/api/letters", one(func(ctx context.Context, q request) (any, error) { return a.o.Desk.Letters(ctx, q.After, q.filter()) }, 0))
 	handle("/api/letter", one(func(ctx context.Context, q request) (any, error) { return a.o.Desk.Letter(ctx, q.ID) }, 0))
 	handle("/api/resolve", a.operators(one(a.resolve, 0)))
+}
+
+func (a *api) fleet(w http.ResponseWriter, _ *http.Request) {
+	st := a.past.status(time.Now())
+	answer(w, http.StatusOK, a.past.fleet.list(&st))
 }
 
 // rights says what the page may offer.

@@ -174,8 +174,8 @@ func (v *Verdict) escaped() *Verdict {
 	return &e
 }
 
-// list returns the peers, the worst first.
-func (f *fleet) list() []peer {
+// list returns the peers and the relay with this status, the worst first.
+func (f *fleet) list(own *Status) []peer {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	rank := func(p peer) int {
@@ -184,7 +184,12 @@ func (f *fleet) list() []peer {
 		}
 		return slices.Index([]string{Bad, "", Warn, Idle, Good}, p.Verdict.Level)
 	}
-	list := append([]peer{}, f.peers...)
+	list := []peer{{Name: own.Source.Database, URL: "./", Verdict: own.Verdict, Now: own.Now, Instance: own.Instance, AskedAt: time.Now().UTC()}}
+	for i := range f.peers {
+		if p := &f.peers[i]; p.Instance == "" || p.Instance != own.Instance { // a name may lead to this one, too
+			list = append(list, *p)
+		}
+	}
 	slices.SortStableFunc(list, func(a, b peer) int {
 		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a.Name, b.Name), cmp.Compare(a.URL, b.URL))
 	})

@@ -174,7 +174,11 @@ func (s *situation) problems(with string) (found []Problem) {
 }
 
 func reasonOf(title string, p *Problem) reason {
-	return reason{title: title, cause: strings.TrimSpace(p.Server + " " + p.Cause), fix: p.Fix, since: p.Since}
+	cause := p.Cause
+	if !strings.Contains(cause, p.Server) {
+		cause = p.Server + ": " + cause
+	}
+	return reason{title: title, cause: cause, fix: p.Fix, since: p.Since}
 }
 
 // stops are why nothing is published.
@@ -334,7 +338,7 @@ func (s *situation) standingBy() Verdict {
 		if v.Level == Idle {
 			v.Level = Warn
 		}
-		v.Others = append(v.Others, display.Cut(strings.Join(strings.Fields(p.With+" "+p.Server+": "+p.Cause), " "), longestText))
+		v.Others = append(v.Others, display.Cut(p.With+": "+reasonOf("", &p).cause, longestText))
 	}
 	return v
 }

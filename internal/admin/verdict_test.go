@@ -44,16 +44,16 @@ func TestVerdict(t *testing.T) {
 		{"standby, its leader publishes", in("standby", func(s *situation) { s.leader = &Leader{Name: "host:9464", Publishing: &yes} }),
 			Verdict{State: StandingBy, Level: Idle, Title: "Standing by for host:9464, which publishes", Since: ago(time.Minute)}, ""},
 		{"standby, its leader does not", in("standby", func(s *situation) {
-			s.leader = &Leader{Name: "host:9464", Publishing: &no, title: "Not publishing", cause: "k1:9092 connection refused"}
-		}), Verdict{State: StandingBy, Level: Bad, Title: "Standing by for host:9464, which does not publish", Cause: "Not publishing: k1:9092 connection refused"}, ""},
+			s.leader = &Leader{Name: "host:9464", Publishing: &no, title: "Not publishing", cause: "k1:9092: connection refused"}
+		}), Verdict{State: StandingBy, Level: Bad, Title: "Standing by for host:9464, which does not publish", Cause: "Not publishing: k1:9092: connection refused"}, ""},
 		{"standby, nobody knows", in("standby", func(s *situation) { s.Leader = "slot is active for PID 7 from 10.0.0.2" }),
 			Verdict{State: StandingBy, Level: Idle, Title: "whether the leader publishes is not known", Cause: "PID 7", Fix: "http.peers"}, ""},
 		{"standby without its database", in("standby", func(s *situation) { s.Problems = []Problem{database} }),
-			Verdict{State: StandingBy, Level: Warn, Title: "not known", Others: []string{"database : PostgreSQL at db:5432: connection refused"}}, ""},
+			Verdict{State: StandingBy, Level: Warn, Title: "not known", Others: []string{"database: PostgreSQL at db:5432: connection refused"}}, ""},
 		{"Kafka away", leading(func(s *situation) {
 			s.Problems, s.moved, s.InFlight = []Problem{kafka}, ago(121*time.Second), InFlight{Events: 5, Since: ago(2 * time.Minute)}
 		}), Verdict{
-			State: NotPublishing, Level: Bad, Title: "Not publishing", Since: kafka.Since, Cause: "k1:9092 connection refused", Fix: "check that it runs",
+			State: NotPublishing, Level: Bad, Title: "Not publishing", Since: kafka.Since, Cause: "k1:9092: connection refused", Fix: "check that it runs",
 			Effect: "No event is lost: they wait in the database's WAL. At this speed the slot is lost at 2026-01-02T15:17:03Z.", LostAt: time.Date(2026, 1, 2, 15, 17, 3, 0, time.UTC),
 		}, ""},
 		{"Kafka away, nothing is written", leading(func(s *situation) { s.Problems, s.moved, s.walPerSecond = []Problem{kafka}, time.Time{}, &none }),
@@ -68,6 +68,9 @@ func TestVerdict(t *testing.T) {
 		}), Verdict{State: NotPublishing, Level: Bad, Title: "Not publishing", Effect: "binlog, which is kept until 2026-01-02T15:58:00Z", LostAt: time.Date(2026, 1, 2, 15, 58, 0, 0, time.UTC)}, ""},
 		{"one broker away, the others go on", leading(func(s *situation) { s.Problems = []Problem{kafka} }),
 			Verdict{State: PublishingBut, Level: Warn, Title: "Publishing, but a part of Kafka is away", Since: kafka.Since, Cause: "k1:9092"}, ""},
+		{"the cause names the server", leading(func(s *situation) {
+			s.Problems, s.moved = []Problem{{With: "kafka", Server: "k1:9092", Since: ago(time.Minute), Cause: "connect to Kafka at k1:9092: refused"}}, time.Time{}
+		}), Verdict{State: NotPublishing, Level: Bad, Title: "Not publishing", Cause: "connect to Kafka at k1:9092: refused"}, "k1:9092: connect"},
 		{"a broker restarts", leading(func(s *situation) {
 			s.Problems = []Problem{{With: "kafka", Since: ago(2 * time.Second), Cause: "EOF"}}
 		}), Verdict{State: PublishingBut, Level: Warn, Title: "a part of Kafka is away"}, ""},
@@ -110,7 +113,7 @@ func TestVerdict(t *testing.T) {
 		}), Verdict{State: Parked, Level: Bad, Title: "Parked: it waits for a person", Cause: "event 7", Fix: "add a route", Command: "cdc-relay skip 7", Effect: "No event is lost"}, ""},
 		{"starting", in("starting", func(*situation) {}), Verdict{State: Starting, Level: Idle, Title: "Starting", Since: ago(time.Minute)}, ""},
 		{"starting without Kafka", in("starting", func(s *situation) { s.Problems = []Problem{kafka} }),
-			Verdict{State: Starting, Level: Bad, Title: "Starting: waiting for Kafka", Since: kafka.Since, Cause: "k1:9092 connection refused"}, "is lost at"},
+			Verdict{State: Starting, Level: Bad, Title: "Starting: waiting for Kafka", Since: kafka.Since, Cause: "k1:9092: connection refused"}, "is lost at"},
 		{"leading for a moment, not yet connected", leading(func(s *situation) { s.Connected, s.Since = false, ago(time.Second) }), Verdict{State: Starting, Level: Idle, Title: "Starting: connecting"}, ""},
 		{"a hostile error", leading(func(s *situation) {
 			s.Problems = []Problem{{With: "checkpoint", Since: now, Cause: "a\u202eb\x1b[2J\n" + strings.Repeat("x", 1<<20)}}
