@@ -162,6 +162,15 @@ profile: build ## Run the drain benchmark and write CPU and heap profiles of the
 dashboard: ## Write Grafana's dashboard anew from its generator.
 	python3 deploy/grafana/dashboard.py > deploy/helm/cdc-relay/files/dashboard.json
 
+# The pictures of the docs are among them.
+.PHONY: screenshots
+screenshots: setup build ## Write pictures of the page in each state, light, dark and of a phone, to bin/screenshots, and those of the docs.
+	@mkdir -p bin/screenshots
+	CDC_RELAY_BIN=$(ROOT)/bin/cdc-relay CDC_RELAY_SCREENSHOTS=$(ROOT)/bin/screenshots \
+		go test -count=1 -run '^TestPage(States|Views|OfRelayThatDoesNotAnswer)$$' ./test/commands
+	@cd bin/screenshots && cp load-light.png ../../docs/page-desktop.png && cp kafka-away-dark.png ../../docs/page-outage.png && \
+		cp letters-phone.png ../../docs/page-phone.png && cp dead-letters-light.png ../../docs/page-letters.png
+
 .PHONY: mutants
 mutants: setup ## Break the relay on purpose, in each way of test/mutants, and fail if the tests do not notice.
 	@go run ./test/mutants $(ARGS)

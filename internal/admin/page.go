@@ -6,7 +6,8 @@ import (
 	"net/http"
 )
 
-// pageFiles is the page for people. It has no build step; uPlot 1.6.32 (uplot.js, uplot.css, from npm) draws its charts.
+// pageFiles is the page for people. It has no build step; from npm are uPlot 1.6.32 (uplot.js, uplot.css), which draws its charts, and
+// Preact 10.29.8 (preact.js, and hooks.js, which imports ./preact.js here) with htm 3.1.1 (htm.js), which draw the rest.
 //
 //go:embed page
 var pageFiles embed.FS
@@ -21,10 +22,14 @@ func servePage(mux *http.ServeMux, a *api) {
 	if err != nil {
 		panic(err) // the name is a valid one
 	}
-	static := http.FileServerFS(files)
-	mux.Handle("GET /{$}", guarded(static))
-	for _, name := range []string{"style.css", "app.js", "charts.js", "dom.js", "letters.js", "topics.js", "uplot.js", "uplot.css", "uplot.LICENSE"} {
-		mux.Handle("GET /"+name, guarded(static))
+	static := guarded(http.FileServerFS(files))
+	mux.Handle("GET /{$}", static)
+	entries, err := fs.ReadDir(files, ".")
+	if err != nil {
+		panic(err) // it is part of the binary
+	}
+	for _, entry := range entries {
+		mux.Handle("GET /"+entry.Name(), static)
 	}
 	a.routes(mux)
 }

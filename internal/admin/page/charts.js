@@ -1,45 +1,94 @@
+// The charts have one cross-hair. Spans of outages are shaded; what is not known is a gap.
 /* global uPlot */
-import { $ } from "./dom.js";
+import { bytes, clock, duration, html, number, useEffect, useLayoutEffect, useRef, useState } from "./view.js";
 
-const charts = {};
-
-function draw(id, label, data) {
-  const css = getComputedStyle(document.documentElement);
-  const color = (name) => css.getPropertyValue(name).trim();
-  const axis = { stroke: color("--quiet"), grid: { stroke: color("--line"), width: 1 }, ticks: { stroke: color("--line") } };
-  if (charts[id]) charts[id].destroy();
-  charts[id] = new uPlot({
-    width: $(id).clientWidth, height: 170, legend: { show: false }, cursor: { drag: { x: false, y: false } },
-    scales: { x: { range: (_, first) => span(first) }, y: { range: (_, __, max) => [0, max > 0 ? max * 1.1 : 1] } },
-    axes: [axis, { ...axis, size: 56 }],
-    series: [{}, { label, stroke: color("--accent"), width: 1.5, points: { show: false } }],
-  }, data, $(id));
+const ranges = [["15 min", 15], ["1 h", 60], ["6 h", 360]];
+// brief is a duration in one unit.
+function brief(s) {
+  const [of, unit] = s < 1 ? [0.001, " ms"] : s < 180 ? [1, " s"] : s < 10800 ? [60, " min"] : [3600, " h"];
+  return number(s / of) + unit;
 }
 
-// span is the hour, or less after a start, but not so little that the axis shows seconds.
-function span(first) {
-  const now = Date.now() / 1000;
-  return [Math.max(now - 3600, Math.min(first ?? now, now - 300)), now];
+const figures = [
+  { name: "Events per second", columns: [0], labels: ["published"], show: number, least: 1 },
+  { name: "Lag", columns: [1], labels: ["lag"], show: duration, axis: brief, least: 0.01 },
+  { name: "Commit to Kafka", columns: [3, 2], labels: ["p99", "p50"], show: duration, axis: brief, least: 0.01 },
+  { name: "Kept by the database", columns: [5], labels: ["kept"], show: bytes, limit: true, least: 1024, steps: Array.from({ length: 50 }, (_, i) => 2 ** i) },
+];
+const shades = { kafka: "bad", database: "bad", parked: "bad", stopped: "bad", stalled: "bad", checkpoint: "warn", write_back: "warn", takeover: "accent", standby: "accent", leading: "accent" };
+
+const color = (name) => getComputedStyle(document.documentElement).getPropertyValue("--" + name).trim();
+
+const moments = ["leading", "standby", "takeover"];
+
+// shade paints an incident over the whole height, at least two pixels wide.
+function shade(u, incidents) {
+  const { left, top, width, height } = u.bbox;
+  u.ctx.save();
+  u.ctx.globalAlpha = 0.2;
+  for (const i of incidents) {
+    const from = u.valToPos(Date.parse(i.from) / 1000, "x", true);
+    const to = moments.includes(i.what) ? from : i.to ? u.valToPos(Date.parse(i.to) / 1000, "x", true) : left + width;
+    const a = Math.max(left, from), b = Math.min(left + width, Math.max(to, from + 3));
+    if (b <= a || !shades[i.what]) continue;
+    u.ctx.fillStyle = color(shades[i.what]);
+    u.ctx.fillRect(a, top, b - a, height);
+  }
+  u.ctx.restore();
 }
 
-let last = [];
-
-export function show(samples) {
-  last = samples;
-  const at = samples.map((s) => s.at);
-  const rates = samples.map((s, i) => {
-    const before = samples[i - 1];
-    return before && s.at > before.at ? Math.max(0, s.published - before.published) / (s.at - before.at) : null;
-  });
-  draw("rate", "events per second", [at, rates]);
-  draw("lag", "seconds", [at, samples.map((s) => s.lag)]);
-  const rate = rates.length ? rates[rates.length - 1] : null;
-  $("rate").setAttribute("role", "img");
-  $("rate").setAttribute("aria-label", "Events per second, now " + (rate === null ? "unknown" : rate.toFixed(1)));
-  $("lag").setAttribute("role", "img");
-  $("lag").setAttribute("aria-label", "Lag in seconds, now " + (samples.length ? samples[samples.length - 1].lag.toFixed(2) : "unknown"));
+function Chart({ figure, past, incidents, limit, range, end }) {
+  const box = useRef(), plot = useRef(), state = useRef();
+  const [at, hover] = useState(null);
+  const series = figure.columns.map((c) => past.columns[c] || []);
+  state.current = { incidents, limit, range, end };
+  const data = [past.times, ...series, ...(figure.limit && limit ? [past.times.map(() => limit)] : [])];
+  const [scheme, again] = useState(0);
+  useEffect(() => {
+    const redraw = () => again((n) => n + 1);
+    const dark = matchMedia("(prefers-color-scheme: dark)");
+    dark.addEventListener("change", redraw);
+    addEventListener("resize", redraw);
+    return () => { dark.removeEventListener("change", redraw); removeEventListener("resize", redraw); };
+  }, []);
+  const span = (first) => { const { range, end } = state.current; return [Math.max(end - range * 60, Math.min(first ?? end, end - 300)), end]; }; // less after a start
+  useLayoutEffect(() => {
+    const axis = { stroke: color("quiet"), grid: { stroke: color("line"), width: 1 }, ticks: { stroke: color("line"), size: 4 }, font: "12px system-ui, sans-serif" };
+    plot.current = new uPlot({
+      width: box.current.clientWidth, height: 150, legend: { show: false }, padding: [8, 18, 0, 0],
+      cursor: { sync: { key: "time" }, drag: { x: false, y: false }, points: { size: 6 } },
+      scales: { x: { range: (_, first) => span(first) }, y: { range: (_, __, max) => [0, Math.max(max * 1.1, figure.least)] } },
+      axes: [{ ...axis, size: 28, space: 70, values: (_, list) => list.map((t) => clock(t * 1000, list[1] - list[0] >= 60)) },
+        { ...axis, size: 70, ...(figure.steps ? { incrs: figure.steps } : {}), values: (_, list) => list.map(figure.axis || figure.show) }],
+      series: [{}, ...figure.columns.map((_, i) => ({ stroke: color(i ? "quiet" : "accent"), width: 1.5, points: { show: false } })),
+        ...(data.length > figure.columns.length + 1 ? [{ stroke: color("bad"), width: 1, dash: [4, 4], points: { show: false } }] : [])],
+      hooks: { drawAxes: [(u) => shade(u, state.current.incidents)], setCursor: [(u) => hover(u.cursor.idx ?? null)] },
+    }, data, box.current);
+    return () => plot.current.destroy();
+  }, [scheme, data.length]);
+  useLayoutEffect(() => plot.current.setData(data));
+  const i = at !== null && at < past.times.length ? at : past.times.length - 1;
+  const values = figure.labels.map((label, k) => { const v = (series[k] || [])[i]; return (figure.labels.length > 1 ? label + " " : "") + (v === null || v === undefined ? "unknown" : figure.show(v)); }).join(", ");
+  const when = i < 0 ? "" : clock(past.times[i] * 1000);
+  return html`<figure><figcaption>${figure.name}<span class="value">${values} <span class="quiet">${when}</span></span></figcaption>
+    <div class="chart" ref=${box} role="img" aria-label=${figure.name + ": " + values + " " + when}></div></figure>`;
 }
 
-const again = () => last.length && show(last);
-addEventListener("resize", again);
-matchMedia("(prefers-color-scheme: dark)").addEventListener("change", again);
+export function Charts({ data, past, range, setRange }) {
+  const limit = (data.now || {}).limit_bytes;
+  const end = Date.parse(data.at) / 1000;
+  return html`<section aria-labelledby="h-charts"><div class="line"><h2 id="h-charts">Charts</h2>
+    <div class="group" role="group" aria-label="Time range">${ranges.map(([name, s]) => html`<button type="button" aria-pressed=${String(range === s)} onClick=${() => setRange(s)}>${name}</button>`)}</div>
+    <span class="quiet key"><i class="bad"></i>not publishing <i class="warn"></i>impaired <i class="accent"></i>takeover</span></div>
+    <div class="charts">${figures.map((f) => html`<${Chart} key=${f.name} figure=${f} past=${past} incidents=${data.incidents || []} limit=${limit} range=${range} end=${end} />`)}</div>
+  </section>`;
+}
+
+// pastOf makes columns, which charts take, of the rows of the history. What is not known is null.
+export function pastOf(history) {
+  const { samples = [], seconds = 10, from } = history || {};
+  return {
+    times: samples.map((_, i) => Date.parse(from) / 1000 + i * seconds),
+    columns: Array.from({ length: 8 }, (_, c) => samples.map((row) => row[c] ?? null)),
+  };
+}
