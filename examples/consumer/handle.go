@@ -27,7 +27,6 @@ const (
 type consumer struct {
 	inbox    *inbox.Inbox[pgx.Tx]
 	handlers inbox.Registry[pgx.Tx]
-	letters  *writer.Writer
 	workers  lanes.Workers // of all partitions
 	stop     context.CancelCauseFunc
 	log      *slog.Logger
@@ -42,18 +41,18 @@ func newConsumer(ctx context.Context, pool *pgxpool.Pool, stop context.CancelCau
 	if _, err := pool.Exec(ctx, revenue); err != nil {
 		return nil, fmt.Errorf("create table: %w", err)
 	}
-	in, err := inbox.New(pgxwriter.Pool(pool), "revenue")
+	letters, err := writer.New(writer.Postgres)
+	if err != nil {
+		return nil, err
+	}
+	in, err := inbox.New(pgxwriter.Pool(pool), "revenue", inbox.WithWriter(letters))
 	if err != nil {
 		return nil, err
 	}
 	if err := in.Check(ctx); err != nil {
 		return nil, err
 	}
-	letters, err := writer.New(writer.Postgres)
-	if err != nil {
-		return nil, err
-	}
-	c := &consumer{inbox: in, letters: letters, workers: lanes.NewWorkers(workers), stop: stop, log: slog.New(slog.NewTextHandler(os.Stderr, nil))}
+	c := &consumer{inbox: in, workers: lanes.NewWorkers(workers), stop: stop, log: slog.New(slog.NewTextHandler(os.Stderr, nil))}
 	c.handlers.Default(func(context.Context, pgx.Tx, *writer.Unit, *inbox.Message) error { return nil }) // other events are none of its business
 	return c, inbox.OnJSON(&c.handlers, "", "OrderPlaced", add)
 }
@@ -89,8 +88,9 @@ func (c *consumer) handle(ctx context.Context, m *inbox.Message) (again time.Dur
 // giveUp appends a dead letter in the transaction that records the message as handled. Later messages of its key go on before somebody has
 // looked at it: to keep their order, park it (package parking of the inbox).
 func (c *consumer) giveUp(ctx context.Context, m *inbox.Message, cause error) error {
-	_, err := c.inbox.Handle(ctx, m, func(ctx context.Context, tx pgx.Tx, u *writer.Unit) error {
-		return c.letters.Append(ctx, pgxwriter.Tx(tx), letter(m, cause))
+	_, err := c.inbox.Handle(ctx, m, func(_ context.Context, _ pgx.Tx, u *writer.Unit) error {
+		u.Add(letter(m, cause))
+		return nil
 	})
 	return err
 }

@@ -26,13 +26,13 @@ func TestTwoOwners(t *testing.T) {
 	onEach(t, func(t *testing.T, db *database) {
 		t.Helper()
 		c := newConsumption(t, db, 0)
-		producer := newChains(t, db, c.topic)
+		producer, option := newChains(t, db, c.topic)
 		var stops [2]func() error
 		for i := range stops {
 			stops[i], _ = c.start(link(15), func(k *kgoinbox.Config) {
 				k.Client = append(k.Client, kgo.ConsumerGroup(c.topic+"-"+strconv.Itoa(i)))
 				k.RetryInterval, k.Batch = 5*time.Millisecond, 20*i // one handles batches
-			})
+			}, option)
 		}
 		const rounds = 3
 		p := newParked(t, writer.SQL(db.conn, db.dialect), "c")
