@@ -81,7 +81,7 @@ func TestHiddenDeadlock(t *testing.T) {
 	m, behind := record("a", 1), record("b", 2)
 	handlers := map[string]func(p parked[*sql.Tx], w work) error{
 		"Handle": func(p parked[*sql.Tx], w work) error {
-			_, err := p.in.Handle(t.Context(), m, func(ctx context.Context, tx *sql.Tx, u *writer.Unit) error { return w(ctx, tx, m) })
+			_, err := p.in.Handle(t.Context(), m, func(ctx context.Context, tx *sql.Tx, _ *writer.Unit) error { return w(ctx, tx, m) })
 			return err
 		},
 		"HandleBatch": func(p parked[*sql.Tx], w work) error {
@@ -95,7 +95,7 @@ func TestHiddenDeadlock(t *testing.T) {
 			if row == nil {
 				return nil
 			}
-			_, err := p.Redo(t.Context(), row, func(ctx context.Context, tx *sql.Tx, u *writer.Unit) error { return w(ctx, tx, row.Message) })
+			_, err := p.Redo(t.Context(), row, func(ctx context.Context, tx *sql.Tx, _ *writer.Unit) error { return w(ctx, tx, row.Message) })
 			return err
 		},
 	}

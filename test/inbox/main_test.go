@@ -299,7 +299,7 @@ func exec[Tx any](db writer.DB[Tx], tx Tx) execer {
 }
 
 func (in typedInbox[Tx]) handle(ctx context.Context, m *inbox.Message, work func(context.Context, execer) error) (bool, error) {
-	return in.Handle(ctx, m, func(ctx context.Context, tx Tx, u *writer.Unit) error { return work(ctx, exec(in.db, tx)) })
+	return in.Handle(ctx, m, func(ctx context.Context, tx Tx, _ *writer.Unit) error { return work(ctx, exec(in.db, tx)) })
 }
 
 func (in typedInbox[Tx]) handleUnit(ctx context.Context, m *inbox.Message, work func(context.Context, execer, *writer.Unit) error) (bool, error) {

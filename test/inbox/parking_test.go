@@ -85,7 +85,7 @@ func (p parked[Tx]) ready(want string) *parking.Parked {
 
 func (p parked[Tx]) redo(row *parking.Parked, fails error, want bool) {
 	p.t.Helper()
-	done, err := p.Redo(p.t.Context(), row, func(ctx context.Context, tx Tx, u *writer.Unit) error {
+	done, err := p.Redo(p.t.Context(), row, func(ctx context.Context, tx Tx, _ *writer.Unit) error {
 		return errors.Join(fails, add(row.Message)(ctx, exec(p.db, tx)))
 	})
 	if done != want || !errors.Is(err, fails) {
