@@ -6,7 +6,6 @@ require (
 	github.com/IBM/sarama v1.61.1
 	github.com/cdc-relay/cdc-relay/inbox v0.1.0
 	github.com/cdc-relay/cdc-relay/inbox/kgoinbox v0.0.0-00010101000000-000000000000
-	github.com/cdc-relay/cdc-relay/inbox/pgxinbox v0.0.0-00010101000000-000000000000
 	github.com/cdc-relay/cdc-relay/writer v0.1.0
 	github.com/cdc-relay/cdc-relay/writer/pgxwriter v0.0.0-00010101000000-000000000000
 	github.com/go-sql-driver/mysql v1.10.1
@@ -42,7 +41,6 @@ require (
 replace (
 	github.com/cdc-relay/cdc-relay/inbox => ../inbox
 	github.com/cdc-relay/cdc-relay/inbox/kgoinbox => ../inbox/kgoinbox
-	github.com/cdc-relay/cdc-relay/inbox/pgxinbox => ../inbox/pgxinbox
 	github.com/cdc-relay/cdc-relay/writer => ../writer
 	github.com/cdc-relay/cdc-relay/writer/pgxwriter => ../writer/pgxwriter
 )

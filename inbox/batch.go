@@ -12,7 +12,7 @@ import (
 // HandleBatch records messages of one partition and calls fn once with those that are new, in their order, in one
 // transaction. It returns the others, the repeats; fn is not called if all are. If it fails, none is handled: give them to
 // [Inbox.Handle] one by one then, so that one bad message does not fail the others. Package kgoinbox does all that.
-func (in *Inbox[Tx]) HandleBatch(ctx context.Context, ms []*Message, fn func(ctx context.Context, tx Tx, ms []*Message) error) (repeats []*Message, err error) {
+func (in *Inbox[Tx]) HandleBatch(ctx context.Context, ms []*Message, fn func(ctx context.Context, tx Tx, u *writer.Unit, ms []*Message) error) (repeats []*Message, err error) {
 	if len(ms) == 0 {
 		return nil, nil
 	}
@@ -30,7 +30,7 @@ func (in *Inbox[Tx]) HandleBatch(ctx context.Context, ms []*Message, fn func(ctx
 	}
 	// In one order everywhere: two batches that insert the same IDs in different orders would wait for each other.
 	slices.SortFunc(ids, func(a, b MessageID) int { return cmp.Or(cmp.Compare(a.Source, b.Source), cmp.Compare(a.ID, b.ID)) })
-	err = Transact(ctx, in.db, func(ctx context.Context, tx Tx) error {
+	err = TransactUnit(ctx, in.db, in.events, func(ctx context.Context, tx Tx, u *writer.Unit) error {
 		marked := newMark()
 		inserted, err := in.insertAll(ctx, tx, ids, marked)
 		if err != nil {
@@ -53,7 +53,7 @@ func (in *Inbox[Tx]) HandleBatch(ctx context.Context, ms []*Message, fn func(ctx
 		if len(first) == 0 {
 			return nil
 		}
-		if err := fn(ctx, tx, first); err != nil {
+		if err := fn(ctx, tx, u, first); err != nil {
 			return err
 		}
 		return in.verify(ctx, tx, inserted[0], marked)

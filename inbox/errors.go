@@ -4,6 +4,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/cdc-relay/cdc-relay/writer"
@@ -64,10 +65,11 @@ type RetryAfter time.Duration //nolint:errname // "return inbox.RetryAfter(time.
 // Error says when the next attempt is.
 func (d RetryAfter) Error() string { return "try again in " + time.Duration(d).String() }
 
-// IsPermanent reports whether err is marked by [Permanent], or is about a message that nothing will make valid.
+// IsPermanent reports whether err is marked by [Permanent], or is about a message, or an event that a handler raised, that nothing will
+// make valid.
 func IsPermanent(err error) bool {
 	var p permanentError
-	return errors.As(err, &p) || errors.Is(err, ErrInvalidMessage) || errors.Is(err, ErrNoHandler)
+	return errors.As(err, &p) || errors.Is(err, ErrInvalidMessage) || errors.Is(err, ErrNoHandler) || errors.Is(err, writer.ErrInvalidEvent)
 }
 
 // DatabaseError is an [ErrDatabase]: what was being done, the driver's error, and the fix if it is known.
@@ -117,6 +119,11 @@ func Fix(table string, err error) string {
 	default:
 		return ""
 	}
+}
+
+// lacks reports whether the server says that there is no such table or column, or no right to it.
+func lacks(state string, number uint64) bool {
+	return slices.Contains([]string{"42P01", "42703", "42501"}, state) || slices.Contains([]uint64{1146, 1054, 1142, 1143}, number)
 }
 
 // outage reports whether the server says that it is stopping, takes no writes, or lacks memory, disk or connections. A

@@ -18,12 +18,12 @@ type order struct{ Total int64 }
 func Example() {
 	var db *sql.DB // the consumer's database
 	ctx := context.Background()
-	in, err := inbox.New(inbox.SQL(db, writer.Postgres), "revenue")
+	in, err := inbox.New(writer.SQL(db, writer.Postgres), "revenue")
 	if err != nil {
 		panic(err)
 	}
 	var handlers inbox.Registry[*sql.Tx]
-	err = inbox.OnJSON(&handlers, "Order", "OrderPlaced", func(ctx context.Context, tx *sql.Tx, _ *inbox.Message, o order) error {
+	err = inbox.OnJSON(&handlers, "Order", "OrderPlaced", func(ctx context.Context, tx *sql.Tx, _ *writer.Unit, _ *inbox.Message, o order) error {
 		_, err := tx.ExecContext(ctx, "UPDATE revenue SET total = total + $1", o.Total)
 		return err
 	})
@@ -31,7 +31,7 @@ func Example() {
 		panic(err)
 	}
 	handle := func(m *inbox.Message) error {
-		_, err := in.Handle(ctx, m, func(ctx context.Context, tx *sql.Tx) error { return handlers.Handle(ctx, tx, m) })
+		_, err := in.Handle(ctx, m, func(ctx context.Context, tx *sql.Tx, u *writer.Unit) error { return handlers.Handle(ctx, tx, u, m) })
 		return err
 	}
 	fmt.Println(handle(&inbox.Message{Topic: "orders", Source: "/orders/public.outbox"}))
@@ -63,7 +63,7 @@ func ExampleInbox_Purge() {
 // Forget lets a replay of messages be handled again, after their handler was repaired.
 func ExampleInbox_Forget() {
 	again := func(ctx context.Context, db *sql.DB, in *inbox.Inbox[*sql.Tx]) error {
-		return inbox.Transact(ctx, inbox.SQL(db, writer.MySQL), func(ctx context.Context, tx *sql.Tx) error {
+		return inbox.Transact(ctx, writer.SQL(db, writer.MySQL), func(ctx context.Context, tx *sql.Tx) error {
 			_, err := in.Forget(ctx, tx, inbox.MessageID{Source: "/orders/outbox", ID: "39026140-f6f2-4fb3-99f1-74208e7d7a9b"})
 			return err
 		})
@@ -76,7 +76,7 @@ func ExampleInbox_Forget() {
 func ExampleRegistry() {
 	var handlers inbox.Registry[*sql.Tx]
 	say := func(what string) inbox.Handler[*sql.Tx] {
-		return func(context.Context, *sql.Tx, *inbox.Message) error {
+		return func(context.Context, *sql.Tx, *writer.Unit, *inbox.Message) error {
 			fmt.Println(what)
 			return nil
 		}
@@ -86,13 +86,13 @@ func ExampleRegistry() {
 	_ = handlers.On("Order", "", say("another one of an order"))
 	handlers.Default(say("default"))
 	handlers.Use(func(next inbox.Handler[*sql.Tx]) inbox.Handler[*sql.Tx] {
-		return func(ctx context.Context, tx *sql.Tx, m *inbox.Message) error {
+		return func(ctx context.Context, tx *sql.Tx, u *writer.Unit, m *inbox.Message) error {
 			fmt.Print(m.AggregateType, " ", m.Type, ": ")
-			return next(ctx, tx, m)
+			return next(ctx, tx, u, m)
 		}
 	})
 	for _, m := range []*inbox.Message{{AggregateType: "Order", Type: "Deleted"}, {AggregateType: "Cart", Type: "Deleted"}, {AggregateType: "Cart", Type: "Filled"}} {
-		_ = handlers.Handle(context.Background(), nil, m)
+		_ = handlers.Handle(context.Background(), nil, nil, m)
 	}
 	// Output:
 	// Order Deleted: order deleted
@@ -103,7 +103,7 @@ func ExampleRegistry() {
 
 // HandleBatch pays for one commit, however many messages it records. If it fails, each gets a transaction of its own.
 func ExampleInbox_HandleBatch() {
-	handle := func(ctx context.Context, tx *sql.Tx, ms []*inbox.Message) error {
+	handle := func(ctx context.Context, tx *sql.Tx, _ *writer.Unit, ms []*inbox.Message) error {
 		_, err := tx.ExecContext(ctx, "UPDATE revenue SET orders = orders + $1", len(ms))
 		return err
 	}
@@ -112,7 +112,7 @@ func ExampleInbox_HandleBatch() {
 			return nil
 		}
 		for i, m := range polled {
-			_, err := in.Handle(ctx, m, func(ctx context.Context, tx *sql.Tx) error { return handle(ctx, tx, polled[i:i+1]) })
+			_, err := in.Handle(ctx, m, func(ctx context.Context, tx *sql.Tx, u *writer.Unit) error { return handle(ctx, tx, u, polled[i:i+1]) })
 			if err != nil {
 				return fmt.Errorf("offset %d: %w", m.Offset, err)
 			}
@@ -168,14 +168,14 @@ func ExampleRegistry_Use_traces() {
 		return ctx
 	}
 	var handlers inbox.Registry[*sql.Tx]
-	handlers.Default(func(context.Context, *sql.Tx, *inbox.Message) error { return nil })
+	handlers.Default(func(context.Context, *sql.Tx, *writer.Unit, *inbox.Message) error { return nil })
 	handlers.Use(func(next inbox.Handler[*sql.Tx]) inbox.Handler[*sql.Tx] {
-		return func(ctx context.Context, tx *sql.Tx, m *inbox.Message) error {
-			return next(extract(ctx, carrier{m}), tx, m)
+		return func(ctx context.Context, tx *sql.Tx, u *writer.Unit, m *inbox.Message) error {
+			return next(extract(ctx, carrier{m}), tx, u, m)
 		}
 	})
 	m := &inbox.Message{Headers: []inbox.Header{{Key: "traceparent", Value: []byte("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01")}}}
-	_ = handlers.Handle(context.Background(), nil, m)
+	_ = handlers.Handle(context.Background(), nil, nil, m)
 	// Output: goes on with 00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01
 }
 
@@ -183,11 +183,11 @@ func ExampleRegistry_Use_traces() {
 func ExampleRegistry_Use_metrics() {
 	var failures, seconds expvar.Map
 	var handlers inbox.Registry[*sql.Tx]
-	handlers.Default(func(context.Context, *sql.Tx, *inbox.Message) error { return errors.New("out of stock") })
+	handlers.Default(func(context.Context, *sql.Tx, *writer.Unit, *inbox.Message) error { return errors.New("out of stock") })
 	handlers.Use(func(next inbox.Handler[*sql.Tx]) inbox.Handler[*sql.Tx] {
-		return func(ctx context.Context, tx *sql.Tx, m *inbox.Message) error {
+		return func(ctx context.Context, tx *sql.Tx, u *writer.Unit, m *inbox.Message) error {
 			begun := time.Now()
-			err := next(ctx, tx, m)
+			err := next(ctx, tx, u, m)
 			seconds.AddFloat(m.Type, time.Since(begun).Seconds())
 			if err != nil {
 				failures.Add(m.Type, 1)
@@ -195,7 +195,7 @@ func ExampleRegistry_Use_metrics() {
 			return err
 		}
 	})
-	_ = handlers.Handle(context.Background(), nil, &inbox.Message{Type: "OrderPlaced"})
+	_ = handlers.Handle(context.Background(), nil, nil, &inbox.Message{Type: "OrderPlaced"})
 	fmt.Println(failures.String())
 	// Output: {"OrderPlaced": 1}
 }

@@ -12,8 +12,13 @@ import (
 )
 
 // Inbox records which messages a consumer has handled. It holds only settings and is safe for concurrent use.
+//
+// The row is inserted before the work. A second consumer of the same message waits at the key until the first transaction has ended: after a
+// commit the message is a repeat, after a rollback the second consumer does the work. The table is not partitioned: a unique key must hold
+// the partition column, so an ID would be unique only within a day. [Inbox.Purge] deletes old rows.
 type Inbox[Tx any] struct {
-	db       DB[Tx]
+	db       writer.DB[Tx]
+	events   *writer.Writer // of what handlers raise
 	consumer string
 	table    string // quoted
 	source   func(*Message) string
@@ -21,6 +26,7 @@ type Inbox[Tx any] struct {
 
 type config struct {
 	table  string
+	events *writer.Writer
 	source func(*Message) string
 }
 
@@ -47,11 +53,25 @@ func WithSource(source func(*Message) string) Option {
 	}
 }
 
+// WithWriter sets what appends the events that handlers raise. Without it a handler that raises one fails.
+func WithWriter(events *writer.Writer) Option {
+	return func(c *config) error {
+		if events == nil {
+			return errors.New("the writer is nil: give WithWriter one of writer.New")
+		}
+		c.events = events
+		return nil
+	}
+}
+
+// errNoWriter refuses the events of an inbox without a writer.
+var errNoWriter = Permanent(errors.New("the handler raised an event, and the inbox has no writer: make the inbox with WithWriter"))
+
 // New returns the inbox of a consumer. It does not connect to the database.
 //
 // The consumer's name stands for the effect of its work, not for the Kafka group: if the group is renamed, nothing is
 // handled twice. Two consumers with one name share their work: each message is handled by one of them.
-func New[Tx any](db DB[Tx], consumer string, opts ...Option) (*Inbox[Tx], error) {
+func New[Tx any](db writer.DB[Tx], consumer string, opts ...Option) (*Inbox[Tx], error) {
 	c := config{table: "inbox"}
 	for _, o := range opts {
 		if err := o(&c); err != nil {
@@ -61,24 +81,24 @@ func New[Tx any](db DB[Tx], consumer string, opts ...Option) (*Inbox[Tx], error)
 	if err := checkText("consumer name", consumer, MaxConsumer, "name the effect of the consumer's work"); err != nil {
 		return nil, fmt.Errorf("make inbox: %w", err)
 	}
-	table, err := quoteTable(db.Dialect(), c.table)
-	if err != nil {
+	refuses, err := writer.New(db.Dialect(), writer.WithTable(c.table), // which quotes the name
+		writer.WithInterceptor(func(context.Context, []*writer.Event) ([]*writer.Event, error) { return nil, errNoWriter }))
+	switch {
+	case err != nil:
 		return nil, fmt.Errorf("make inbox: %w", err)
+	case c.events == nil:
+		c.events = refuses
+	case c.events.Dialect() != db.Dialect():
+		return nil, errors.New("make inbox: the database and the writer have different dialects: give both the same")
 	}
-	return &Inbox[Tx]{db: db, consumer: consumer, table: table, source: c.source}, nil
-}
-
-// quoteTable quotes a table's name as the writer does.
-func quoteTable(d writer.Dialect, name string) (string, error) {
-	w, err := writer.New(d, writer.WithTable(name))
-	if err != nil {
-		return "", err
-	}
-	return w.Table(), nil
+	return &Inbox[Tx]{db: db, events: c.events, consumer: consumer, table: refuses.Table(), source: c.source}, nil
 }
 
 // DB returns the database given to New.
-func (in *Inbox[Tx]) DB() DB[Tx] { return in.db }
+func (in *Inbox[Tx]) DB() writer.DB[Tx] { return in.db }
+
+// Writer returns the writer of events that handlers raise; one that refuses all if New was not given one.
+func (in *Inbox[Tx]) Writer() *writer.Writer { return in.events }
 
 // Consumer returns the name given to New.
 func (in *Inbox[Tx]) Consumer() string { return in.consumer }
@@ -150,23 +170,27 @@ func (in *Inbox[Tx]) statement(before, after string) *sqltext.Statement {
 // Handle records the message and calls fn in one transaction of its own. A repeat is not given to fn. If fn fails or
 // panics, the transaction is rolled back and the error returned, a panic as *[PanicError].
 //
+// What fn adds to the unit is appended in the transaction, see [WithWriter]. Handle calls the unit's functions after the transaction, as
+// [writer.Run] does, in the caller's goroutine: none if no answer to COMMIT came, or the process ended before. The unit of each attempt is
+// another one, and is not to be used when fn has returned.
+//
 // If the database could not serialize the transaction, it is run again, and with it fn: what fn does outside of tx is done
 // again. fn must return the errors of its statements: with a deadlock MySQL and MariaDB have rolled back everything, the record
 // too, and commit each later statement of fn at once. In sessions with autocommit=0 they begin another transaction, which is
 // rolled back. Handle notices both before it commits, by one more round trip on these databases, and returns an error that wraps
 // [writer.ErrNoTransaction]. Other errors that are not fn's wrap [ErrDatabase] or [ErrInvalidMessage].
-func (in *Inbox[Tx]) Handle(ctx context.Context, m *Message, fn func(context.Context, Tx) error) (repeat bool, err error) {
+func (in *Inbox[Tx]) Handle(ctx context.Context, m *Message, fn func(ctx context.Context, tx Tx, u *writer.Unit) error) (repeat bool, err error) {
 	id, err := m.identify(in.source)
 	if err != nil {
 		return false, err
 	}
-	err = Transact(ctx, in.db, func(ctx context.Context, tx Tx) error {
+	err = TransactUnit(ctx, in.db, in.events, func(ctx context.Context, tx Tx, u *writer.Unit) error {
 		marked := newMark()
 		first, err := in.insert(ctx, tx, id, marked)
 		if repeat = err == nil && !first; err != nil || repeat {
 			return err
 		}
-		if err := fn(ctx, tx); err != nil {
+		if err := fn(ctx, tx, u); err != nil {
 			return err
 		}
 		return in.verify(ctx, tx, id, marked)

@@ -31,7 +31,7 @@ var errEnded = fmt.Errorf("%w: the transaction was rolled back or committed befo
 
 // lost reports whether err says that the connection of a transaction is gone, although the database can be reached: a statement whose
 // context had ended has closed it, and the handler has hidden that.
-func lost[Tx any](ctx context.Context, db DB[Tx], err error) bool {
+func lost[Tx any](ctx context.Context, db writer.DB[Tx], err error) bool {
 	state, number := writer.ServerError(err)
 	return err != nil && state == "" && number == 0 && ctx.Err() == nil && reachable(ctx, db)
 }

@@ -10,8 +10,9 @@ import (
 	"github.com/cdc-relay/cdc-relay/writer"
 )
 
-// Handler handles a message in the transaction in which the inbox records it.
-type Handler[Tx any] func(ctx context.Context, tx Tx, m *Message) error
+// Handler handles a message in the transaction in which the inbox records it. The unit, see [writer.Unit], takes events that are appended
+// in the transaction, and functions to be called after it.
+type Handler[Tx any] func(ctx context.Context, tx Tx, u *writer.Unit, m *Message) error
 
 // Interceptor wraps handlers: what it does before next happens in the order of [Registry.Use], what it does after it in
 // reverse.
@@ -58,11 +59,11 @@ func (r *Registry[Tx]) On(aggregateType, eventType string, h Handler[Tx]) error 
 
 // OnJSON registers a handler that gets the value decoded into a T. A value that is not JSON of a T is a permanent error, as
 // is a tombstone.
-func OnJSON[T, Tx any](r *Registry[Tx], aggregateType, eventType string, h func(ctx context.Context, tx Tx, m *Message, v T) error) error {
+func OnJSON[T, Tx any](r *Registry[Tx], aggregateType, eventType string, h func(ctx context.Context, tx Tx, u *writer.Unit, m *Message, v T) error) error {
 	if h == nil {
 		return r.On(aggregateType, eventType, nil)
 	}
-	return r.On(aggregateType, eventType, func(ctx context.Context, tx Tx, m *Message) error {
+	return r.On(aggregateType, eventType, func(ctx context.Context, tx Tx, u *writer.Unit, m *Message) error {
 		var v T
 		if m.Value == nil {
 			return Permanent(fmt.Errorf("%s: the value is null (a tombstone), not JSON: handle tombstones with On", m.place()))
@@ -70,7 +71,7 @@ func OnJSON[T, Tx any](r *Registry[Tx], aggregateType, eventType string, h func(
 		if err := json.Unmarshal(m.Value, &v); err != nil {
 			return Permanent(fmt.Errorf("%s: the value is not JSON of a %T: %w", m.place(), v, err))
 		}
-		return h(ctx, tx, m, v)
+		return h(ctx, tx, u, m, v)
 	})
 }
 
@@ -83,19 +84,19 @@ func (r *Registry[Tx]) Use(i ...Interceptor[Tx]) { r.chain = append(r.chain, i..
 
 // Handle gives the message to its handler, in the interceptors. A panic is returned as *[PanicError]. A message with an invalid
 // attribute has none, and the error is permanent, see [Message].
-func (r *Registry[Tx]) Handle(ctx context.Context, tx Tx, m *Message) error {
+func (r *Registry[Tx]) Handle(ctx context.Context, tx Tx, u *writer.Unit, m *Message) error {
 	return call(ctx, tx, func(ctx context.Context, tx Tx) error {
 		h := r.find(m)
 		for _, i := range slices.Backward(r.chain) {
 			h = i(h)
 		}
-		return h(ctx, tx, m)
+		return h(ctx, tx, u, m)
 	})
 }
 
 func (r *Registry[Tx]) find(m *Message) Handler[Tx] {
 	if m.Invalid != "" {
-		return func(context.Context, Tx, *Message) error {
+		return func(context.Context, Tx, *writer.Unit, *Message) error {
 			return Permanent(fmt.Errorf("%s: %s", m.place(), m.Invalid))
 		}
 	}
@@ -107,7 +108,7 @@ func (r *Registry[Tx]) find(m *Message) Handler[Tx] {
 	if r.fallback != nil {
 		return r.fallback
 	}
-	return func(context.Context, Tx, *Message) error {
+	return func(context.Context, Tx, *writer.Unit, *Message) error {
 		return fmt.Errorf("%s: %w for %s: register one with On, or one for all others with Default", m.place(), ErrNoHandler, kind{m.AggregateType, m.Type})
 	}
 }
@@ -120,10 +121,10 @@ func (k kind) String() string {
 // errors. Either all their work is committed or none. After an error of the database the rest is not run: it may have ended
 // the transaction, as MySQL and MariaDB do in a deadlock, and then commit each statement by itself.
 func All[Tx any](hs ...Handler[Tx]) Handler[Tx] {
-	return func(ctx context.Context, tx Tx, m *Message) error {
+	return func(ctx context.Context, tx Tx, u *writer.Unit, m *Message) error {
 		var errs []error
 		for _, h := range hs {
-			err := call(ctx, tx, func(ctx context.Context, tx Tx) error { return h(ctx, tx, m) })
+			err := call(ctx, tx, func(ctx context.Context, tx Tx) error { return h(ctx, tx, u, m) })
 			errs = append(errs, err)
 			if state, number := writer.ServerError(err); state != "" || number != 0 {
 				break

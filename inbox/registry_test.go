@@ -2,6 +2,7 @@ package inbox_test
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"slices"
 	"strings"
@@ -16,7 +17,7 @@ type tx struct{}
 
 // noted returns a handler that adds its name to what was called.
 func noted(called *[]string, name string, err error) inbox.Handler[tx] {
-	return func(context.Context, tx, *inbox.Message) error {
+	return func(context.Context, tx, *writer.Unit, *inbox.Message) error {
 		*called = append(*called, name)
 		return err
 	}
@@ -28,9 +29,9 @@ func TestRegistryFindsTheHandler(t *testing.T) {
 	for _, k := range [][2]string{{"Order", "Placed"}, {"", "Placed"}, {"Order", ""}} {
 		must(t, r.On(k[0], k[1], noted(&called, k[0]+"/"+k[1], nil)))
 	}
-	must(t, r.On("Invoice", "Sent", func(context.Context, tx, *inbox.Message) error { return nil }))
+	must(t, r.On("Invoice", "Sent", func(context.Context, tx, *writer.Unit, *inbox.Message) error { return nil }))
 	missing := &inbox.Message{AggregateType: "Invoice", Type: "Paid", Topic: "invoices", Offset: 3}
-	err := r.Handle(t.Context(), tx{}, missing)
+	err := r.Handle(t.Context(), tx{}, nil, missing)
 	if want := `record invoices[0]@3: no handler for event type "Paid" of aggregate type "Invoice": register one with On, or one for all others with Default`; err == nil || err.Error() != want || !errors.Is(err, inbox.ErrNoHandler) || !inbox.IsPermanent(err) {
 		t.Errorf("without a handler: %v", err)
 	}
@@ -45,7 +46,7 @@ func TestRegistryFindsTheHandler(t *testing.T) {
 		missing,
 		{},
 	} {
-		must(t, r.Handle(t.Context(), tx{}, m))
+		must(t, r.Handle(t.Context(), tx{}, nil, m))
 	}
 	if want := []string{"Order/Placed", "/Placed", "Order/", "/Placed", "Order/", "default", "default"}; !slices.Equal(called, want) {
 		t.Errorf("called %q", called)
@@ -61,7 +62,7 @@ func TestRegistryRefuses(t *testing.T) {
 	}
 	for name, err := range map[string]error{
 		"any of any": r.On("", "", h), "nil": r.On("Order", "Paid", nil),
-		"nil with a type": inbox.OnJSON[int](&r, "Order", "Paid", (func(context.Context, tx, *inbox.Message, int) error)(nil)),
+		"nil with a type": inbox.OnJSON[int](&r, "Order", "Paid", (func(context.Context, tx, *writer.Unit, *inbox.Message, int) error)(nil)),
 	} {
 		if err == nil {
 			t.Errorf("%s: no error", name)
@@ -74,26 +75,26 @@ func TestInterceptorsRunInOrderAndReverse(t *testing.T) {
 	var r inbox.Registry[tx]
 	around := func(name string) inbox.Interceptor[tx] {
 		return func(next inbox.Handler[tx]) inbox.Handler[tx] {
-			return func(ctx context.Context, tx tx, m *inbox.Message) error {
+			return func(ctx context.Context, tx tx, u *writer.Unit, m *inbox.Message) error {
 				called = append(called, "before "+name)
 				defer func() { called = append(called, "after "+name) }()
-				return next(ctx, tx, m)
+				return next(ctx, tx, u, m)
 			}
 		}
 	}
 	r.Use(around("a"), around("b"))
-	must(t, r.On("", "panics", func(context.Context, tx, *inbox.Message) error { panic("out of tea") }))
+	must(t, r.On("", "panics", func(context.Context, tx, *writer.Unit, *inbox.Message) error { panic("out of tea") }))
 	r.Default(noted(&called, "handler", nil))
-	must(t, r.Handle(t.Context(), tx{}, &inbox.Message{}))
+	must(t, r.Handle(t.Context(), tx{}, nil, &inbox.Message{}))
 	if want := []string{"before a", "before b", "handler", "after b", "after a"}; !slices.Equal(called, want) {
 		t.Errorf("called %q", called)
 	}
 	var p *inbox.PanicError
-	if err := r.Handle(t.Context(), tx{}, &inbox.Message{Type: "panics"}); !errors.As(err, &p) || !strings.Contains(err.Error(), "registry_test.go") {
+	if err := r.Handle(t.Context(), tx{}, nil, &inbox.Message{Type: "panics"}); !errors.As(err, &p) || !strings.Contains(err.Error(), "registry_test.go") {
 		t.Errorf("panic: %v", err)
 	}
 	r.Use(func(inbox.Handler[tx]) inbox.Handler[tx] { panic("out of milk") })
-	if err := r.Handle(t.Context(), tx{}, &inbox.Message{}); !errors.As(err, &p) || p.Value != "out of milk" {
+	if err := r.Handle(t.Context(), tx{}, nil, &inbox.Message{}); !errors.As(err, &p) || p.Value != "out of milk" {
 		t.Errorf("panic of an interceptor: %v", err)
 	}
 }
@@ -103,12 +104,12 @@ func TestAllJoinsErrors(t *testing.T) {
 	var called []string
 	first, second := errors.New("first"), errors.New("second")
 	err := inbox.All(noted(&called, "a", first), noted(&called, "b", nil), noted(&called, "c", second),
-		func(context.Context, tx, *inbox.Message) error { panic(1) })(t.Context(), tx{}, &inbox.Message{})
+		func(context.Context, tx, *writer.Unit, *inbox.Message) error { panic(1) })(t.Context(), tx{}, nil, &inbox.Message{})
 	var p *inbox.PanicError
 	if !errors.Is(err, first) || !errors.Is(err, second) || !errors.As(err, &p) || len(called) != 3 {
 		t.Errorf("called %q, error %v", called, err)
 	}
-	if inbox.All[tx]()(t.Context(), tx{}, nil) != nil {
+	if inbox.All[tx]()(t.Context(), tx{}, nil, nil) != nil {
 		t.Error("none fail")
 	}
 }
@@ -117,11 +118,11 @@ func TestValuesAreDecoded(t *testing.T) {
 	type order struct{ Total int }
 	var r inbox.Registry[tx]
 	var got []order
-	must(t, inbox.OnJSON(&r, "Order", "Placed", func(_ context.Context, _ tx, _ *inbox.Message, o order) error {
+	must(t, inbox.OnJSON(&r, "Order", "Placed", func(_ context.Context, _ tx, _ *writer.Unit, _ *inbox.Message, o order) error {
 		got = append(got, o)
 		return nil
 	}))
-	must(t, r.Handle(t.Context(), tx{}, &inbox.Message{AggregateType: "Order", Type: "Placed", Value: []byte(`{"total": 3, "new": 1}`)}))
+	must(t, r.Handle(t.Context(), tx{}, nil, &inbox.Message{AggregateType: "Order", Type: "Placed", Value: []byte(`{"total": 3, "new": 1}`)}))
 	if len(got) != 1 || got[0].Total != 3 {
 		t.Errorf("got %v", got)
 	}
@@ -130,7 +131,7 @@ func TestValuesAreDecoded(t *testing.T) {
 		if value == "" {
 			m.Value = nil
 		}
-		err := r.Handle(t.Context(), tx{}, m)
+		err := r.Handle(t.Context(), tx{}, nil, m)
 		if !inbox.IsPermanent(err) || !strings.Contains(err.Error(), "record orders[0]@0: the value "+want) || strings.Contains(err.Error(), "secret") {
 			t.Errorf("%q: %v", value, err)
 		}
@@ -175,14 +176,14 @@ func TestReadCloudEvents(t *testing.T) {
 		}
 		bad := &inbox.Message{Headers: append(headers, inbox.Header{Key: c.key, Value: []byte(c.value)})}
 		must(t, bad.ReadCloudEvents())
-		if err := r.Handle(t.Context(), tx{}, bad); !inbox.IsPermanent(err) || errors.Is(err, inbox.ErrInvalidMessage) || !strings.Contains(err.Error(), c.want) || bad.ID != "1" {
+		if err := r.Handle(t.Context(), tx{}, nil, bad); !inbox.IsPermanent(err) || errors.Is(err, inbox.ErrInvalidMessage) || !strings.Contains(err.Error(), c.want) || bad.ID != "1" {
 			t.Errorf("%+v: %v", c, err)
 		}
 	}
 }
 
 func TestSourceThatPanics(t *testing.T) {
-	in, err := inbox.New(inbox.SQL(nil, writer.Postgres), "c", inbox.WithSource(func(m *inbox.Message) string { return string(m.Headers[0].Value) }))
+	in, err := inbox.New(writer.SQL(new(sql.DB), writer.Postgres), "c", inbox.WithSource(func(m *inbox.Message) string { return string(m.Headers[0].Value) }))
 	must(t, err)
 	_, err = in.Handle(t.Context(), &inbox.Message{ID: "1"}, nil)
 	var p *inbox.PanicError

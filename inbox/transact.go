@@ -25,9 +25,36 @@ const (
 // Transact begins a transaction, calls fn and commits. If fn fails or panics, it rolls back; a panic is returned as
 // *[PanicError]. If the database could not serialize the transaction ([writer.Retryable]), fn is called again in a new one,
 // up to 20 times. Errors that are not fn's wrap [ErrDatabase].
-func Transact[Tx any](ctx context.Context, db DB[Tx], fn func(ctx context.Context, tx Tx) error) error {
+func Transact[Tx any](ctx context.Context, db writer.DB[Tx], fn func(ctx context.Context, tx Tx) error) error {
+	return again(ctx, func() error { return once(ctx, db, new(writer.Unit), fn) })
+}
+
+// TransactUnit is Transact with a unit of work, as [writer.Run] has it: w appends its events when fn has returned nil, and its functions
+// are called when the transaction has ended. It is for packages that build on this one.
+func TransactUnit[Tx any](ctx context.Context, db writer.DB[Tx], w *writer.Writer, fn func(ctx context.Context, tx Tx, u *writer.Unit) error) error {
+	return again(ctx, func() error {
+		u := w.NewUnit()
+		return once(ctx, db, u, func(ctx context.Context, tx Tx) error {
+			if err := fn(ctx, tx, u); err != nil {
+				return err
+			}
+			return appended(w.Flush(ctx, writer.TxOf(db, tx), u))
+		})
+	})
+}
+
+// appended returns the error of an append, as the database's if no other message could be handled either.
+func appended(err error) error {
+	if state, number := writer.ServerError(err); lacks(state, number) {
+		return &DatabaseError{Op: "append events", Err: err} // err has the fix
+	}
+	return err
+}
+
+// again calls once again while the database could not serialize its transaction.
+func again(ctx context.Context, once func() error) error {
 	for i := 1; ; i++ {
-		err := once(ctx, db, fn)
+		err := once()
 		if err == nil || i == attempts || !writer.Retryable(err) || ctx.Err() != nil {
 			return err
 		}
@@ -41,19 +68,26 @@ func Transact[Tx any](ctx context.Context, db DB[Tx], fn func(ctx context.Contex
 	}
 }
 
+// errUnfinished is what the unit is told of an attempt that ended its goroutine.
+var errUnfinished = errors.New("the function did not return")
+
 // once is one attempt of Transact.
-func once[Tx any](ctx context.Context, db DB[Tx], fn func(ctx context.Context, tx Tx) error) (err error) {
+func once[Tx any](ctx context.Context, db writer.DB[Tx], u *writer.Unit, fn func(ctx context.Context, tx Tx) error) (err error) {
 	tx, err := db.Begin(ctx)
 	if err != nil {
 		return databaseError("begin a transaction", "", err)
 	}
-	ended := false
+	ended, result := false, errUnfinished
 	defer func() { // also if fn ends its goroutine
 		if !ended {
 			err = rollback(ctx, db, tx, err)
 		}
+		u.End(ctx, result)
 	}()
-	if err := call(ctx, tx, fn); err != nil {
+	if result = call(ctx, tx, fn); result == nil {
+		result = ctx.Err() // later it might be after COMMIT was sent
+	}
+	if err := result; err != nil {
 		if outage(err) {
 			return databaseError("handle in a transaction", "", err)
 		}
@@ -61,6 +95,7 @@ func once[Tx any](ctx context.Context, db DB[Tx], fn func(ctx context.Context, t
 	}
 	ended = true
 	err = db.Commit(ctx, tx)
+	result = writer.CommitError(ctx, err)
 	if err == nil || writer.Retryable(err) || ctx.Err() != nil {
 		return err
 	}
@@ -74,7 +109,7 @@ func once[Tx any](ctx context.Context, db DB[Tx], fn func(ctx context.Context, t
 }
 
 // rollback returns err, as the database's if the connection was lost.
-func rollback[Tx any](ctx context.Context, db DB[Tx], tx Tx, err error) error {
+func rollback[Tx any](ctx context.Context, db writer.DB[Tx], tx Tx, err error) error {
 	ended := ctx.Err() != nil
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackTime)
 	defer cancel()
@@ -86,7 +121,7 @@ func rollback[Tx any](ctx context.Context, db DB[Tx], tx Tx, err error) error {
 }
 
 // reachable reports whether the database begins a transaction now.
-func reachable[Tx any](ctx context.Context, db DB[Tx]) bool {
+func reachable[Tx any](ctx context.Context, db writer.DB[Tx]) bool {
 	tx, err := db.Begin(ctx)
 	return err == nil && db.Rollback(ctx, tx) == nil
 }

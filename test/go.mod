@@ -7,7 +7,6 @@ require (
 	github.com/alicebob/miniredis/v2 v2.40.0
 	github.com/cdc-relay/cdc-relay v0.0.0-00010101000000-000000000000
 	github.com/cdc-relay/cdc-relay/inbox v0.1.0
-	github.com/cdc-relay/cdc-relay/inbox/pgxinbox v0.0.0-00010101000000-000000000000
 	github.com/cdc-relay/cdc-relay/writer v0.1.0
 	github.com/cdc-relay/cdc-relay/writer/gormwriter v0.0.0-00010101000000-000000000000
 	github.com/cdc-relay/cdc-relay/writer/pgxwriter v0.0.0-00010101000000-000000000000
@@ -168,7 +167,6 @@ replace (
 	github.com/cdc-relay/cdc-relay => ../
 	github.com/cdc-relay/cdc-relay/inbox => ../inbox
 	github.com/cdc-relay/cdc-relay/inbox/kgoinbox => ../inbox/kgoinbox
-	github.com/cdc-relay/cdc-relay/inbox/pgxinbox => ../inbox/pgxinbox
 	github.com/cdc-relay/cdc-relay/writer => ../writer
 	github.com/cdc-relay/cdc-relay/writer/gormwriter => ../writer/gormwriter
 	github.com/cdc-relay/cdc-relay/writer/pgxwriter => ../writer/pgxwriter

@@ -16,6 +16,11 @@ const contentTypeJSON = "application/json"
 // AggregateType, AggregateID and Type are required. Text must be valid UTF-8 without U+0000, which PostgreSQL cannot
 // store. On MySQL and MariaDB text other than headers and payload is limited to 255 characters. Empty optional text is
 // stored as NULL.
+//
+// Without an ID it gets a UUIDv7 that is greater than all made before in this process, and without OccurredAt the current time, when it
+// is appended. Appended again in a retried transaction it is the same event, and consumers can drop repeats by its ID. The column
+// created_at is set from the time inside a version 7 ID; for other IDs it is the database's now(). An event that is already in the table
+// is [ErrDuplicate], unless [WithOnDuplicate] says to skip it.
 type Event struct {
 	// ID identifies the event permanently; consumers drop repeats by it. If it is zero, Append sets it to a new UUIDv7.
 	// Any other UUID is used unchanged, including the 16 bytes of a ULID.

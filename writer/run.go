@@ -28,7 +28,9 @@ var errUnfinished = errors.New("the function did not return")
 // came, the error is a [*CommitUnknownError]: fn is not run again, and no function after the transaction is called. If fn
 // panics, Run rolls back and the panic goes on.
 //
-// fn must neither commit nor roll back. Run blocks until the transaction and the functions after it are done. If the
+// fn must neither commit nor roll back. If it hides the error of a statement after which the server has rolled back, such as a deadlock,
+// nothing is committed on PostgreSQL. MySQL and MariaDB commit what fn did after it; Run finds out by a savepoint, which costs two round
+// trips there, appends nothing, and returns an error that wraps [ErrNoTransaction]. Run blocks until the transaction and the functions after it are done. If the
 // connection was lost before COMMIT, the server rolls back once it notices.
 func Run[T any](ctx context.Context, db DB[T], w *Writer, fn func(ctx context.Context, tx T, u *Unit) error) error {
 	if db.Dialect() != w.dialect {
@@ -61,7 +63,13 @@ func attempt[T any](ctx context.Context, db DB[T], w *Writer, fn func(context.Co
 		u.End(ctx, err)
 	}()
 	err = errUnfinished // until fn returns
+	if err := setSavepoint(ctx, db, tx); err != nil {
+		return err
+	}
 	if err := fn(ctx, tx, u); err != nil {
+		return err
+	}
+	if err := verifySavepoint(ctx, db, tx); err != nil {
 		return err
 	}
 	if err := w.Flush(ctx, TxOf(db, tx), u); err != nil {

@@ -14,6 +14,9 @@ var ErrStaleSource = errors.New("the aggregate, or one that it is a copy of, was
 // errUnitEnded means that a unit of work was used after its end.
 var errUnitEnded = errors.New("the unit of work has ended: use it only inside its transaction, and make another with NewUnit")
 
+// errNilUnit means that a handler was called without a unit of work.
+var errNilUnit = errors.New("the unit of work is nil: pass the one of the transaction, or make one with NewUnit")
+
 // Unit collects the events of one transaction, in the order in which they are raised, and the functions to be called after
 // it. Each attempt has a unit of its own. [Run] makes it; in a transaction that something else begins call [Writer.NewUnit],
 // [Writer.Flush] as the last statement, and [Unit.End] after the commit or rollback.
@@ -83,6 +86,9 @@ func (u *Unit) AfterRollback(f func(context.Context) error) {
 
 // flush passes the events that were not flushed yet to write, in order.
 func (u *Unit) flush(write func(events ...*Event) error) error {
+	if u == nil {
+		return fmt.Errorf("flush events: %w", errNilUnit)
+	}
 	if u.ended {
 		return fmt.Errorf("flush events: %w", errUnitEnded)
 	}
@@ -108,6 +114,9 @@ func (w *Writer) Flush(ctx context.Context, tx Tx, u *Unit) error {
 }
 
 func (u *Unit) mustBeOpen() {
+	if u == nil {
+		panic(errNilUnit)
+	}
 	if u.ended {
 		panic(fmt.Errorf("use unit of work: %w", errUnitEnded))
 	}

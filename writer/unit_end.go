@@ -41,7 +41,7 @@ func (u *Unit) Savepoint(fn func() error) error {
 // Events that were not flushed before a commit are not in the table: the handler of [WithHookErrors] is told so, and the
 // aggregates keep theirs.
 func (u *Unit) End(ctx context.Context, err error) {
-	if u.ended {
+	if u == nil || u.ended {
 		return
 	}
 	u.ended = true

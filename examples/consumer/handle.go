@@ -14,7 +14,6 @@ import (
 
 	"github.com/cdc-relay/cdc-relay/inbox"
 	"github.com/cdc-relay/cdc-relay/inbox/lanes"
-	"github.com/cdc-relay/cdc-relay/inbox/pgxinbox"
 	"github.com/cdc-relay/cdc-relay/writer"
 	"github.com/cdc-relay/cdc-relay/writer/pgxwriter"
 )
@@ -28,7 +27,6 @@ const (
 type consumer struct {
 	inbox    *inbox.Inbox[pgx.Tx]
 	handlers inbox.Registry[pgx.Tx]
-	letters  *writer.Writer
 	workers  lanes.Workers // of all partitions
 	stop     context.CancelCauseFunc
 	log      *slog.Logger
@@ -43,24 +41,24 @@ func newConsumer(ctx context.Context, pool *pgxpool.Pool, stop context.CancelCau
 	if _, err := pool.Exec(ctx, revenue); err != nil {
 		return nil, fmt.Errorf("create table: %w", err)
 	}
-	in, err := inbox.New(pgxinbox.Pool(pool), "revenue")
+	letters, err := writer.New(writer.Postgres)
+	if err != nil {
+		return nil, err
+	}
+	in, err := inbox.New(pgxwriter.Pool(pool), "revenue", inbox.WithWriter(letters))
 	if err != nil {
 		return nil, err
 	}
 	if err := in.Check(ctx); err != nil {
 		return nil, err
 	}
-	letters, err := writer.New(writer.Postgres)
-	if err != nil {
-		return nil, err
-	}
-	c := &consumer{inbox: in, letters: letters, workers: lanes.NewWorkers(workers), stop: stop, log: slog.New(slog.NewTextHandler(os.Stderr, nil))}
-	c.handlers.Default(func(context.Context, pgx.Tx, *inbox.Message) error { return nil }) // other events are none of its business
+	c := &consumer{inbox: in, workers: lanes.NewWorkers(workers), stop: stop, log: slog.New(slog.NewTextHandler(os.Stderr, nil))}
+	c.handlers.Default(func(context.Context, pgx.Tx, *writer.Unit, *inbox.Message) error { return nil }) // other events are none of its business
 	return c, inbox.OnJSON(&c.handlers, "", "OrderPlaced", add)
 }
 
 // add is the consumer's business logic.
-func add(ctx context.Context, tx pgx.Tx, m *inbox.Message, o order) error {
+func add(ctx context.Context, tx pgx.Tx, _ *writer.Unit, m *inbox.Message, o order) error {
 	if o.Total < 0 {
 		return inbox.Permanent(fmt.Errorf("the total is negative: %d", o.Total))
 	}
@@ -71,7 +69,7 @@ func add(ctx context.Context, tx pgx.Tx, m *inbox.Message, o order) error {
 
 // handle is a lane's task: it returns 0 when the message is done, or when to try again.
 func (c *consumer) handle(ctx context.Context, m *inbox.Message) (again time.Duration) {
-	_, err := c.inbox.Handle(ctx, m, func(ctx context.Context, tx pgx.Tx) error { return c.handlers.Handle(ctx, tx, m) })
+	_, err := c.inbox.Handle(ctx, m, func(ctx context.Context, tx pgx.Tx, u *writer.Unit) error { return c.handlers.Handle(ctx, tx, u, m) })
 	if err != nil && !errors.Is(err, inbox.ErrDatabase) && ctx.Err() == nil { // otherwise it is no attempt
 		if m.Attempt++; m.Attempt >= attempts || inbox.IsPermanent(err) {
 			err = c.giveUp(ctx, m, err)
@@ -90,8 +88,9 @@ func (c *consumer) handle(ctx context.Context, m *inbox.Message) (again time.Dur
 // giveUp appends a dead letter in the transaction that records the message as handled. Later messages of its key go on before somebody has
 // looked at it: to keep their order, park it (package parking of the inbox).
 func (c *consumer) giveUp(ctx context.Context, m *inbox.Message, cause error) error {
-	_, err := c.inbox.Handle(ctx, m, func(ctx context.Context, tx pgx.Tx) error {
-		return c.letters.Append(ctx, pgxwriter.Tx(tx), letter(m, cause))
+	_, err := c.inbox.Handle(ctx, m, func(_ context.Context, _ pgx.Tx, u *writer.Unit) error {
+		u.Add(letter(m, cause))
+		return nil
 	})
 	return err
 }

@@ -21,7 +21,7 @@ type api struct {
 	log      *slog.Logger
 }
 
-func (a *api) handler() (http.Handler, error) {
+func (a *api) handler(parked http.Handler) (http.Handler, error) {
 	keys, err := idempotency.New(a.db.transactions, a.events, idempotency.WithErrorHandler(a.fail))
 	if err != nil {
 		return nil, err
@@ -30,6 +30,7 @@ func (a *api) handler() (http.Handler, error) {
 	mux.Handle("POST /orders", keys.Middleware(a.customer, a.place))  // a repeat would be another order: it needs a key
 	mux.Handle("POST /orders/{id}/cancel", a.authenticated(a.cancel)) // a repeat changes nothing
 	mux.Handle("GET /orders/{id}", a.authenticated(a.show))
+	mux.Handle("/parked/", http.StripPrefix("/parked", a.operators(parked)))
 	return mux, nil
 }
 
@@ -54,6 +55,21 @@ func (a *api) authenticated(h func(r *http.Request, customer string) (*order, er
 			return
 		}
 		answer(w, http.StatusOK, o)
+	})
+}
+
+// operators lets one customer list, retry and drop events that could not be handled. In your shop ask who is an operator, as here who
+// is a customer: who drops an event decides that it never takes effect.
+func (a *api) operators(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch customer, err := a.customer(r); {
+		case err != nil:
+			a.fail(w, r, err)
+		case customer != "operator":
+			http.Error(w, "this is for operators", http.StatusForbidden)
+		default:
+			h.ServeHTTP(w, r)
+		}
 	})
 }
 

@@ -4,8 +4,6 @@
 //	shop migrate    create the tables
 //	shop serve      serve the API
 //	shop consume    reserve stock for the events of orders
-//	shop parked     list events that could not be handled
-//	shop retry      handle them again
 //
 // Settings are environment variables: DATABASE ("postgres", "mysql" or "mariadb"), DATABASE_URL, SHOP_PASSWORD, SHOP_ADDR,
 // KAFKA, SHOP_TOPIC and SHOP_INSTANCE (of each consumer its own).
@@ -14,6 +12,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -25,6 +24,10 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/cdc-relay/cdc-relay/inbox"
+	"github.com/cdc-relay/cdc-relay/inbox/parking"
 	"github.com/cdc-relay/cdc-relay/writer"
 )
 
@@ -46,7 +49,7 @@ func run(ctx context.Context, command string) error {
 		return err
 	}
 	defer func() { _ = db.Close() }()
-	s, err := openStock(db)
+	in, err := openInbox(db)
 	if err != nil {
 		return err
 	}
@@ -54,22 +57,25 @@ func run(ctx context.Context, command string) error {
 	case "migrate":
 		return db.migrate(ctx)
 	case "serve":
-		return serve(ctx, db)
+		return serve(ctx, db, in)
 	case "consume":
-		brokers := strings.Split(setting("KAFKA", "localhost:9092"), ",")
-		return s.consume(ctx, brokers, setting("SHOP_TOPIC", "orders"), setting("SHOP_INSTANCE", "stock-1"))
-	case "parked":
-		return s.listParked(ctx)
-	case "retry":
-		return s.retryParked(ctx)
+		topic := setting("SHOP_TOPIC", "orders")
+		return consume(ctx, db, in,
+			kgo.SeedBrokers(strings.Split(setting("KAFKA", "localhost:9092"), ",")...), kgo.ConsumerGroup("stock."+topic), kgo.ConsumeTopics(topic),
+			kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
+			kgo.InstanceID(setting("SHOP_INSTANCE", "stock-1"))) // restarted, the process takes its place in the group back at once
 	default:
-		return fmt.Errorf("unknown command %q: use migrate, serve, consume, parked or retry", command)
+		return fmt.Errorf("unknown command %q: use migrate, serve or consume", command)
 	}
 }
 
 // serve serves the API until ctx ends, and then lets requests finish.
-func serve(ctx context.Context, db database) error {
+func serve(ctx context.Context, db database, in *inbox.Inbox[*sql.Tx]) error {
 	events, err := writer.New(db.transactions.Dialect())
+	if err != nil {
+		return err
+	}
+	parked, err := parking.New(in)
 	if err != nil {
 		return err
 	}
@@ -77,7 +83,7 @@ func serve(ctx context.Context, db database) error {
 	if a.password == "" {
 		return errors.New("there is no password: set SHOP_PASSWORD")
 	}
-	handler, err := a.handler()
+	handler, err := a.handler(parked.Handler())
 	if err != nil {
 		return err
 	}

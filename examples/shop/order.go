@@ -9,19 +9,12 @@ import (
 	"github.com/cdc-relay/cdc-relay/writer"
 )
 
-// Types of aggregates and events. As named types, the compiler finds misspelled ones.
-type (
-	aggregateType string
-	eventType     string
-)
-
+// Types of aggregates and events, and an order's statuses.
 const (
-	aggregateOrder aggregateType = "Order"
-	orderPlaced    eventType     = "OrderPlaced"
-	orderCancelled eventType     = "OrderCancelled"
-)
+	aggregateOrder = "Order"
+	orderPlaced    = "OrderPlaced"
+	orderCancelled = "OrderCancelled"
 
-const (
 	statusPlaced    = "placed"
 	statusCancelled = "cancelled"
 )
@@ -59,7 +52,7 @@ func (o *order) cancel() error {
 }
 
 // raise raises an event that holds the order as it is now.
-func (o *order) raise(typ eventType) error {
+func (o *order) raise(typ string) error {
 	e, err := writer.JSON(aggregateOrder, o.ID, typ, o)
 	if err != nil {
 		return fmt.Errorf("raise %s: %w", typ, err)

@@ -71,9 +71,7 @@ func (s *Store[Tx]) Do(ctx context.Context, k Key, request [32]byte, fn func(ctx
 	if err := k.check(); err != nil {
 		return nil, false, err
 	}
-	db := &unitDB[Tx]{DB: s.db}
-	err = inbox.Transact(ctx, db, func(ctx context.Context, tx Tx) error {
-		db.unit = s.events.NewUnit()
+	err = inbox.TransactUnit(ctx, s.db, s.events, func(ctx context.Context, tx Tx, u *writer.Unit) error {
 		first, err := s.insert(ctx, tx, k, request)
 		if replayed = err == nil && !first; err != nil {
 			return err
@@ -82,15 +80,11 @@ func (s *Store[Tx]) Do(ctx context.Context, k Key, request [32]byte, fn func(ctx
 			r, err = s.stored(ctx, tx, k, request)
 			return err
 		}
-		if r, err = fn(ctx, tx, db.unit); err != nil {
+		if r, err = fn(ctx, tx, u); err != nil {
 			return err
 		}
-		if err := s.store(ctx, tx, k, r, db.unit); err != nil {
-			return err
-		}
-		return ctx.Err() // later it might be after COMMIT was sent
+		return s.store(ctx, tx, k, r, u)
 	})
-	db.end(ctx, err)
 	switch {
 	case errors.Is(err, errNotStored):
 		return r, false, nil
@@ -104,46 +98,16 @@ func (s *Store[Tx]) Do(ctx context.Context, k Key, request [32]byte, fn func(ctx
 	}
 }
 
-// unitDB ends the unit of each attempt when the transaction of that is over, so that its hooks run in none.
-type unitDB[Tx any] struct {
-	inbox.DB[Tx]
-
-	unit *writer.Unit
-}
-
-// Begin implements [inbox.DB]. A unit that is still there is of an attempt that was rolled back.
-func (d *unitDB[Tx]) Begin(ctx context.Context) (Tx, error) {
-	d.end(ctx, errAgain)
-	return d.DB.Begin(ctx)
-}
-
-// Commit implements [inbox.DB].
-func (d *unitDB[Tx]) Commit(ctx context.Context, tx Tx) error {
-	err := d.DB.Commit(ctx, tx)
-	d.end(ctx, writer.CommitError(ctx, err))
-	return err
-}
-
-func (d *unitDB[Tx]) end(ctx context.Context, err error) {
-	if d.unit != nil {
-		d.unit.End(ctx, err)
-		d.unit = nil
-	}
-}
-
 var (
 	// errNotStored rolls back a transaction whose response is returned nevertheless.
 	errNotStored = errors.New("the response's status is not stored")
-
-	// errAgain ends the unit of an attempt that is not the last.
-	errAgain = errors.New("the transaction was rolled back, to be run again")
 
 	// errAborted rolls back a transaction of PostgreSQL in which a statement has failed, and which takes no others. A
 	// savepoint before fn would cost every request a round trip.
 	errAborted = errors.New("a statement of the transaction failed")
 )
 
-// store appends the events, and adds the response to the row of its key.
+// store adds the response to the row of its key, and appends the events.
 func (s *Store[Tx]) store(ctx context.Context, tx Tx, k Key, r *Response, u *writer.Unit) error {
 	switch {
 	case r == nil:
@@ -159,9 +123,12 @@ func (s *Store[Tx]) store(ctx context.Context, tx Tx, k Key, r *Response, u *wri
 	if err != nil {
 		return fmt.Errorf("store response: %w", err)
 	}
-	// First: where a statement has failed, PostgreSQL refuses the events, and the response must not be stored without them.
-	if err := s.events.Flush(ctx, writer.TxOf(s.db, tx), u); err != nil {
-		return err
+	// Where a statement has failed, PostgreSQL refuses the events, and the response must not be stored without them. MySQL would commit
+	// them alone after a deadlock: there they are appended at the end.
+	if s.db.Dialect() == writer.Postgres {
+		if err := s.events.Flush(ctx, writer.TxOf(s.db, tx), u); err != nil {
+			return err
+		}
 	}
 	body := r.Body
 	if body == nil {

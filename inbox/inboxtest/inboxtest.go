@@ -1,7 +1,7 @@
 // Package inboxtest is for tests of handlers and consumers, without a relay:
 //
 //	m := inboxtest.Message(event) // as the relay sends it
-//	err := inboxtest.Handle(t, db, handlers.Handle, m, func(tx *sql.Tx) {
+//	err := inboxtest.Handle(t, in, handlers.Handle, m, func(tx *sql.Tx) {
 //		// look at what the handler did; it is rolled back
 //	})
 //
@@ -68,11 +68,11 @@ func Message(e *writer.Event) *inbox.Message {
 	return m
 }
 
-// Handle calls a handler in a transaction, then check, which may be nil, and rolls back. It returns the handler's error; then check
-// was not called.
-func Handle[Tx any](tb testing.TB, db inbox.DB[Tx], h inbox.Handler[Tx], m *inbox.Message, check func(tx Tx)) (err error) {
+// Handle calls a handler in a transaction, appends the events that it raised, calls check, which may be nil, and rolls back. It returns the
+// error of the handler or of the append; then check was not called.
+func Handle[Tx any](tb testing.TB, in *inbox.Inbox[Tx], h inbox.Handler[Tx], m *inbox.Message, check func(tx Tx)) (err error) {
 	tb.Helper()
-	ctx := tb.Context()
+	ctx, db, u := tb.Context(), in.DB(), in.Writer().NewUnit()
 	tx, err := db.Begin(ctx)
 	if err != nil {
 		tb.Fatalf("begin a transaction: %v", err)
@@ -81,14 +81,20 @@ func Handle[Tx any](tb testing.TB, db inbox.DB[Tx], h inbox.Handler[Tx], m *inbo
 		if failed := db.Rollback(context.WithoutCancel(ctx), tx); failed != nil && err == nil {
 			tb.Errorf("roll back: %v", failed)
 		}
+		u.End(ctx, errRolledBack)
 	}()
 	m.Attempt = max(m.Attempt, 1)
-	if err := h(ctx, tx, m); err != nil || check == nil {
+	if err := h(ctx, tx, u, m); err != nil {
+		return err
+	}
+	if err := in.Writer().Flush(ctx, writer.TxOf(db, tx), u); err != nil || check == nil {
 		return err
 	}
 	check(tx)
 	return nil
 }
+
+var errRolledBack = errors.New("the test rolls back")
 
 // patience is how long Await waits.
 const patience = 30 * time.Second

@@ -44,13 +44,13 @@ type order struct{ Total int64 }
 
 // A handler is tested with an event, in a transaction that is rolled back.
 func Example() {
-	test := func(t *testing.T, db *sql.DB, handlers *inbox.Registry[*sql.Tx]) {
+	test := func(t *testing.T, in *inbox.Inbox[*sql.Tx], handlers *inbox.Registry[*sql.Tx]) {
 		t.Helper()
 		placed, err := writer.JSON("Order", "o-1", "OrderPlaced", order{Total: 1999})
 		if err != nil {
 			t.Fatal(err)
 		}
-		err = inboxtest.Handle(t, inbox.SQL(db, writer.Postgres), handlers.Handle, inboxtest.Message(placed), func(tx *sql.Tx) {
+		err = inboxtest.Handle(t, in, handlers.Handle, inboxtest.Message(placed), func(tx *sql.Tx) {
 			var total int64
 			if err := tx.QueryRowContext(t.Context(), "SELECT total FROM revenue").Scan(&total); err != nil || total != 1999 {
 				t.Errorf("total %d: %v", total, err)

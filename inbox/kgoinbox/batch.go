@@ -7,6 +7,7 @@ import (
 
 	"github.com/cdc-relay/cdc-relay/inbox"
 	"github.com/cdc-relay/cdc-relay/inbox/parking"
+	"github.com/cdc-relay/cdc-relay/writer"
 )
 
 // batch is the task of several messages: it handles them in one transaction, except those of blocked keys. It returns those that are
@@ -49,14 +50,14 @@ var errRepeat = errors.New("a new message follows a repeat of its key")
 // together is one attempt of a batch. It returns the repeats if some may be parked.
 func (p *partition[Tx]) together(ctx context.Context, ms []*inbox.Message) (repeats []*inbox.Message, err error) {
 	begun := time.Now()
-	repeats, err = p.in.HandleBatch(ctx, ms, func(ctx context.Context, tx Tx, first []*inbox.Message) error {
+	repeats, err = p.in.HandleBatch(ctx, ms, func(ctx context.Context, tx Tx, u *writer.Unit, first []*inbox.Message) error {
 		p.works(true)
 		if repeatInFront(ms, first) {
 			return errRepeat
 		}
 		for _, m := range first {
 			m.Attempt = 1
-			if err := p.handler(m)(ctx, tx); err != nil {
+			if err := p.handler(m)(ctx, tx, u); err != nil {
 				return err
 			}
 		}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/cdc-relay/cdc-relay/inbox"
+	"github.com/cdc-relay/cdc-relay/writer"
 )
 
 // Many messages take few transactions. One that fails is parked alone, after its attempts; the others are handled.
@@ -21,7 +22,7 @@ func TestBatches(t *testing.T) {
 			const messages, keys = 800, 40
 			db, o := &fakeDB{}, &ordered{T: t}
 			begin := make(chan struct{})
-			consumer, log := newFake(t, db, Config{Workers: 1, Batch: 100, Observer: o}, func(_ context.Context, _ *fakeTx, m *inbox.Message) error {
+			consumer, log := newFake(t, db, Config{Workers: 1, Batch: 100, Observer: o}, func(_ context.Context, _ *fakeTx, _ *writer.Unit, m *inbox.Message) error {
 				<-begin
 				if m.Offset == bad {
 					return inbox.Permanent(errors.New("refused"))
@@ -66,7 +67,7 @@ func TestRepeatsInABatch(t *testing.T) {
 				db, o := &fakeDB{}, new(counts)
 				begin := make(chan struct{})
 				var handled []int64
-				consumer, log := newFake(t, db, Config{Workers: 1, Batch: 100, Observer: o, RetryInterval: time.Hour}, func(_ context.Context, _ *fakeTx, m *inbox.Message) error {
+				consumer, log := newFake(t, db, Config{Workers: 1, Batch: 100, Observer: o, RetryInterval: time.Hour}, func(_ context.Context, _ *fakeTx, _ *writer.Unit, m *inbox.Message) error {
 					<-begin
 					handled = append(handled, m.Offset)
 					return nil
@@ -107,7 +108,7 @@ func TestRepeatsInABatch(t *testing.T) {
 func TestBatchInAnOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db, o := &fakeDB{}, new(counts)
-		consumer, log := newFake(t, db, Config{Batch: 100, Observer: o}, func(context.Context, *fakeTx, *inbox.Message) error { return nil })
+		consumer, log := newFake(t, db, Config{Batch: 100, Observer: o}, func(context.Context, *fakeTx, *writer.Unit, *inbox.Message) error { return nil })
 		p, _ := newFakePartition(t, consumer)
 		db.set(errors.New("connection refused"), nil)
 		for offset := range int64(900) {

@@ -27,9 +27,12 @@ type fakeDB struct {
 	readOnly error        // of writes
 	tries    atomic.Int64 // of Begin while it is down, and of writes while it takes none
 	parked   []parkedRow
-	purged   int // times
-	begun    atomic.Int64
-	recorded []string // IDs
+	purged   int          // times
+	looks    atomic.Int64 // for what is ready
+
+	nothingReady bool // of what is parked
+	begun        atomic.Int64
+	recorded     []string // IDs
 }
 
 type parkedRow struct {
@@ -90,7 +93,7 @@ func (d *fakeDB) Exec(_ context.Context, _ *fakeTx, query string, args ...any) (
 	return 1, d.counted(d.readOnly)
 }
 
-func (d *fakeDB) Query(_ context.Context, _ *fakeTx, query string, args ...any) (inbox.Rows, error) {
+func (d *fakeDB) Query(_ context.Context, _ *fakeTx, query string, args ...any) (writer.Rows, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	r := &fakeRows{}
@@ -102,8 +105,12 @@ func (d *fakeDB) Query(_ context.Context, _ *fakeTx, query string, args ...any) 
 		}
 		return r, d.counted(d.readOnly)
 	}
+	if strings.Contains(query, "NOT EXISTS") {
+		d.looks.Add(1)
+	}
 	for _, row := range d.parked {
 		switch {
+		case strings.Contains(query, "NOT EXISTS") && d.nothingReady:
 		case strings.Contains(query, "count(*)"):
 			r.rows = [][]any{{int64(len(d.parked))}}
 		case strings.Contains(query, "DISTINCT"):

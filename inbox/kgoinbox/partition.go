@@ -12,6 +12,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/inbox"
 	"github.com/cdc-relay/cdc-relay/inbox/lanes"
 	"github.com/cdc-relay/cdc-relay/inbox/parking"
+	"github.com/cdc-relay/cdc-relay/writer"
 )
 
 // partition is what a consumer has of a partition while it owns it.
@@ -270,15 +271,15 @@ func (p *partition[Tx]) once(ctx context.Context, m *inbox.Message) (again time.
 }
 
 // handler calls the message's handler. The database has taken a write then, and others need not wait for the handler's end.
-func (p *partition[Tx]) handler(m *inbox.Message) func(context.Context, Tx) error {
-	return func(ctx context.Context, tx Tx) error {
+func (p *partition[Tx]) handler(m *inbox.Message) func(context.Context, Tx, *writer.Unit) error {
+	return func(ctx context.Context, tx Tx, u *writer.Unit) error {
 		p.works(true)
 		if p.config.Timeout < 0 {
-			return p.handle(ctx, tx, m)
+			return p.handle(ctx, tx, u, m)
 		}
 		limited, cancel := context.WithTimeout(ctx, p.config.Timeout)
 		defer cancel()
-		err := p.handle(limited, tx, m)
+		err := p.handle(limited, tx, u, m)
 		if err != nil && limited.Err() != nil && ctx.Err() == nil {
 			err = fmt.Errorf("the handler took longer than Config.Timeout (%v): %w", p.config.Timeout, err)
 		}

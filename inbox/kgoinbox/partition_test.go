@@ -16,12 +16,13 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/cdc-relay/cdc-relay/inbox"
+	"github.com/cdc-relay/cdc-relay/writer"
 )
 
 // franz-go has no way to make it go back at will.
 func TestOffsetsThatFallEndRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c, _ := newFake(t, &fakeDB{}, Config{}, func(ctx context.Context, _ *fakeTx, _ *inbox.Message) error {
+		c, _ := newFake(t, &fakeDB{}, Config{}, func(ctx context.Context, _ *fakeTx, _ *writer.Unit, _ *inbox.Message) error {
 			<-ctx.Done()
 			return ctx.Err()
 		})
@@ -78,7 +79,7 @@ func TestOneTriesWhileTheDatabaseFails(t *testing.T) {
 					}
 					var handled atomic.Int64
 					hang := make(chan struct{})
-					consumer, log := newFake(t, db, Config{}, func(context.Context, *fakeTx, *inbox.Message) error {
+					consumer, log := newFake(t, db, Config{}, func(context.Context, *fakeTx, *writer.Unit, *inbox.Message) error {
 						if handled.Add(1) == 1 {
 							<-hang
 						}
@@ -178,7 +179,7 @@ func TestRetryOfManyKeys(t *testing.T) {
 			db.park(t, message(offset))
 		}
 		var handled atomic.Int64
-		c, _ := newFake(t, db, Config{RetryInterval: time.Hour}, func(context.Context, *fakeTx, *inbox.Message) error {
+		c, _ := newFake(t, db, Config{RetryInterval: time.Hour}, func(context.Context, *fakeTx, *writer.Unit, *inbox.Message) error {
 			handled.Add(1)
 			return nil
 		})
@@ -191,6 +192,37 @@ func TestRetryOfManyKeys(t *testing.T) {
 	})
 }
 
+// A full look of which nothing is free, because each key's retry is in its lane already or none is ready, is no reason to look again before
+// the next interval.
+func TestRetryWithoutBusyLoop(t *testing.T) {
+	for name, ready := range map[string]bool{"in their lanes": true, "none is ready": false} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				db := &fakeDB{nothingReady: !ready}
+				for offset := range int64(readyRows) {
+					db.park(t, message(offset))
+				}
+				release := make(chan struct{})
+				c, _ := newFake(t, db, Config{Workers: 1, Timeout: -1, RetryInterval: time.Minute}, func(context.Context, *fakeTx, *writer.Unit, *inbox.Message) error {
+					<-release
+					return nil
+				})
+				p, _ := newFakePartition(t, c)
+				<-time.After(time.Hour + time.Second)
+				if n := db.looks.Load(); n < 59 || n > 61 {
+					t.Errorf("%d looks in an hour", n)
+				}
+				close(release)
+				<-time.After(time.Minute)
+				if n := len(db.parked); (n == 0) != ready {
+					t.Errorf("%d are parked", n)
+				}
+				must(t, p.stop(t.Context()))
+			})
+		})
+	}
+}
+
 // panics is an observer with a fault.
 type panics struct{}
 
@@ -201,7 +233,7 @@ func (panics) InFlight(string, int32, int) { panic("no such metric") }
 func TestObserverThatPanics(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var handled atomic.Int64
-		c, log := newFake(t, &fakeDB{}, Config{Observer: panics{}}, func(context.Context, *fakeTx, *inbox.Message) error {
+		c, log := newFake(t, &fakeDB{}, Config{Observer: panics{}}, func(context.Context, *fakeTx, *writer.Unit, *inbox.Message) error {
 			handled.Add(1)
 			return nil
 		})
@@ -233,7 +265,7 @@ func TestOddHeaders(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				o := outcomes{}
-				consumer, log := newFake(t, &fakeDB{}, Config{IDFrom: []string{"own"}, Observer: o}, func(context.Context, *fakeTx, *inbox.Message) error { return nil })
+				consumer, log := newFake(t, &fakeDB{}, Config{IDFrom: []string{"own"}, Observer: o}, func(context.Context, *fakeTx, *writer.Unit, *inbox.Message) error { return nil })
 				p, ended := newFakePartition(t, consumer)
 				r := &kgo.Record{Topic: "orders", Key: []byte("k")}
 				for i := 0; i < len(c.headers); i += 2 {
@@ -267,7 +299,7 @@ func TestBackoffOutlivesMinutes(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				o, begun := outcomes{}, time.Now()
 				var last time.Duration
-				consumer, log := newFake(t, &fakeDB{}, Config{Observer: o}, func(context.Context, *fakeTx, *inbox.Message) error {
+				consumer, log := newFake(t, &fakeDB{}, Config{Observer: o}, func(context.Context, *fakeTx, *writer.Unit, *inbox.Message) error {
 					if last = time.Since(begun); last < c.works {
 						return errors.New("the carrier is away")
 					}
@@ -290,7 +322,7 @@ func TestRetryAfter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begun := time.Now()
 		var calls []time.Duration
-		consumer, _ := newFake(t, &fakeDB{}, Config{}, func(context.Context, *fakeTx, *inbox.Message) error {
+		consumer, _ := newFake(t, &fakeDB{}, Config{}, func(context.Context, *fakeTx, *writer.Unit, *inbox.Message) error {
 			calls = append(calls, time.Since(begun))
 			err := fmt.Errorf("busy: %w", inbox.RetryAfter(time.Hour))
 			if len(calls) == 3 {
@@ -313,7 +345,7 @@ func TestTimeout(t *testing.T) {
 	for timeout, want := range map[time.Duration]outcomes{0: {Failed: 1, Parked: 1, Handled: 1}, -1: {Handled: 1}} {
 		synctest.Test(t, func(t *testing.T) {
 			o := outcomes{}
-			consumer, log := newFake(t, &fakeDB{}, Config{Workers: 2, Attempts: 2, Timeout: timeout, Observer: o}, func(ctx context.Context, _ *fakeTx, m *inbox.Message) error {
+			consumer, log := newFake(t, &fakeDB{}, Config{Workers: 2, Attempts: 2, Timeout: timeout, Observer: o}, func(ctx context.Context, _ *fakeTx, _ *writer.Unit, m *inbox.Message) error {
 				if m.Offset == 0 {
 					<-ctx.Done()
 					return ctx.Err()

@@ -10,6 +10,7 @@ import (
 
 	"github.com/cdc-relay/cdc-relay/inbox"
 	"github.com/cdc-relay/cdc-relay/inbox/parking"
+	"github.com/cdc-relay/cdc-relay/writer"
 )
 
 // An operator lists what is parked, has it handled again after a handler was repaired, and drops the rest.
@@ -45,7 +46,7 @@ func ExampleParking_Park() {
 			}
 			delete(blocked, key)
 		}
-		repeat, err := in.Handle(ctx, m, func(ctx context.Context, tx *sql.Tx) error { return h(ctx, tx, m) })
+		repeat, err := in.Handle(ctx, m, func(ctx context.Context, tx *sql.Tx, u *writer.Unit) error { return h(ctx, tx, u, m) })
 		switch {
 		case repeat: // handled before, or parked by the partition's former owner
 			blocked[key], err = p.IsParked(ctx, m)
@@ -64,7 +65,7 @@ func ExampleParking_Redo() {
 	again := func(ctx context.Context, p *parking.Parking[*sql.Tx], topic string, partition int32, h inbox.Handler[*sql.Tx]) error {
 		ready, err := p.Ready(ctx, topic, partition)
 		for _, row := range ready {
-			_, err := p.Redo(ctx, row, func(ctx context.Context, tx *sql.Tx) error { return h(ctx, tx, row.Message) })
+			_, err := p.Redo(ctx, row, func(ctx context.Context, tx *sql.Tx, u *writer.Unit) error { return h(ctx, tx, u, row.Message) })
 			if err == nil || errors.Is(err, inbox.ErrDatabase) {
 				continue
 			}

@@ -52,7 +52,7 @@ var ErrFull = errors.New("too many messages are parked")
 // All that holds for messages of one key in one partition. While partitions are added to a topic, a key has two.
 type Parking[Tx any] struct {
 	in    *inbox.Inbox[Tx]
-	db    inbox.DB[Tx]
+	db    writer.DB[Tx]
 	table string // quoted
 	limit int64
 }
@@ -102,8 +102,8 @@ func New[Tx any](in *inbox.Inbox[Tx], opts ...Option) (*Parking[Tx], error) {
 
 // readCommitted returns the DB for transactions without a handler. Under SERIALIZABLE those of PostgreSQL that count parked
 // messages conflict with all that park some.
-func readCommitted[Tx any](db inbox.DB[Tx]) inbox.DB[Tx] {
-	if r, ok := db.(interface{ ReadCommitted() inbox.DB[Tx] }); ok && db.Dialect() == writer.Postgres {
+func readCommitted[Tx any](db writer.DB[Tx]) writer.DB[Tx] {
+	if r, ok := db.(interface{ ReadCommitted() writer.DB[Tx] }); ok && db.Dialect() == writer.Postgres {
 		return r.ReadCommitted()
 	}
 	return db
@@ -140,7 +140,7 @@ func (p *Parking[Tx]) Follow(ctx context.Context, m *inbox.Message) (blocked boo
 	err = inbox.Transact(ctx, p.db, func(ctx context.Context, tx Tx) error {
 		s := p.key(p.statement("SELECT topic_offset FROM "), m.Topic, m.Partition, KeyOf(m)).Add(" ORDER BY topic_offset LIMIT 1 FOR UPDATE")
 		blocked = false
-		err := p.query(ctx, tx, s, func(inbox.Rows) error {
+		err := p.query(ctx, tx, s, func(writer.Rows) error {
 			blocked = true
 			return nil
 		})
@@ -234,7 +234,7 @@ func (p *Parking[Tx]) Blocked(ctx context.Context, topic string, partition int32
 	err := inbox.Transact(ctx, p.db, func(ctx context.Context, tx Tx) error {
 		s := p.statement("SELECT DISTINCT key_hash FROM ").Add(" WHERE consumer = ").Text(p.in.Consumer()).
 			Add(" AND topic = ").Text(topic).Add(" AND topic_partition = ").Int(int64(partition))
-		return p.query(ctx, tx, s, func(rows inbox.Rows) error {
+		return p.query(ctx, tx, s, func(rows writer.Rows) error {
 			var hash []byte
 			err := rows.Scan(&hash)
 			if err == nil && len(hash) == sha256.Size {

@@ -144,14 +144,14 @@ func (p *Parking[Tx]) First(ctx context.Context, topic string, partition int32, 
 
 // Redo calls fn and deletes a parked message in one transaction. If another process deleted it, fn is not called and Redo
 // reports false. Errors are those of [inbox.Inbox.Handle]. Call [Parking.Failed] if fn will not be tried again.
-func (p *Parking[Tx]) Redo(ctx context.Context, row *Parked, fn func(context.Context, Tx) error) (done bool, err error) {
-	err = inbox.Transact(ctx, p.in.DB(), func(ctx context.Context, tx Tx) error {
+func (p *Parking[Tx]) Redo(ctx context.Context, row *Parked, fn func(ctx context.Context, tx Tx, u *writer.Unit) error) (done bool, err error) {
+	err = inbox.TransactUnit(ctx, p.in.DB(), p.in.Writer(), func(ctx context.Context, tx Tx, u *writer.Unit) error {
 		take, remove := p.take(row)
 		n, err := p.exec(ctx, tx, take)
 		if done = err == nil && n == 1; !done {
 			return err
 		}
-		if err := fn(ctx, tx); err != nil || remove == nil {
+		if err := fn(ctx, tx, u); err != nil || remove == nil {
 			return err
 		}
 		n, err = p.exec(ctx, tx, remove)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/cdc-relay/cdc-relay/inbox"
 	"github.com/cdc-relay/cdc-relay/inbox/internal/sqltext"
+	"github.com/cdc-relay/cdc-relay/writer"
 )
 
 func (p *Parking[Tx]) statement(before string) *sqltext.Statement {
@@ -31,7 +32,7 @@ func (p *Parking[Tx]) exec(ctx context.Context, tx Tx, s *sqltext.Statement) (in
 }
 
 // query calls each with every row.
-func (p *Parking[Tx]) query(ctx context.Context, tx Tx, s *sqltext.Statement, each func(inbox.Rows) error) error {
+func (p *Parking[Tx]) query(ctx context.Context, tx Tx, s *sqltext.Statement, each func(writer.Rows) error) error {
 	query, args := s.SQL()
 	rows, err := p.in.DB().Query(ctx, tx, query, args...)
 	if err != nil {
@@ -54,7 +55,7 @@ func (p *Parking[Tx]) readError(err error) error {
 
 // number returns a query's only number.
 func (p *Parking[Tx]) number(ctx context.Context, tx Tx, s *sqltext.Statement) (n int64, err error) {
-	err = p.query(ctx, tx, s, func(rows inbox.Rows) error { return rows.Scan(&n) })
+	err = p.query(ctx, tx, s, func(rows writer.Rows) error { return rows.Scan(&n) })
 	return n, err
 }
 
@@ -118,7 +119,7 @@ func (p *Parking[Tx]) parked() *sqltext.Statement {
 func (p *Parking[Tx]) read(ctx context.Context, s *sqltext.Statement) (found []*Parked, err error) {
 	err = inbox.Transact(ctx, p.db, func(ctx context.Context, tx Tx) error {
 		found = nil
-		return p.query(ctx, tx, s, func(rows inbox.Rows) error {
+		return p.query(ctx, tx, s, func(rows writer.Rows) error {
 			row, record, text, attempts, at := &Parked{Message: &inbox.Message{}}, []byte(nil), (*string)(nil), 0, int64(0)
 			if err := rows.Scan(&row.ID.Source, &row.ID.ID, &record, &text, &attempts, &row.Retry, &at); err != nil {
 				return err

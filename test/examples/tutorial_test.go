@@ -145,7 +145,7 @@ func (s *shell) run(t *testing.T, command string) (output string) {
 }
 
 // reads matches commands that change nothing: they are repeated until what was done before has taken effect.
-var reads = regexp.MustCompile(`^(psql .* "SELECT |shop parked|cdc-relay (status|event|check)|curl -s localhost)`)
+var reads = regexp.MustCompile(`^(psql .* "SELECT |parked localhost|cdc-relay (status|event|check)|curl -s localhost)`)
 
 // follow runs a command and compares what it prints.
 func (s *shell) follow(t *testing.T, here *strings.Replacer, step step) {

@@ -6,14 +6,14 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/cdc-relay/cdc-relay/inbox"
+	"github.com/cdc-relay/cdc-relay/writer"
 )
 
 // The parking over HTTP. What could choose everything by mistake is refused.
 func TestParkingOverHTTP(t *testing.T) {
 	onEach(t, func(t *testing.T, db *database) {
 		t.Helper()
-		p := newParked(t, inbox.SQL(db.conn, db.dialect), "c")
+		p := newParked(t, writer.SQL(db.conn, db.dialect), "c")
 		p.park(record("a", 1), true)
 		p.follow(record("a", 2), true)
 		p.park(record("b", 3), true)

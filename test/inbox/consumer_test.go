@@ -66,7 +66,11 @@ func consume() error {
 		return err
 	}
 	defer func() { _ = db.Close() }()
-	in, err := inbox.New(inbox.SQL(db, writer.Dialect(dialect)), "chains")
+	events, err := writer.New(writer.Dialect(dialect))
+	if err != nil {
+		return err
+	}
+	in, err := inbox.New(writer.SQL(db, events.Dialect()), "chains", inbox.WithWriter(events))
 	if err != nil {
 		return err
 	}
@@ -86,10 +90,10 @@ func consume() error {
 	return c.Run(ctx)
 }
 
-// link adds messages to the chains of their keys, and a row to effects if a message is not the next one. It fails for so many percent
+// link adds messages to the chains of their keys, with an event for each, and a row to effects if a message is not the next one. It fails for so many percent
 // of the attempts.
 func link(percent int) inbox.Handler[*sql.Tx] {
-	return func(ctx context.Context, tx *sql.Tx, m *inbox.Message) error {
+	return func(ctx context.Context, tx *sql.Tx, u *writer.Unit, m *inbox.Message) error {
 		if rand.IntN(100) < percent {
 			return inbox.Permanent(errors.New("one of those that fail"))
 		}
@@ -99,6 +103,7 @@ func link(percent int) inbox.Handler[*sql.Tx] {
 			return err
 		}
 		if linked, err := r.RowsAffected(); err != nil || linked == 1 {
+			u.Add(raised(m))
 			return err
 		}
 		_, err = tx.ExecContext(ctx, "INSERT INTO effects VALUES ('"+m.ID+" is not the next one')")
@@ -185,7 +190,7 @@ func (f *fleet) replace(i int) {
 func consumeRounds(t *testing.T, db *database, rounds int, fault func(f *fleet, client *kgo.Client, group string)) {
 	t.Helper()
 	topic := db.name
-	producer := newChains(t, db, topic)
+	producer, _ := newChains(t, db, topic)
 	proxy := testenv.Proxy(t, db.addr())
 	dsn := strings.ReplaceAll(db.dsn(), db.addr(), proxy.Addr())
 	f := &fleet{t: t, db: proxy, env: []string{childTopic + "=" + topic, childBrokers + "=" + strings.Join(kafka.Bootstrap(), ","), childDSN + "=" + dsn, childDialect + "=" + strconv.Itoa(int(db.dialect))}}
@@ -200,7 +205,7 @@ func consumeRounds(t *testing.T, db *database, rounds int, fault func(f *fleet, 
 			}
 		}
 	})
-	p := newParked(t, inbox.SQL(db.conn, db.dialect), "chains")
+	p := newParked(t, writer.SQL(db.conn, db.dialect), "chains")
 	for round := range rounds {
 		publish(t, producer, round)
 		if fault(f, producer, topic); !settle(t, p, db, round+1) {
@@ -213,10 +218,11 @@ func consumeRounds(t *testing.T, db *database, rounds int, fault func(f *fleet, 
 	allRecorded(t, db, rounds)
 }
 
-// newChains makes the topic and the table, and returns a client that publishes to the topic.
-func newChains(t *testing.T, db *database, topic string) *kgo.Client {
+// newChains makes the topic and the tables, and returns a client that publishes to the topic, and what an inbox needs for link.
+func newChains(t *testing.T, db *database, topic string) (*kgo.Client, inbox.Option) {
 	t.Helper()
 	must(t, kafka.CreateTopic(t.Context(), topic, 4, nil))
+	option := db.withOutbox(t)
 	db.exec(t, "CREATE TABLE chains (k varchar(10) PRIMARY KEY, n int NOT NULL)")
 	for k := range chains {
 		db.exec(t, fmt.Sprintf("INSERT INTO chains VALUES ('k%d', 0)", k))
@@ -224,7 +230,7 @@ func newChains(t *testing.T, db *database, topic string) *kgo.Client {
 	producer, err := kgo.NewClient(kgo.SeedBrokers(kafka.Bootstrap()...), kgo.DefaultProduceTopic(topic))
 	must(t, err)
 	t.Cleanup(producer.Close)
-	return producer
+	return producer, option
 }
 
 // settle retries what is parked until all messages of the rounds have had their effects and none is parked.
@@ -251,6 +257,9 @@ func allRecorded(t *testing.T, db *database, rounds int) {
 	t.Helper()
 	if n, want := db.count(t, "inbox"), rounds*chains*perLink; n != want {
 		cdctest.Violation(t, cdctest.Lost, "%d messages are recorded, want %d", n, want)
+	}
+	if n := db.count(t, "outbox"); n != rounds*chains*perLink {
+		cdctest.Violation(t, kindOf(n/(rounds*chains*perLink)), "%d events are raised, want %d", n, rounds*chains*perLink)
 	}
 }
 

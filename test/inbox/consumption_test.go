@@ -19,6 +19,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/inbox/kgoinbox"
 	"github.com/cdc-relay/cdc-relay/inbox/parking"
 	"github.com/cdc-relay/cdc-relay/internal/cdctest"
+	"github.com/cdc-relay/cdc-relay/writer"
 )
 
 // consumption is a topic and its consumers in this process.
@@ -57,7 +58,7 @@ func (c *consumption) start(h inbox.Handler[*sql.Tx], change func(*kgoinbox.Conf
 	pool, err := sql.Open(driver, c.dsn)
 	must(c.t, err)
 	c.t.Cleanup(func() { _ = pool.Close() })
-	in, err := inbox.New(inbox.SQL(pool, c.dialect), "c", opts...)
+	in, err := inbox.New(writer.SQL(pool, c.dialect), "c", opts...)
 	must(c.t, err)
 	var handlers inbox.Registry[*sql.Tx]
 	handlers.Default(h)
@@ -142,7 +143,7 @@ func (l *lines) String() string {
 }
 
 // effect is a handler that adds a row.
-func effect(ctx context.Context, tx *sql.Tx, m *inbox.Message) error {
+func effect(ctx context.Context, tx *sql.Tx, _ *writer.Unit, m *inbox.Message) error {
 	_, err := tx.ExecContext(ctx, "INSERT INTO effects VALUES ('"+m.ID+"')")
 	return err
 }

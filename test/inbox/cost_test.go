@@ -16,7 +16,8 @@ import (
 
 	"github.com/cdc-relay/cdc-relay/inbox"
 	"github.com/cdc-relay/cdc-relay/inbox/kgoinbox"
-	"github.com/cdc-relay/cdc-relay/inbox/pgxinbox"
+	"github.com/cdc-relay/cdc-relay/writer"
+	"github.com/cdc-relay/cdc-relay/writer/pgxwriter"
 )
 
 // counted counts the round trips of a connection: how often a read follows a write.
@@ -113,7 +114,7 @@ func (db *database) countedWays(t *testing.T) map[string]func(trips *atomic.Int6
 			pool, err := pgxpool.NewWithConfig(t.Context(), config)
 			must(t, err)
 			t.Cleanup(pool.Close)
-			return typed[pgx.Tx]{pgxinbox.Pool(pool)}
+			return typed[pgx.Tx]{pgxwriter.Pool(pool)}
 		},
 	}
 }
@@ -122,7 +123,7 @@ func (db *database) countedSQL(t *testing.T, pool *sql.DB) access {
 	t.Helper()
 	t.Cleanup(func() { _ = pool.Close() })
 	pool.SetMaxOpenConns(1)
-	return typed[*sql.Tx]{inbox.SQL(pool, db.dialect)}
+	return typed[*sql.Tx]{writer.SQL(pool, db.dialect)}
 }
 
 // BenchmarkHandle and BenchmarkHandleBatch report messages per second.
@@ -150,7 +151,7 @@ func benchmark(b *testing.B, size int) {
 					if size == 1 {
 						_, err = in.handle(b.Context(), ms[0], work)
 					} else {
-						_, err = in.handleBatch(b.Context(), ms, func(ctx context.Context, tx execer, _ []*inbox.Message) error { return work(ctx, tx) })
+						_, err = in.handleBatch(b.Context(), ms, func(ctx context.Context, tx execer, _ *writer.Unit, _ []*inbox.Message) error { return work(ctx, tx) })
 					}
 					must(b, err)
 				}
@@ -176,7 +177,7 @@ func BenchmarkConsumer(b *testing.B) {
 				var handled atomic.Int64
 				done := make(chan struct{})
 				b.StartTimer()
-				stop, _ := c.start(func(ctx context.Context, tx *sql.Tx, m *inbox.Message) error {
+				stop, _ := c.start(func(ctx context.Context, tx *sql.Tx, _ *writer.Unit, m *inbox.Message) error {
 					if handled.Add(1) == int64(messages) {
 						close(done)
 					}

@@ -53,11 +53,11 @@ func (db *database) loseDeadlock(ctx context.Context, tx *sql.Tx) error {
 func TestAllStopsAfterADeadlock(t *testing.T) {
 	onEachThatGoesOn(t, func(t *testing.T, db *database) {
 		t.Helper()
-		in, err := inbox.New(inbox.SQL(db.conn, db.dialect), "c")
+		in, err := inbox.New(writer.SQL(db.conn, db.dialect), "c")
 		must(t, err)
 		attempt := 0
 		handle := inbox.All(
-			func(ctx context.Context, tx *sql.Tx, _ *inbox.Message) error {
+			func(ctx context.Context, tx *sql.Tx, _ *writer.Unit, _ *inbox.Message) error {
 				if attempt++; attempt > 1 {
 					return nil
 				}
@@ -66,7 +66,7 @@ func TestAllStopsAfterADeadlock(t *testing.T) {
 			effect,
 		)
 		m := message("1")
-		_, err = in.Handle(t.Context(), m, func(ctx context.Context, tx *sql.Tx) error { return handle(ctx, tx, m) })
+		_, err = in.Handle(t.Context(), m, func(ctx context.Context, tx *sql.Tx, u *writer.Unit) error { return handle(ctx, tx, u, m) })
 		must(t, err)
 		if n := db.count(t, "effects"); n != 1 || attempt != 2 {
 			cdctest.Violation(t, kindOf(n), "%d effects after %d attempts", n, attempt)
@@ -81,11 +81,13 @@ func TestHiddenDeadlock(t *testing.T) {
 	m, behind := record("a", 1), record("b", 2)
 	handlers := map[string]func(p parked[*sql.Tx], w work) error{
 		"Handle": func(p parked[*sql.Tx], w work) error {
-			_, err := p.in.Handle(t.Context(), m, func(ctx context.Context, tx *sql.Tx) error { return w(ctx, tx, m) })
+			_, err := p.in.Handle(t.Context(), m, func(ctx context.Context, tx *sql.Tx, _ *writer.Unit) error { return w(ctx, tx, m) })
 			return err
 		},
 		"HandleBatch": func(p parked[*sql.Tx], w work) error {
-			_, err := p.in.HandleBatch(t.Context(), []*inbox.Message{m, behind}, func(ctx context.Context, tx *sql.Tx, ms []*inbox.Message) error { return w(ctx, tx, ms...) })
+			_, err := p.in.HandleBatch(t.Context(), []*inbox.Message{m, behind}, func(ctx context.Context, tx *sql.Tx, _ *writer.Unit, ms []*inbox.Message) error {
+				return w(ctx, tx, ms...)
+			})
 			return err
 		},
 		"Redo": func(p parked[*sql.Tx], w work) error {
@@ -93,7 +95,7 @@ func TestHiddenDeadlock(t *testing.T) {
 			if row == nil {
 				return nil
 			}
-			_, err := p.Redo(t.Context(), row, func(ctx context.Context, tx *sql.Tx) error { return w(ctx, tx, row.Message) })
+			_, err := p.Redo(t.Context(), row, func(ctx context.Context, tx *sql.Tx, _ *writer.Unit) error { return w(ctx, tx, row.Message) })
 			return err
 		},
 	}
@@ -106,7 +108,7 @@ func TestHiddenDeadlock(t *testing.T) {
 			}
 			pool, err := sql.Open("mysql", db.my.DSN(db.name, params))
 			must(t, err)
-			p := newParked(t, inbox.SQL(pool, db.dialect), "c")
+			p := newParked(t, writer.SQL(pool, db.dialect), "c")
 			for name, handle := range handlers {
 				if name == "Redo" {
 					p.park(m, true)
@@ -125,7 +127,7 @@ func TestHiddenDeadlock(t *testing.T) {
 					}
 					var err error
 					for _, m := range ms {
-						err = errors.Join(err, effect(ctx, tx, m))
+						err = errors.Join(err, effect(ctx, tx, nil, m))
 					}
 					return err
 				}

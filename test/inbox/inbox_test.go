@@ -165,7 +165,7 @@ func TestKeysAreBytes(t *testing.T) {
 					t.Fatalf("%q %q %q: repeat %v, error %v", consumer, m.Source, m.ID, repeat, err)
 				}
 			}
-			repeats, err := in.handleBatch(t.Context(), ms, func(_ context.Context, _ execer, first []*inbox.Message) error {
+			repeats, err := in.handleBatch(t.Context(), ms, func(_ context.Context, _ execer, _ *writer.Unit, first []*inbox.Message) error {
 				if !slices.Equal(first, ms[4:]) {
 					t.Errorf("%q: %d of %d are new", consumer, len(first), len(ms))
 				}
@@ -189,7 +189,7 @@ func TestBatch(t *testing.T) {
 		in := w.open(t, sql.LevelDefault).inbox(t, w.name)
 		refused := errors.New("refused")
 		var seen []string
-		work := func(ctx context.Context, tx execer, ms []*inbox.Message) error {
+		work := func(ctx context.Context, tx execer, _ *writer.Unit, ms []*inbox.Message) error {
 			for _, m := range ms {
 				if err := add(m)(ctx, tx); err != nil {
 					return err
@@ -247,7 +247,7 @@ func TestLargeBatch(t *testing.T) {
 		t.Fatal(err)
 	}
 	first := 0
-	repeats, err := in.handleBatch(t.Context(), ms, func(_ context.Context, _ execer, ms []*inbox.Message) error {
+	repeats, err := in.handleBatch(t.Context(), ms, func(_ context.Context, _ execer, _ *writer.Unit, ms []*inbox.Message) error {
 		first = len(ms)
 		return nil
 	})
@@ -278,7 +278,7 @@ func TestBatchesAtTheSameTime(t *testing.T) {
 		errs := make(chan error)
 		for i := range 8 {
 			go func() {
-				_, err := in.handleBatch(t.Context(), [][]*inbox.Message{forwards, backwards}[i%2], func(ctx context.Context, tx execer, ms []*inbox.Message) error {
+				_, err := in.handleBatch(t.Context(), [][]*inbox.Message{forwards, backwards}[i%2], func(ctx context.Context, tx execer, _ *writer.Unit, ms []*inbox.Message) error {
 					for _, m := range ms {
 						if err := add(m)(ctx, tx); err != nil {
 							return err
@@ -304,7 +304,7 @@ func TestPurge(t *testing.T) {
 		db.exec(t, "DELETE FROM inbox")
 		access := w.open(t, sql.LevelDefault)
 		in, other := access.inbox(t, "purged"), access.inbox(t, "other")
-		nothing := func(context.Context, execer, []*inbox.Message) error { return nil }
+		nothing := func(context.Context, execer, *writer.Unit, []*inbox.Message) error { return nil }
 		var ms []*inbox.Message
 		for i := range 25 {
 			ms = append(ms, message(string(rune('a'+i))))
@@ -333,7 +333,7 @@ func TestPurge(t *testing.T) {
 
 // What cannot be recorded is refused before the first statement.
 func TestInvalidMessages(t *testing.T) {
-	in := typed[*sql.Tx]{inbox.SQL(nil, writer.Postgres)}.inbox(t, "c")
+	in := typed[*sql.Tx]{writer.SQL(new(sql.DB), writer.Postgres)}.inbox(t, "c")
 	for reason, m := range map[string]*inbox.Message{
 		"ID is empty":                          {Source: "s"},
 		"source is empty":                      {ID: "i"},
@@ -350,13 +350,13 @@ func TestInvalidMessages(t *testing.T) {
 		}
 	}
 	var none *sql.Tx
-	known, err := inbox.New(inbox.SQL(nil, writer.MySQL), "c", inbox.WithSource(func(*inbox.Message) string { return "known" }))
+	known, err := inbox.New(writer.SQL(new(sql.DB), writer.MySQL), "c", inbox.WithSource(func(*inbox.Message) string { return "known" }))
 	must(t, err)
 	if _, err := known.Once(t.Context(), none, &inbox.Message{ID: "1"}); !errors.Is(err, writer.ErrNoTransaction) {
 		t.Errorf("nil transaction: %v", err)
 	}
 	for name, opts := range map[string][]inbox.Option{"": nil, strings.Repeat("c", inbox.MaxConsumer+1): nil, "c": {inbox.WithTable("a.b.c.d")}, "d": {inbox.WithSource(nil)}} {
-		if _, err := inbox.New(inbox.SQL(nil, writer.MySQL), name, opts...); err == nil {
+		if _, err := inbox.New(writer.SQL(new(sql.DB), writer.MySQL), name, opts...); err == nil {
 			t.Errorf("New(%q) succeeds", name)
 		}
 	}

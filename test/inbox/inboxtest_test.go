@@ -21,12 +21,14 @@ func TestInboxtest(t *testing.T) {
 		t.Helper()
 		placed := &writer.Event{AggregateType: "Order", AggregateID: "o-1", Type: "OrderPlaced"}
 		m, bad := inboxtest.Message(placed), inboxtest.Message(placed)
-		access, seen := inbox.SQL(db.conn, db.dialect), 0
-		err := inboxtest.Handle(t, access, effect, m, func(tx *sql.Tx) {
+		in, err := inbox.New(writer.SQL(db.conn, db.dialect), "c")
+		must(t, err)
+		seen := 0
+		err = inboxtest.Handle(t, in, effect, m, func(tx *sql.Tx) {
 			must(t, tx.QueryRowContext(t.Context(), "SELECT count(*) FROM effects").Scan(&seen))
 		})
 		if refused := errors.New("refused"); err != nil || seen != 1 || db.count(t, "effects") != 0 ||
-			!errors.Is(inboxtest.Handle(t, access, func(context.Context, *sql.Tx, *inbox.Message) error { return refused }, m, func(*sql.Tx) { seen++ }), refused) || seen != 1 {
+			!errors.Is(inboxtest.Handle(t, in, func(context.Context, *sql.Tx, *writer.Unit, *inbox.Message) error { return refused }, m, func(*sql.Tx) { seen++ }), refused) || seen != 1 {
 			t.Errorf("%d seen: %v", seen, err)
 		}
 
@@ -38,14 +40,12 @@ func TestInboxtest(t *testing.T) {
 			}
 			must(t, c.admin.ProduceSync(t.Context(), r).FirstErr())
 		}
-		stop, _ := c.start(func(ctx context.Context, tx *sql.Tx, m *inbox.Message) error {
+		stop, _ := c.start(func(ctx context.Context, tx *sql.Tx, _ *writer.Unit, m *inbox.Message) error {
 			if m.ID == bad.ID {
 				return inbox.Permanent(errors.New("refused"))
 			}
-			return effect(ctx, tx, m)
+			return effect(ctx, tx, nil, m)
 		}, nil)
-		in, err := inbox.New(access, "c")
-		must(t, err)
 		inboxtest.Await(t, in, m)
 		if n := db.count(t, "effects"); n != 1 {
 			t.Errorf("%d effects", n)

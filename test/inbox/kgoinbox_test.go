@@ -21,12 +21,15 @@ import (
 	"github.com/cdc-relay/cdc-relay/inbox/parking"
 	"github.com/cdc-relay/cdc-relay/internal/cdctest"
 	"github.com/cdc-relay/cdc-relay/internal/testenv"
+	"github.com/cdc-relay/cdc-relay/writer"
 )
 
 // A record that cannot be recorded, or not handled where Stop is set, ends Run before its offset is committed; so do a missing
 // table and a missing group.
 func TestWhatEndsRun(t *testing.T) {
-	refuse := func(context.Context, *sql.Tx, *inbox.Message) error { return inbox.Permanent(errors.New("refused")) }
+	refuse := func(context.Context, *sql.Tx, *writer.Unit, *inbox.Message) error {
+		return inbox.Permanent(errors.New("refused"))
+	}
 	header := func(h ...string) (all []kgo.RecordHeader) {
 		for i := 0; i < len(h); i += 2 {
 			all = append(all, kgo.RecordHeader{Key: h[i], Value: []byte(h[i+1])})
@@ -62,11 +65,11 @@ func TestWhatEndsRun(t *testing.T) {
 			if c.table != "" {
 				opts = append(opts, inbox.WithTable(c.table))
 			}
-			handler := func(ctx context.Context, tx *sql.Tx, m *inbox.Message) error {
+			handler := func(ctx context.Context, tx *sql.Tx, _ *writer.Unit, m *inbox.Message) error {
 				if c.handler != nil && m.Offset == 1 {
-					return c.handler(ctx, tx, m)
+					return c.handler(ctx, tx, nil, m)
 				}
-				return effect(ctx, tx, m)
+				return effect(ctx, tx, nil, m)
 			}
 			stop, ended := c1.start(handler, c.change, opts...)
 			<-ended
@@ -87,14 +90,14 @@ func TestHandlersDrain(t *testing.T) {
 			c := newConsumption(t, newDatabase(t, servers[0]), 1)
 			c.send(0, "a 1")
 			begun, end := make(chan struct{}), make(chan struct{})
-			stop, _ := c.start(func(ctx context.Context, tx *sql.Tx, m *inbox.Message) error {
+			stop, _ := c.start(func(ctx context.Context, tx *sql.Tx, _ *writer.Unit, m *inbox.Message) error {
 				close(begun)
 				select {
 				case <-end:
 				case <-ctx.Done():
 					return ctx.Err()
 				}
-				return effect(ctx, tx, m)
+				return effect(ctx, tx, nil, m)
 			}, func(k *kgoinbox.Config) {
 				if !finishes {
 					k.Drain = time.Millisecond
@@ -127,10 +130,10 @@ func TestRevokedPartitionDrains(t *testing.T) {
 	gate := make(chan struct{})
 	var o [2]seen
 	var working atomic.Int64
-	slow := func(ctx context.Context, tx *sql.Tx, m *inbox.Message) error {
+	slow := func(ctx context.Context, tx *sql.Tx, _ *writer.Unit, m *inbox.Message) error {
 		working.Add(1)
 		<-gate
-		return effect(ctx, tx, m)
+		return effect(ctx, tx, nil, m)
 	}
 	first, _ := c.start(slow, func(k *kgoinbox.Config) { k.Observer = &o[0] })
 	c.await("both partitions have work", func() bool { return working.Load() == 2 })
@@ -179,7 +182,7 @@ func TestFullPartitionIsPaused(t *testing.T) {
 	var o seen
 	gate := make(chan struct{})
 	handled := [2]atomic.Int64{}
-	stop, _ := c.start(func(_ context.Context, _ *sql.Tx, m *inbox.Message) error {
+	stop, _ := c.start(func(_ context.Context, _ *sql.Tx, _ *writer.Unit, m *inbox.Message) error {
 		if m.Partition == 0 {
 			<-gate
 		}
@@ -208,11 +211,11 @@ func TestFullParking(t *testing.T) {
 	c.send(0, "a a1", "b b1", "a a2", "b b2", "c c1")
 	var repaired atomic.Bool
 	var o seen
-	stop, _ := c.start(func(ctx context.Context, tx *sql.Tx, m *inbox.Message) error {
+	stop, _ := c.start(func(ctx context.Context, tx *sql.Tx, _ *writer.Unit, m *inbox.Message) error {
 		if m.ID[0] != 'c' && !repaired.Load() {
 			return inbox.Permanent(errors.New("refused"))
 		}
-		return effect(ctx, tx, m)
+		return effect(ctx, tx, nil, m)
 	}, func(k *kgoinbox.Config) { k.Parking, k.Observer = append(k.Parking, parking.WithLimit(1)), &o })
 	full := o.get(func(s *seen) int { return s.full })
 	c.await("the parking is full and other keys are handled", func() bool { return full() > 3 && c.count(t, "effects") == 1 })
@@ -220,7 +223,7 @@ func TestFullParking(t *testing.T) {
 		t.Errorf("%d are parked", n)
 	}
 	repaired.Store(true)
-	p := newParked(t, inbox.SQL(c.conn, c.dialect), "c")
+	p := newParked(t, writer.SQL(c.conn, c.dialect), "c")
 	c.await("all are handled", func() bool {
 		_, err := p.Retry(t.Context(), parking.Filter{})
 		must(t, err)
@@ -249,8 +252,8 @@ func TestDatabaseOutage(t *testing.T) {
 		}
 		var o seen
 		const cuts = 3
-		stop, _ := c.start(func(ctx context.Context, tx *sql.Tx, m *inbox.Message) error {
-			return errors.Join(effect(ctx, tx, m), effect(ctx, tx, m))
+		stop, _ := c.start(func(ctx context.Context, tx *sql.Tx, _ *writer.Unit, m *inbox.Message) error {
+			return errors.Join(effect(ctx, tx, nil, m), effect(ctx, tx, nil, m))
 		}, func(k *kgoinbox.Config) { k.Attempts, k.Observer = cuts+1, &o }) // a connection that is lost counts if the database is back at once
 		outages := o.get(func(s *seen) int { return s.outages })
 		for cut := range cuts {
@@ -274,15 +277,15 @@ func TestObserver(t *testing.T) {
 	c.send(0, "a 1", "a 2", "b 3", "b 3")
 	var o seen
 	var repaired atomic.Bool
-	stop, _ := c.start(func(ctx context.Context, tx *sql.Tx, m *inbox.Message) error {
+	stop, _ := c.start(func(ctx context.Context, tx *sql.Tx, _ *writer.Unit, m *inbox.Message) error {
 		if m.ID == "1" && !repaired.Load() {
 			return errors.New("refused")
 		}
-		return effect(ctx, tx, m)
+		return effect(ctx, tx, nil, m)
 	}, func(k *kgoinbox.Config) { k.Attempts, k.Observer = 2, &o })
 	c.await("offsets are committed", func() bool { return c.committed(0) == 4 })
 	repaired.Store(true)
-	_, err := newParked(t, inbox.SQL(c.conn, c.dialect), "c").Retry(t.Context(), parking.Filter{IDs: []inbox.MessageID{{Source: "/s", ID: "1"}}})
+	_, err := newParked(t, writer.SQL(c.conn, c.dialect), "c").Retry(t.Context(), parking.Filter{IDs: []inbox.MessageID{{Source: "/s", ID: "1"}}})
 	must(t, err)
 	c.await("nothing is parked", func() bool { return c.count(t, "inbox_parked") == 0 })
 	must(t, stop())
@@ -367,7 +370,7 @@ func TestMemoryOfManyPartitions(t *testing.T) {
 	before := heap()
 	var running, handled atomic.Int64
 	gate := make(chan struct{})
-	stop, _ := c.start(func(context.Context, *sql.Tx, *inbox.Message) error {
+	stop, _ := c.start(func(context.Context, *sql.Tx, *writer.Unit, *inbox.Message) error {
 		running.Add(1)
 		<-gate
 		handled.Add(1)

@@ -21,10 +21,10 @@ import (
 
 	"github.com/cdc-relay/cdc-relay/inbox"
 	"github.com/cdc-relay/cdc-relay/inbox/idempotency"
-	"github.com/cdc-relay/cdc-relay/inbox/pgxinbox"
 	"github.com/cdc-relay/cdc-relay/internal/outbox"
 	"github.com/cdc-relay/cdc-relay/internal/testenv"
 	"github.com/cdc-relay/cdc-relay/writer"
+	"github.com/cdc-relay/cdc-relay/writer/pgxwriter"
 )
 
 // server is a database server of all tests.
@@ -206,7 +206,8 @@ type execer func(ctx context.Context, query string) error
 // handler is an inbox.
 type handler interface {
 	handle(ctx context.Context, m *inbox.Message, work func(ctx context.Context, tx execer) error) (bool, error)
-	handleBatch(ctx context.Context, ms []*inbox.Message, work func(ctx context.Context, tx execer, ms []*inbox.Message) error) ([]*inbox.Message, error)
+	handleUnit(ctx context.Context, m *inbox.Message, work func(ctx context.Context, tx execer, u *writer.Unit) error) (bool, error)
+	handleBatch(ctx context.Context, ms []*inbox.Message, work func(ctx context.Context, tx execer, u *writer.Unit, ms []*inbox.Message) error) ([]*inbox.Message, error)
 	// begin returns a transaction of the caller.
 	begin(t *testing.T) transaction
 	Purge(ctx context.Context, before time.Time, batch int) (int64, error)
@@ -219,12 +220,12 @@ type transaction struct {
 	commit, rollback func() error
 }
 
-type typed[Tx any] struct{ db inbox.DB[Tx] }
+type typed[Tx any] struct{ db writer.DB[Tx] }
 
 type typedInbox[Tx any] struct {
 	*inbox.Inbox[Tx]
 
-	db inbox.DB[Tx]
+	db writer.DB[Tx]
 }
 
 func (a typed[Tx]) inbox(tb testing.TB, consumer string, opts ...inbox.Option) handler {
@@ -241,7 +242,7 @@ func (a typed[Tx]) transact(ctx context.Context, fn func(context.Context, execer
 type typedKeys[Tx any] struct {
 	*idempotency.Store[Tx]
 
-	db inbox.DB[Tx]
+	db writer.DB[Tx]
 }
 
 func (a typed[Tx]) keys(t *testing.T, opts ...idempotency.Option) keys {
@@ -290,7 +291,7 @@ func (k typedKeys[Tx]) serve(h func(http.ResponseWriter, *http.Request, execer, 
 	})
 }
 
-func exec[Tx any](db inbox.DB[Tx], tx Tx) execer {
+func exec[Tx any](db writer.DB[Tx], tx Tx) execer {
 	return func(ctx context.Context, query string) error {
 		_, err := db.Exec(ctx, tx, query)
 		return err
@@ -298,11 +299,17 @@ func exec[Tx any](db inbox.DB[Tx], tx Tx) execer {
 }
 
 func (in typedInbox[Tx]) handle(ctx context.Context, m *inbox.Message, work func(context.Context, execer) error) (bool, error) {
-	return in.Handle(ctx, m, func(ctx context.Context, tx Tx) error { return work(ctx, exec(in.db, tx)) })
+	return in.Handle(ctx, m, func(ctx context.Context, tx Tx, _ *writer.Unit) error { return work(ctx, exec(in.db, tx)) })
 }
 
-func (in typedInbox[Tx]) handleBatch(ctx context.Context, ms []*inbox.Message, work func(context.Context, execer, []*inbox.Message) error) ([]*inbox.Message, error) {
-	return in.HandleBatch(ctx, ms, func(ctx context.Context, tx Tx, ms []*inbox.Message) error { return work(ctx, exec(in.db, tx), ms) })
+func (in typedInbox[Tx]) handleUnit(ctx context.Context, m *inbox.Message, work func(context.Context, execer, *writer.Unit) error) (bool, error) {
+	return in.Handle(ctx, m, func(ctx context.Context, tx Tx, u *writer.Unit) error { return work(ctx, exec(in.db, tx), u) })
+}
+
+func (in typedInbox[Tx]) handleBatch(ctx context.Context, ms []*inbox.Message, work func(context.Context, execer, *writer.Unit, []*inbox.Message) error) ([]*inbox.Message, error) {
+	return in.HandleBatch(ctx, ms, func(ctx context.Context, tx Tx, u *writer.Unit, ms []*inbox.Message) error {
+		return work(ctx, exec(in.db, tx), u, ms)
+	})
 }
 
 func (in typedInbox[Tx]) begin(t *testing.T) transaction {
@@ -343,7 +350,7 @@ func (db *database) sql(name, driver, dsn string) way {
 		must(tb, err)
 		tb.Cleanup(func() { _ = pool.Close() })
 		pool.SetMaxIdleConns(64)
-		d := inbox.SQL(pool, db.dialect)
+		d := writer.SQL(pool, db.dialect)
 		d.TxOptions = &sql.TxOptions{Isolation: isolation}
 		return typed[*sql.Tx]{d}
 	}}
@@ -360,7 +367,7 @@ func (db *database) pgx(tb testing.TB, isolation sql.IsolationLevel, change func
 	pool, err := pgxpool.NewWithConfig(tb.Context(), config)
 	must(tb, err)
 	tb.Cleanup(pool.Close)
-	d := pgxinbox.Pool(pool)
+	d := pgxwriter.Pool(pool)
 	d.TxOptions.IsoLevel = map[sql.IsolationLevel]pgx.TxIsoLevel{
 		sql.LevelReadCommitted: pgx.ReadCommitted, sql.LevelRepeatableRead: pgx.RepeatableRead, sql.LevelSerializable: pgx.Serializable,
 	}[isolation]

@@ -17,6 +17,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/inbox/kgoinbox"
 	"github.com/cdc-relay/cdc-relay/inbox/parking"
 	"github.com/cdc-relay/cdc-relay/internal/cdctest"
+	"github.com/cdc-relay/cdc-relay/writer"
 )
 
 // Two groups whose consumers have one name in the inbox both own every partition all the time, as an owner that was stopped by the
@@ -25,16 +26,16 @@ func TestTwoOwners(t *testing.T) {
 	onEach(t, func(t *testing.T, db *database) {
 		t.Helper()
 		c := newConsumption(t, db, 0)
-		producer := newChains(t, db, c.topic)
+		producer, option := newChains(t, db, c.topic)
 		var stops [2]func() error
 		for i := range stops {
 			stops[i], _ = c.start(link(15), func(k *kgoinbox.Config) {
 				k.Client = append(k.Client, kgo.ConsumerGroup(c.topic+"-"+strconv.Itoa(i)))
 				k.RetryInterval, k.Batch = 5*time.Millisecond, 20*i // one handles batches
-			})
+			}, option)
 		}
 		const rounds = 3
-		p := newParked(t, inbox.SQL(db.conn, db.dialect), "c")
+		p := newParked(t, writer.SQL(db.conn, db.dialect), "c")
 		for round := range rounds {
 			publish(t, producer, round)
 			if !settle(t, p, db, round+1) {
@@ -96,8 +97,8 @@ func (p parked[Tx]) first() *parking.Parked {
 	return row
 }
 
-func (p parked[Tx]) work(row *parking.Parked) func(context.Context, Tx) error {
-	return func(ctx context.Context, tx Tx) error { return add(row.Message)(ctx, exec(p.db, tx)) }
+func (p parked[Tx]) work(row *parking.Parked) func(context.Context, Tx, *writer.Unit) error {
+	return func(ctx context.Context, tx Tx, _ *writer.Unit) error { return add(row.Message)(ctx, exec(p.db, tx)) }
 }
 
 // redoAll handles what is parked of the key "a" and returns the IDs.
@@ -115,10 +116,10 @@ func (p parked[Tx]) whileRetried(db *database, row *parking.Parked, ends error, 
 	p.t.Helper()
 	begun, end, first, second := make(chan struct{}), make(chan struct{}), make(chan answer, 1), make(chan answer, 1)
 	go func() {
-		done, err := p.Redo(p.t.Context(), row, func(ctx context.Context, tx Tx) error {
+		done, err := p.Redo(p.t.Context(), row, func(ctx context.Context, tx Tx, u *writer.Unit) error {
 			close(begun)
 			<-end
-			return errors.Join(ends, p.work(row)(ctx, tx))
+			return errors.Join(ends, p.work(row)(ctx, tx, u))
 		})
 		first <- answer{done, err}
 	}()
@@ -162,7 +163,7 @@ func TestLostPartition(t *testing.T) {
 	c.send(0, "a 1")
 	var calls atomic.Int64
 	over := make(chan struct{})
-	stop, _ := c.start(func(ctx context.Context, tx *sql.Tx, m *inbox.Message) error {
+	stop, _ := c.start(func(ctx context.Context, tx *sql.Tx, _ *writer.Unit, m *inbox.Message) error {
 		if calls.Add(1) == 1 {
 			select {
 			case <-ctx.Done():
@@ -170,7 +171,7 @@ func TestLostPartition(t *testing.T) {
 			}
 			return errors.New("cut off")
 		}
-		return effect(ctx, tx, m)
+		return effect(ctx, tx, nil, m)
 	}, func(k *kgoinbox.Config) {
 		k.Client, k.Drain = append(k.Client, kgo.HeartbeatInterval(50*time.Millisecond)), time.Hour
 		k.CommitInterval = time.Hour // franz-go joins again without losing partitions if a commit is the first to be refused

@@ -17,6 +17,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/inbox"
 	"github.com/cdc-relay/cdc-relay/inbox/parking"
 	"github.com/cdc-relay/cdc-relay/internal/cdctest"
+	"github.com/cdc-relay/cdc-relay/writer"
 )
 
 // parked is the parking of a consumer, with what its tests need.
@@ -25,10 +26,10 @@ type parked[Tx any] struct {
 
 	t  *testing.T
 	in *inbox.Inbox[Tx]
-	db inbox.DB[Tx]
+	db writer.DB[Tx]
 }
 
-func newParked[Tx any](t *testing.T, db inbox.DB[Tx], consumer string, opts ...parking.Option) parked[Tx] {
+func newParked[Tx any](t *testing.T, db writer.DB[Tx], consumer string, opts ...parking.Option) parked[Tx] {
 	t.Helper()
 	in, err := inbox.New(db, consumer)
 	must(t, err)
@@ -84,7 +85,7 @@ func (p parked[Tx]) ready(want string) *parking.Parked {
 
 func (p parked[Tx]) redo(row *parking.Parked, fails error, want bool) {
 	p.t.Helper()
-	done, err := p.Redo(p.t.Context(), row, func(ctx context.Context, tx Tx) error {
+	done, err := p.Redo(p.t.Context(), row, func(ctx context.Context, tx Tx, _ *writer.Unit) error {
 		return errors.Join(fails, add(row.Message)(ctx, exec(p.db, tx)))
 	})
 	if done != want || !errors.Is(err, fails) {
@@ -111,7 +112,7 @@ func TestParking(t *testing.T) {
 	})
 }
 
-func park[Tx any](t *testing.T, db *database, access inbox.DB[Tx]) {
+func park[Tx any](t *testing.T, db *database, access writer.DB[Tx]) {
 	t.Helper()
 	p, other := newParked(t, access, "c", parking.WithLimit(6)), newParked(t, access, "other")
 	must(t, p.Check(t.Context()))
@@ -129,7 +130,7 @@ func park[Tx any](t *testing.T, db *database, access inbox.DB[Tx]) {
 	handled := record("b", 2)
 	repeats := func(m *inbox.Message, want bool) {
 		t.Helper()
-		if repeat, err := p.in.Handle(t.Context(), m, func(context.Context, Tx) error { return nil }); err != nil || repeat != want {
+		if repeat, err := p.in.Handle(t.Context(), m, func(context.Context, Tx, *writer.Unit) error { return nil }); err != nil || repeat != want {
 			t.Errorf("%s: repeat %v (%v)", m.ID, repeat, err)
 		}
 	}
@@ -281,7 +282,7 @@ func TestParkingListsPages(t *testing.T) {
 func TestParkedMessageThatCannotBeDecoded(t *testing.T) {
 	onEach(t, func(t *testing.T, db *database) {
 		t.Helper()
-		p := newParked(t, inbox.SQL(db.conn, db.dialect), "c")
+		p := newParked(t, writer.SQL(db.conn, db.dialect), "c")
 		for _, key := range []string{"a", "b"} {
 			p.park(record(key, 1), true)
 		}
@@ -308,7 +309,7 @@ func TestParkedMessageThatCannotBeDecoded(t *testing.T) {
 
 // counting counts the transactions that begin.
 type counting struct {
-	*inbox.SQLDB
+	*writer.SQLDB[*sql.Tx]
 
 	begun *atomic.Int64
 }
@@ -318,14 +319,14 @@ func (c counting) Begin(ctx context.Context) (*sql.Tx, error) {
 	return c.SQLDB.Begin(ctx)
 }
 
-func (c counting) ReadCommitted() inbox.DB[*sql.Tx] {
-	return counting{c.SQLDB.ReadCommitted().(*inbox.SQLDB), c.begun}
+func (c counting) ReadCommitted() writer.DB[*sql.Tx] {
+	return counting{c.SQLDB.ReadCommitted().(*writer.SQLDB[*sql.Tx]), c.begun}
 }
 
 // Under SERIALIZABLE messages that are parked at once do not make each other run again.
 func TestParkingUnderSerializable(t *testing.T) {
 	db := newDatabase(t, servers[0])
-	d := counting{inbox.SQL(db.conn, db.dialect), new(atomic.Int64)}
+	d := counting{writer.SQL(db.conn, db.dialect), new(atomic.Int64)}
 	d.TxOptions = &sql.TxOptions{Isolation: sql.LevelSerializable}
 	p := newParked(t, d, "c")
 	const workers, each = 8, 20

@@ -11,6 +11,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/inbox"
 	"github.com/cdc-relay/cdc-relay/inbox/kgoinbox"
 	"github.com/cdc-relay/cdc-relay/internal/cdctest"
+	"github.com/cdc-relay/cdc-relay/writer"
 )
 
 // The database's errors are told from the handler's: a consumer parks messages for the latter only.
@@ -57,7 +58,7 @@ func TestWhoseError(t *testing.T) {
 func TestCheckOfAReadOnlyServer(t *testing.T) {
 	onEach(t, func(t *testing.T, db *database) {
 		t.Helper()
-		d := inbox.SQL(db.conn, db.dialect)
+		d := writer.SQL(db.conn, db.dialect)
 		p := newParked(t, d, "c")
 		must(t, errors.Join(p.in.Check(t.Context()), p.Check(t.Context())))
 		d.TxOptions = &sql.TxOptions{ReadOnly: true}
@@ -135,12 +136,12 @@ func TestHandlerTimeout(t *testing.T) {
 			waits = "SELECT pg_sleep(60)"
 		}
 		var o seen
-		stop, _ := c.start(func(ctx context.Context, tx *sql.Tx, m *inbox.Message) error {
+		stop, _ := c.start(func(ctx context.Context, tx *sql.Tx, _ *writer.Unit, m *inbox.Message) error {
 			if m.ID == "1" {
 				_, err := tx.ExecContext(ctx, waits)
 				return err
 			}
-			return effect(ctx, tx, m)
+			return effect(ctx, tx, nil, m)
 		}, func(k *kgoinbox.Config) { k.Attempts, k.Timeout, k.Observer = 2, cdctest.Patience(2*time.Second), &o })
 		c.await("both are done", func() bool { return c.committed(0) == 2 })
 		must(t, stop())

@@ -28,7 +28,7 @@ type user struct {
 func newUser(t *testing.T, version string) *user {
 	t.Helper()
 	proxy, dir := t.TempDir(), t.TempDir()
-	for _, module := range []string{"", "/writer", "/writer/pgxwriter", "/writer/gormwriter", "/inbox", "/inbox/pgxinbox", "/inbox/kgoinbox"} {
+	for _, module := range []string{"", "/writer", "/writer/pgxwriter", "/writer/gormwriter", "/inbox", "/inbox/kgoinbox"} {
 		publish(t, proxy, module, version)
 	}
 	u := &user{dir: dir, bin: filepath.Join(dir, "bin")}
@@ -161,7 +161,6 @@ import (
 
 	"github.com/cdc-relay/cdc-relay/inbox"
 	"github.com/cdc-relay/cdc-relay/inbox/kgoinbox"
-	"github.com/cdc-relay/cdc-relay/inbox/pgxinbox"
 	"github.com/cdc-relay/cdc-relay/writer"
 	"github.com/cdc-relay/cdc-relay/writer/gormwriter"
 	"github.com/cdc-relay/cdc-relay/writer/pgxwriter"
@@ -184,7 +183,7 @@ func main() {
 		panic(err)
 	}
 	_ = place
-	in, err := inbox.New(pgxinbox.Pool(nil), "revenue")
+	in, err := inbox.New(pgxwriter.Pool(nil), "revenue")
 	if err != nil {
 		panic(err)
 	}
@@ -198,7 +197,7 @@ func TestGoGetLibraries(t *testing.T) {
 	version := nextVersion(t)
 	u := newUser(t, version)
 	get := []string{"get"}
-	for _, m := range []string{"writer/pgxwriter", "writer/gormwriter", "inbox/pgxinbox", "inbox/kgoinbox"} {
+	for _, m := range []string{"writer/pgxwriter", "writer/gormwriter", "inbox/kgoinbox"} {
 		get = append(get, modulePath+"/"+m+"@"+version)
 	}
 	u.run(t, "go", get...)

@@ -130,19 +130,25 @@ func onORM[T any](t *testing.T, db *database, name string, d writer.DB[T], place
 	})
 }
 
-// The inbox works in the library's transactions, and Append too. What is refused is rolled back.
+// The inbox works in the library's transactions. What a handler raises is written once, and what is refused is rolled back.
 func placedTwiceInTheInbox[T any](t *testing.T, s shop[T]) {
 	t.Helper()
-	in, err := inbox.New(s.db, "orms")
+	in, err := inbox.New(s.db, "orms", inbox.WithWriter(s.events))
 	must(t, err)
-	refused := errors.New("refused")
+	refused, ends := errors.New("refused"), ""
 	for i, result := range []error{refused, nil, nil} {
-		repeat, err := in.Handle(t.Context(), &inbox.Message{Source: "shop", ID: "1"}, func(ctx context.Context, tx T) error {
-			return errors.Join(s.events.Append(ctx, writer.TxOf(s.db, tx), Purchase{ID: "second"}.placed()), result)
+		repeat, err := in.Handle(t.Context(), &inbox.Message{Source: "shop", ID: "1"}, func(_ context.Context, _ T, u *writer.Unit) error {
+			u.Add(Purchase{ID: "second"}.placed())
+			u.AfterCommit(func(context.Context) error { ends += "committed "; return nil })
+			u.AfterRollback(func(context.Context) error { ends += "rolled back "; return nil })
+			return result
 		})
 		if !errors.Is(err, result) || repeat != (i == 2) {
 			t.Errorf("attempt %d: repeat %v, error %v", i, repeat, err)
 		}
+	}
+	if ends != "rolled back committed " {
+		t.Errorf("the transactions were %s", ends)
 	}
 }
 

@@ -223,3 +223,60 @@ func commitWithoutAnAnswer(t *testing.T, e engine) {
 		}
 	}
 }
+
+func TestRunNoticesAHiddenError(t *testing.T) { onEach(t, runNoticesAHiddenError) }
+
+// The function hides the error of a statement after which the server has rolled back, and goes on. Nothing of the transaction is written, no
+// event is, and Run fails.
+func runNoticesAHiddenError(t *testing.T, e engine) {
+	t.Helper()
+	db := newDatabase(t, e, plain("outbox"))
+	db.exec(t, "CREATE TABLE stock (id int PRIMARY KEY, n int)", "INSERT INTO stock VALUES (1, 0), (2, 0), (3, 0), (4, 0), (5, 0)")
+	conflicts := map[string]conflict{}
+	for name, c := range db.speech().conflicts {
+		if c.commit { // a lock that is not free in time undoes only the statement
+			conflicts[name] = c
+		}
+	}
+	if e != engine(pg) {
+		conflicts["deadlock"] = conflict{}
+	}
+	for _, w := range e.ways() {
+		for name, c := range conflicts {
+			t.Run(w.name+"/"+name, func(t *testing.T) {
+				db.clear(t, "outbox")
+				db.exec(t, "UPDATE stock SET n = 0")
+				other := w.open(t, db.name, "").begin(t)
+				did, err := work(func(ctx context.Context, tx transaction, u *writer.Unit) error {
+					u.Add(newEvent(1))
+					for _, s := range append(c.before, "SELECT n FROM stock") {
+						must(t, tx.Exec(ctx, s))
+					}
+					must(t, other.Exec(ctx, "UPDATE stock SET n = 1 WHERE id > 1"))
+					must(t, tx.Exec(ctx, "UPDATE stock SET n = 2 WHERE id = 1"))
+					var both sync.WaitGroup
+					if c.commit {
+						must(t, other.Commit(ctx))
+					} else {
+						both.Go(func() { _ = other.Exec(ctx, "UPDATE stock SET n = 1 WHERE id = 1") })
+					}
+					if err := tx.Exec(ctx, "UPDATE stock SET n = 2 WHERE id = 2"); !writer.Retryable(err) {
+						t.Errorf("no conflict: %v", err)
+					}
+					both.Wait()
+					return nil
+				}).run(t, db, w.open(t, db.name, ""))
+				if !c.commit {
+					must(t, other.Rollback(t.Context()))
+				}
+				if err == nil || e != engine(pg) && !errors.Is(err, writer.ErrNoTransaction) {
+					t.Errorf("error %v", err)
+				}
+				did.require(t, "", 1, "rolled back")
+				if n := count(t, db, "stock WHERE n = 2"); n != 0 {
+					t.Errorf("%d rows of the transaction are there", n)
+				}
+			})
+		}
+	}
+}

@@ -68,7 +68,7 @@ func (d *DB) ReadCommitted() writer.DB[pgx.Tx] {
 }
 
 // Commit commits. If ctx ends during it, the connection is closed and the result unknown.
-func (*DB) Commit(ctx context.Context, tx pgx.Tx) error { return tx.Commit(ctx) }
+func (*DB) Commit(ctx context.Context, tx pgx.Tx) error { return closed(tx.Commit(ctx)) }
 
 // Rollback rolls back.
 func (*DB) Rollback(ctx context.Context, tx pgx.Tx) error { return closed(tx.Rollback(ctx)) }
@@ -93,7 +93,7 @@ func (r rows) Close() error {
 	return r.Err()
 }
 
-// closed gives the error of a finished transaction its name in database/sql, for which the writer has a fix.
+// closed gives the error of a finished transaction its name in database/sql, by which the writer and the inbox know it.
 func closed(err error) error {
 	if errors.Is(err, pgx.ErrTxClosed) {
 		return fmt.Errorf("%w: %w", err, sql.ErrTxDone)

@@ -1,0 +1,339 @@
+package inbox_test
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/cdc-relay/cdc-relay/inbox"
+	"github.com/cdc-relay/cdc-relay/inbox/idempotency"
+	"github.com/cdc-relay/cdc-relay/inbox/kgoinbox"
+	"github.com/cdc-relay/cdc-relay/inbox/parking"
+	"github.com/cdc-relay/cdc-relay/internal/cdctest"
+	"github.com/cdc-relay/cdc-relay/internal/outbox"
+	"github.com/cdc-relay/cdc-relay/writer"
+)
+
+// ends notes how transactions ended.
+type ends struct {
+	mu  sync.Mutex
+	all []string
+}
+
+// raise adds an event of the message to the unit, and functions that note the transaction's end.
+func (e *ends) raise(u *writer.Unit, m *inbox.Message) {
+	u.Add(raised(m))
+	u.AfterCommit(e.note(m.ID + " committed"))
+	u.AfterRollback(e.note(m.ID + " rolled back"))
+}
+
+func (e *ends) note(what string) func(context.Context) error {
+	return func(context.Context) error {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		e.all = append(e.all, what)
+		return nil
+	}
+}
+
+// take returns what was noted since the last call.
+func (e *ends) take() string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	all := strings.Join(e.all, ", ")
+	e.all = nil
+	return all
+}
+
+func raised(m *inbox.Message) *writer.Event {
+	return &writer.Event{AggregateType: "Reservation", AggregateID: m.ID, Type: "Reserved", Payload: []byte("{}")}
+}
+
+// withOutbox makes the table of events, and returns the option for inboxes that append to it.
+func (db *database) withOutbox(t *testing.T) inbox.Option {
+	t.Helper()
+	table, name := outbox.PostgresTable, outbox.Name{Schema: "public", Table: "outbox"}
+	if db.my != nil {
+		table, name.Schema = outbox.MySQLTable, db.name
+	}
+	script, err := table(outbox.TableOptions{Name: name, Partition: outbox.PartitionNone})
+	must(t, err)
+	for _, s := range script.Up {
+		db.exec(t, s.SQL)
+	}
+	events, err := writer.New(db.dialect)
+	must(t, err)
+	return inbox.WithWriter(events)
+}
+
+// What a handler raises is committed with its work, and functions are called after the transaction, with every driver.
+func TestUnitOfAHandler(t *testing.T) {
+	onEach(t, func(t *testing.T, db *database) {
+		t.Helper()
+		option := db.withOutbox(t)
+		for _, w := range db.ways() {
+			t.Run(w.name, func(t *testing.T) {
+				in, e := w.open(t, sql.LevelDefault).inbox(t, w.name, option), new(ends)
+				refused := errors.New("refused")
+				for _, c := range []struct {
+					result  error
+					ends    string
+					effects int
+				}{{refused, "1 rolled back", 0}, {nil, "1 committed", 1}, {nil, "", 1}} {
+					m := message("1")
+					_, err := in.handleUnit(t.Context(), m, func(ctx context.Context, tx execer, u *writer.Unit) error {
+						e.raise(u, m)
+						return errors.Join(add(m)(ctx, tx), c.result)
+					})
+					if got := e.take(); !errors.Is(err, c.result) || got != c.ends {
+						t.Errorf("ended with %q, want %q: %v", got, c.ends, err)
+					}
+					if n, events := db.count(t, "effects"), db.count(t, "outbox"); n != c.effects || events != c.effects {
+						cdctest.Violation(t, kindOf(n), "%d effects and %d events, want %d", n, events, c.effects)
+					}
+				}
+				ms := []*inbox.Message{message("1"), message("2"), message("3")}
+				_, err := in.handleBatch(t.Context(), ms, func(_ context.Context, _ execer, u *writer.Unit, ms []*inbox.Message) error {
+					for _, m := range ms {
+						e.raise(u, m)
+					}
+					return nil
+				})
+				must(t, err)
+				if got, n := e.take(), db.count(t, "outbox"); got != "2 committed, 3 committed" || n != 3 {
+					t.Errorf("the batch ended with %q, %d events", got, n)
+				}
+				db.exec(t, "DELETE FROM effects", "DELETE FROM outbox")
+			})
+		}
+	})
+}
+
+// What cannot be appended, or panics, fails the message. Its transaction is rolled back, and functions are told so.
+func TestUnitThatFails(t *testing.T) {
+	onEach(t, func(t *testing.T, db *database) {
+		t.Helper()
+		option := db.withOutbox(t)
+		e := new(ends)
+		elsewhere, err := writer.New(db.dialect, writer.WithTable("nowhere"))
+		must(t, err)
+		for name, c := range map[string]struct {
+			option    inbox.Option
+			work      func(u *writer.Unit, m *inbox.Message)
+			is        error
+			permanent bool
+			says      string
+		}{
+			"an event without a type": {option, func(u *writer.Unit, _ *inbox.Message) {
+				u.Add(&writer.Event{AggregateType: "A", AggregateID: "1", Payload: []byte("{}")})
+			}, writer.ErrInvalidEvent, true, "Type is empty"},
+			"no writer": {inbox.WithTable("inbox"), func(u *writer.Unit, m *inbox.Message) { u.Add(raised(m)) }, nil, true, "make the inbox with WithWriter"},
+			"no outbox": {inbox.WithWriter(elsewhere), func(u *writer.Unit, m *inbox.Message) { u.Add(raised(m)) }, inbox.ErrDatabase, false, "cdc-relay setup"},
+			"a panic":   {option, func(u *writer.Unit, m *inbox.Message) { u.Add(raised(m)); panic("out of stock") }, nil, false, "out of stock"},
+			"one event twice": {option, func(u *writer.Unit, m *inbox.Message) {
+				event := raised(m)
+				u.Add(event, event)
+			}, writer.ErrInvalidEvent, true, "same Event"},
+		} {
+			in := db.ways()[0].open(t, sql.LevelDefault).inbox(t, "c", c.option)
+			m := message("1")
+			_, err := in.handleUnit(t.Context(), m, func(ctx context.Context, tx execer, u *writer.Unit) error {
+				u.AfterCommit(e.note("committed"))
+				u.AfterRollback(e.note("rolled back"))
+				err := add(m)(ctx, tx)
+				c.work(u, m)
+				return err
+			})
+			if err == nil || (c.is != nil && !errors.Is(err, c.is)) || inbox.IsPermanent(err) != c.permanent || !strings.Contains(err.Error(), c.says) {
+				t.Errorf("%s: %v", name, err)
+			}
+			if got, n := e.take(), db.count(t, "effects")+db.count(t, "inbox")+db.count(t, "outbox"); got != "rolled back" || n != 0 {
+				t.Errorf("%s: ended with %q, %d rows", name, got, n)
+			}
+		}
+	})
+}
+
+// The unit of each attempt is another one, and does not outlive it. Functions that fail or panic change nothing.
+func TestUnitOfEachAttempt(t *testing.T) {
+	onEach(t, func(t *testing.T, db *database) {
+		t.Helper()
+		db.withOutbox(t)
+		e := new(ends)
+		var failed []error
+		events, err := writer.New(db.dialect, writer.WithHookErrors(func(_ context.Context, err error) { failed = append(failed, err) }))
+		must(t, err)
+		in := db.ways()[0].open(t, sql.LevelDefault).inbox(t, "c", inbox.WithWriter(events))
+		var units []*writer.Unit
+		m := message("1")
+		_, err = in.handleUnit(t.Context(), m, func(ctx context.Context, tx execer, u *writer.Unit) error {
+			units = append(units, u)
+			e.raise(u, m)
+			u.AfterCommit(func(context.Context) error { panic("no cache") })
+			u.AfterCommit(func(ctx context.Context) error { return errors.Join(errors.New("no mail"), ctx.Err()) })
+			u.AfterCommit(e.note("last"))
+			if len(units) == 1 {
+				return db.conflict()
+			}
+			return add(m)(ctx, tx)
+		})
+		must(t, err)
+		if got := e.take(); got != "1 rolled back, 1 committed, last" || len(failed) != 2 || len(units) != 2 || db.count(t, "outbox") != 1 || db.count(t, "effects") != 1 {
+			t.Errorf("ended with %q, %v, %d attempts", got, failed, len(units))
+		}
+		for _, u := range units {
+			func() {
+				defer func() {
+					if recover() == nil {
+						t.Error("an event that nothing writes was taken")
+					}
+				}()
+				u.Add(raised(m))
+			}()
+		}
+	})
+}
+
+// conflict is an error as after a transaction that the database could not serialize.
+func (db *database) conflict() error {
+	if db.pg != nil {
+		return postgresError("40001")
+	}
+	return &mysqlError{1213}
+}
+
+type postgresError string
+
+func (e postgresError) Error() string    { return "SQLSTATE " + string(e) }
+func (e postgresError) SQLState() string { return string(e) }
+
+type mysqlError struct{ Number uint16 }
+
+func (*mysqlError) Error() string { return "deadlock found" }
+
+// When the context ends before COMMIT, the transaction is rolled back and functions are told so, with a context that goes on.
+func TestUnitAtTheEndOfTheContext(t *testing.T) {
+	onEachWay(t, func(t *testing.T, db *database, w way) {
+		t.Helper()
+		if db.count(t, "effects") == 0 && w.name == db.ways()[0].name {
+			db.withOutbox(t)
+		}
+		events, err := writer.New(db.dialect)
+		must(t, err)
+		in, e := w.open(t, sql.LevelDefault).inbox(t, w.name, inbox.WithWriter(events)), new(ends)
+		ctx, cancel := context.WithCancel(t.Context())
+		m := message("1")
+		_, err = in.handleUnit(ctx, m, func(context.Context, execer, *writer.Unit) error {
+			cancel()
+			return nil
+		})
+		if !errors.Is(err, context.Canceled) {
+			t.Errorf("canceled before COMMIT: %v", err)
+		}
+		ctx, cancel = context.WithCancel(t.Context())
+		_, err = in.handleUnit(ctx, m, func(_ context.Context, _ execer, u *writer.Unit) error {
+			u.AfterCommit(func(context.Context) error { cancel(); return nil })
+			u.AfterCommit(func(ctx context.Context) error {
+				if ctx.Err() == nil {
+					return e.note("after the end")(ctx)
+				}
+				return ctx.Err()
+			})
+			return nil
+		})
+		if got := e.take(); err != nil || got != "after the end" {
+			t.Errorf("%q, %v", got, err)
+		}
+	})
+}
+
+// kgoinbox calls handlers with units, alone, in batches, and when a parked message is handled again.
+func TestUnitsInKgoinbox(t *testing.T) {
+	onEach(t, func(t *testing.T, db *database) {
+		t.Helper()
+		option := db.withOutbox(t)
+		for _, batch := range []int{1, 100} {
+			c, e := newConsumption(t, db, 1), new(ends)
+			var repaired atomic.Bool
+			c.send(0, "a a1", "b b1", "c c1")
+			stop, _ := c.start(func(ctx context.Context, tx *sql.Tx, u *writer.Unit, m *inbox.Message) error {
+				e.raise(u, m)
+				if m.ID == "b1" && !repaired.Load() {
+					return inbox.Permanent(errors.New("out of stock"))
+				}
+				return effect(ctx, tx, u, m)
+			}, func(k *kgoinbox.Config) { k.Workers, k.Batch = 1, batch }, option)
+			p := newParked(t, writer.SQL(c.conn, c.dialect), "c")
+			c.await("b1 is parked", func() bool {
+				n, err := p.Count(t.Context(), parking.Filter{})
+				return err == nil && n == 1 && db.count(t, "effects") == 2
+			})
+			repaired.Store(true)
+			_, err := p.Retry(t.Context(), parking.Filter{All: true})
+			must(t, err)
+			c.await("b1 is handled", func() bool { return db.count(t, "effects") == 3 })
+			must(t, stop())
+			counts := map[string]int{}
+			for end := range strings.SplitSeq(e.take(), ", ") {
+				counts[end]++
+			}
+			if counts["a1 committed"] != 1 || counts["b1 committed"] != 1 || counts["c1 committed"] != 1 || counts["b1 rolled back"] < 1 || db.count(t, "outbox") != 3 {
+				t.Errorf("batches of %d: %v, %d events", batch, counts, db.count(t, "outbox"))
+			}
+			db.exec(t, "DELETE FROM effects", "DELETE FROM outbox", "DELETE FROM inbox")
+		}
+	})
+}
+
+// After a deadlock that a handler hides, MySQL and MariaDB would commit the events alone.
+func TestHiddenDeadlockAppendsNothing(t *testing.T) {
+	onEachThatGoesOn(t, func(t *testing.T, db *database) {
+		t.Helper()
+		option := db.withOutbox(t)
+		events, err := writer.New(db.dialect)
+		must(t, err)
+		access, e := writer.SQL(db.conn, db.dialect), new(ends)
+		in, err := inbox.New(access, "c", option)
+		must(t, err)
+		keys, err := idempotency.New(access, events)
+		must(t, err)
+		m := message("1")
+		work := func(ctx context.Context, tx *sql.Tx, u *writer.Unit) error {
+			e.raise(u, m)
+			if err := db.loseDeadlock(ctx, tx); !writer.Retryable(err) {
+				t.Errorf("no deadlock: %v", err)
+			}
+			return nil
+		}
+		for name, handle := range map[string]func() error{
+			"Run": func() error { return writer.Run(t.Context(), access, events, work) },
+			"Handle": func() error {
+				_, err := in.Handle(t.Context(), m, work)
+				return err
+			},
+			"HandleBatch": func() error {
+				_, err := in.HandleBatch(t.Context(), []*inbox.Message{m}, func(ctx context.Context, tx *sql.Tx, u *writer.Unit, _ []*inbox.Message) error {
+					return work(ctx, tx, u)
+				})
+				return err
+			},
+			"Do": func() error {
+				_, _, err := keys.Do(t.Context(), idempotency.Key{Scope: "a", Key: "1"}, [32]byte{}, func(ctx context.Context, tx *sql.Tx, u *writer.Unit) (*idempotency.Response, error) {
+					return &idempotency.Response{Status: 201}, work(ctx, tx, u)
+				})
+				return err
+			},
+		} {
+			if err := handle(); !errors.Is(err, writer.ErrNoTransaction) {
+				t.Errorf("%s: %v", name, err)
+			}
+			if got, n := e.take(), db.count(t, "outbox"); got != "1 rolled back" || n != 0 {
+				t.Errorf("%s: ended with %q, %d events", name, got, n)
+			}
+		}
+	})
+}
