@@ -102,7 +102,7 @@ func (f *fleet) look(ctx context.Context) {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.peers, f.asked = append(found, failed...), true
+	f.peers, f.asked = slices.Concat(found, failed), true
 }
 
 // targets are the addresses to ask.

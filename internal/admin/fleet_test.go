@@ -26,7 +26,7 @@ func fleetOf(t *testing.T, base string, peers int) (list []asked) {
 	ctx, cancel := context.WithTimeout(t.Context(), cdctest.Patience(20*time.Second))
 	defer cancel()
 	err := cdctest.Await(ctx, "answers of peers", func(context.Context) (bool, error) {
-		_, _, body := get(t, base+"/api/fleet")
+		_, _, body := get(t, base+"/api/fleet") //nolint:contextcheck // it has the test's
 		err := json.Unmarshal([]byte(body), &list)
 		return len(list) == peers+1, err // and itself
 	})
@@ -69,7 +69,7 @@ func TestFleet(t *testing.T) {
 	o := newRelay().options()
 	for _, tt := range tests {
 		s := httptest.NewServer(tt.handler)
-		defer s.Close()
+		t.Cleanup(s.Close)
 		o.Peers.URLs = append(o.Peers.URLs, s.URL)
 	}
 	list := fleetOf(t, "http://"+serve(t, o), len(tests))
@@ -110,7 +110,7 @@ func TestStandbySaysWhetherItsLeaderPublishes(t *testing.T) {
 	between := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		name, password, _ := r.BasicAuth()
 		user.Store(name + ":" + password)
-		_, _, body := get(t, base+"/status")
+		_, _, body := get(t, base+"/status") //nolint:contextcheck // it has the test's
 		_, _ = w.Write([]byte(body))
 	}))
 	defer between.Close()

@@ -3,6 +3,7 @@ package admin
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -147,7 +148,7 @@ func (s *situation) leading() Verdict {
 	if len(stops) == 0 && !s.Connected && len(s.problems("database")) == 0 {
 		return Verdict{State: Starting, Level: Idle, Title: "Starting: connecting to the database", Since: s.Since}
 	}
-	all := append(stops, doubts...)
+	all := slices.Concat(stops, doubts)
 	if len(all) == 0 {
 		return Verdict{State: Publishing, Level: Good, Title: "Publishing"}
 	}

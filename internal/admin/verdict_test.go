@@ -41,33 +41,54 @@ func TestVerdict(t *testing.T) {
 		{"idle", leading(func(s *situation) { s.moved = ago(time.Hour) }), Verdict{State: Publishing, Level: Good, Title: "Publishing", Since: ago(time.Hour)}, "lost"},
 		{"load", leading(func(s *situation) { s.InFlight = InFlight{Events: 900, Since: ago(20 * time.Millisecond)} }), Verdict{State: Publishing, Level: Good, Title: "Publishing", Since: ago(time.Hour)}, "lost"},
 		{"300 topics, one of which waits", leading(func(s *situation) { s.InFlight = InFlight{Events: 900, Since: ago(time.Minute)} }), Verdict{State: Publishing, Level: Good, Title: "Publishing"}, ""},
-		{"standby, its leader publishes", in("standby", func(s *situation) { s.leader = &Leader{Name: "host:9464", Publishing: &yes} }),
-			Verdict{State: StandingBy, Level: Idle, Title: "Standing by for host:9464, which publishes", Since: ago(time.Minute)}, ""},
+		{
+			"standby, its leader publishes", in("standby", func(s *situation) { s.leader = &Leader{Name: "host:9464", Publishing: &yes} }),
+			Verdict{State: StandingBy, Level: Idle, Title: "Standing by for host:9464, which publishes", Since: ago(time.Minute)},
+			"",
+		},
 		{"standby, its leader does not", in("standby", func(s *situation) {
 			s.leader = &Leader{Name: "host:9464", Publishing: &no, title: "Not publishing", cause: "k1:9092: connection refused"}
 		}), Verdict{State: StandingBy, Level: Bad, Title: "Standing by for host:9464, which does not publish", Cause: "Not publishing: k1:9092: connection refused"}, ""},
-		{"standby, nobody knows", in("standby", func(s *situation) { s.Leader = "slot is active for PID 7 from 10.0.0.2" }),
-			Verdict{State: StandingBy, Level: Idle, Title: "whether the leader publishes is not known", Cause: "PID 7", Fix: "http.peers"}, ""},
-		{"standby without its database", in("standby", func(s *situation) { s.Problems = []Problem{database} }),
-			Verdict{State: StandingBy, Level: Warn, Title: "not known", Others: []string{"database: PostgreSQL at db:5432: connection refused"}}, ""},
+		{
+			"standby, nobody knows", in("standby", func(s *situation) { s.Leader = "slot is active for PID 7 from 10.0.0.2" }),
+			Verdict{State: StandingBy, Level: Idle, Title: "whether the leader publishes is not known", Cause: "PID 7", Fix: "http.peers"},
+			"",
+		},
+		{
+			"standby without its database", in("standby", func(s *situation) { s.Problems = []Problem{database} }),
+			Verdict{State: StandingBy, Level: Warn, Title: "not known", Others: []string{"database: PostgreSQL at db:5432: connection refused"}},
+			"",
+		},
 		{"Kafka away", leading(func(s *situation) {
 			s.Problems, s.moved, s.InFlight = []Problem{kafka}, ago(121*time.Second), InFlight{Events: 5, Since: ago(2 * time.Minute)}
 		}), Verdict{
 			State: NotPublishing, Level: Bad, Title: "Not publishing", Since: kafka.Since, Cause: "k1:9092: connection refused", Fix: "check that it runs",
 			Effect: "No event is lost: they wait in the database's WAL. At this speed the slot is lost at 2026-01-02T15:17:03Z.", LostAt: time.Date(2026, 1, 2, 15, 17, 3, 0, time.UTC),
 		}, ""},
-		{"Kafka away, nothing is written", leading(func(s *situation) { s.Problems, s.moved, s.walPerSecond = []Problem{kafka}, time.Time{}, &none }),
-			Verdict{State: NotPublishing, Level: Bad, Title: "Not publishing", Effect: "WAL, which does not grow now"}, "is lost at"},
-		{"Kafka away, speed not known", leading(func(s *situation) { s.Problems, s.moved, s.walPerSecond = []Problem{kafka}, time.Time{}, nil }),
-			Verdict{State: NotPublishing, Level: Bad, Title: "Not publishing", Effect: "How fast it grows is not known yet"}, "does not grow"},
-		{"Kafka away, no limit", leading(func(s *situation) { s.Problems, s.moved, s.Slot.SafeBytes = []Problem{kafka}, time.Time{}, nil }),
-			Verdict{State: NotPublishing, Level: Bad, Title: "Not publishing", Effect: "no limit but the disk"}, "is lost at"},
+		{
+			"Kafka away, nothing is written", leading(func(s *situation) { s.Problems, s.moved, s.walPerSecond = []Problem{kafka}, time.Time{}, &none }),
+			Verdict{State: NotPublishing, Level: Bad, Title: "Not publishing", Effect: "WAL, which does not grow now"},
+			"is lost at",
+		},
+		{
+			"Kafka away, speed not known", leading(func(s *situation) { s.Problems, s.moved, s.walPerSecond = []Problem{kafka}, time.Time{}, nil }),
+			Verdict{State: NotPublishing, Level: Bad, Title: "Not publishing", Effect: "How fast it grows is not known yet"},
+			"does not grow",
+		},
+		{
+			"Kafka away, no limit", leading(func(s *situation) { s.Problems, s.moved, s.Slot.SafeBytes = []Problem{kafka}, time.Time{}, nil }),
+			Verdict{State: NotPublishing, Level: Bad, Title: "Not publishing", Effect: "no limit but the disk"},
+			"is lost at",
+		},
 		{"Kafka away, on MySQL", leading(func(s *situation) {
 			kept := time.Hour
 			s.Problems, s.moved, s.Slot, s.walPerSecond, s.binlogKept, s.Lag.Seconds = []Problem{kafka}, time.Time{}, nil, nil, &kept, 120
 		}), Verdict{State: NotPublishing, Level: Bad, Title: "Not publishing", Effect: "binlog, which is kept until 2026-01-02T15:58:00Z", LostAt: time.Date(2026, 1, 2, 15, 58, 0, 0, time.UTC)}, ""},
-		{"one broker away, the others go on", leading(func(s *situation) { s.Problems = []Problem{kafka} }),
-			Verdict{State: PublishingBut, Level: Warn, Title: "Publishing, but a part of Kafka is away", Since: kafka.Since, Cause: "k1:9092"}, ""},
+		{
+			"one broker away, the others go on", leading(func(s *situation) { s.Problems = []Problem{kafka} }),
+			Verdict{State: PublishingBut, Level: Warn, Title: "Publishing, but a part of Kafka is away", Since: kafka.Since, Cause: "k1:9092"},
+			"",
+		},
 		{"the cause names the server", leading(func(s *situation) {
 			s.Problems, s.moved = []Problem{{With: "kafka", Server: "k1:9092", Since: ago(time.Minute), Cause: "connect to Kafka at k1:9092: refused"}}, time.Time{}
 		}), Verdict{State: NotPublishing, Level: Bad, Title: "Not publishing", Cause: "connect to Kafka at k1:9092: refused"}, "k1:9092: connect"},
@@ -80,8 +101,11 @@ func TestVerdict(t *testing.T) {
 			State: NotPublishing, Level: Bad, Title: "Not publishing", Since: database.Since, Cause: database.Cause, Fix: database.Fix, Command: "cdc-relay check",
 			Effect: "No event is lost: they wait in the database's WAL. For how long is not known",
 		}, "is lost at"},
-		{"Redis away", leading(func(s *situation) { s.Problems = []Problem{redis} }),
-			Verdict{State: PublishingBut, Level: Warn, Title: "Publishing, but the position is not saved", Since: redis.Since, Effect: "Events are published"}, ""},
+		{
+			"Redis away", leading(func(s *situation) { s.Problems = []Problem{redis} }),
+			Verdict{State: PublishingBut, Level: Warn, Title: "Publishing, but the position is not saved", Since: redis.Since, Effect: "Events are published"},
+			"",
+		},
 		{"silent, before a request has timed out", leading(func(s *situation) {
 			s.moved, s.InFlight = ago(25*time.Second), InFlight{Events: 5, Since: ago(20 * time.Second)}
 		}), Verdict{State: NotPublishing, Level: Bad, Title: "Not publishing", Since: ago(20 * time.Second), Cause: "Kafka acknowledges nothing"}, ""},
@@ -91,15 +115,24 @@ func TestVerdict(t *testing.T) {
 		{"200 letters", leading(func(s *situation) { s.DeadLetters = &DeadLetters{Events: 200, Held: 3, Oldest: ago(time.Minute)} }), Verdict{
 			State: PublishingBut, Level: Warn, Title: "Publishing, but 200 dead letters", Since: ago(time.Minute), Cause: "197 events", Command: "cdc-relay dlq list", Effect: "3 events of the same keys wait",
 		}, ""},
-		{"no room for letters", leading(func(s *situation) { s.DeadLetters = &DeadLetters{Events: 1000, Full: true} }),
-			Verdict{State: NotPublishing, Level: Bad, Title: "Not publishing", Cause: "no more dead letters", Command: "cdc-relay dlq list"}, ""},
-		{"slot past 70 %", leading(func(s *situation) { s.Slot.RetainedBytes = 700 << 20 }),
-			Verdict{State: PublishingBut, Level: Warn, Title: "the slot has used 70 % of its limit", Cause: "slot orders keeps 700.0 MB", Effect: "is lost at"}, ""},
+		{
+			"no room for letters", leading(func(s *situation) { s.DeadLetters = &DeadLetters{Events: 1000, Full: true} }),
+			Verdict{State: NotPublishing, Level: Bad, Title: "Not publishing", Cause: "no more dead letters", Command: "cdc-relay dlq list"},
+			"",
+		},
+		{
+			"slot past 70 %", leading(func(s *situation) { s.Slot.RetainedBytes = 700 << 20 }),
+			Verdict{State: PublishingBut, Level: Warn, Title: "the slot has used 70 % of its limit", Cause: "slot orders keeps 700.0 MB", Effect: "is lost at"},
+			"",
+		},
 		{"the slot was seen long ago", leading(func(s *situation) { s.Slot.RetainedBytes, s.Slot.AskedAt = 700<<20, ago(time.Hour) }), Verdict{State: Publishing, Level: Good, Title: "Publishing"}, "slot"},
-		{"rows are not marked", leading(func(s *situation) {
-			s.Problems = []Problem{{With: "write_back", Since: ago(time.Hour), Cause: "denied"}}
-		}),
-			Verdict{State: PublishingBut, Level: Warn, Title: "published rows are not marked", Cause: "denied"}, ""},
+		{
+			"rows are not marked", leading(func(s *situation) {
+				s.Problems = []Problem{{With: "write_back", Since: ago(time.Hour), Cause: "denied"}}
+			}),
+			Verdict{State: PublishingBut, Level: Warn, Title: "published rows are not marked", Cause: "denied"},
+			"",
+		},
 		{"no standby any more", leading(func(s *situation) { s.alone = true }), Verdict{State: PublishingBut, Level: Warn, Title: "Publishing, but no standby"}, ""},
 		{"alone by choice", leading(func(*situation) {}), Verdict{State: Publishing, Level: Good, Title: "Publishing"}, "standby"},
 		{"behind", leading(func(s *situation) { s.Lag.Seconds = 125 }), Verdict{State: PublishingBut, Level: Warn, Title: "events are 2m5s late"}, ""},
@@ -112,8 +145,11 @@ func TestVerdict(t *testing.T) {
 			s.LastError = &Error{Cause: "event 7 of key a: no route matches", Fix: "add a route, or go past it with `cdc-relay skip 7`"}
 		}), Verdict{State: Parked, Level: Bad, Title: "Parked: it waits for a person", Cause: "event 7", Fix: "add a route", Command: "cdc-relay skip 7", Effect: "No event is lost"}, ""},
 		{"starting", in("starting", func(*situation) {}), Verdict{State: Starting, Level: Idle, Title: "Starting", Since: ago(time.Minute)}, ""},
-		{"starting without Kafka", in("starting", func(s *situation) { s.Problems = []Problem{kafka} }),
-			Verdict{State: Starting, Level: Bad, Title: "Starting: waiting for Kafka", Since: kafka.Since, Cause: "k1:9092: connection refused"}, "is lost at"},
+		{
+			"starting without Kafka", in("starting", func(s *situation) { s.Problems = []Problem{kafka} }),
+			Verdict{State: Starting, Level: Bad, Title: "Starting: waiting for Kafka", Since: kafka.Since, Cause: "k1:9092: connection refused"},
+			"is lost at",
+		},
 		{"leading for a moment, not yet connected", leading(func(s *situation) { s.Connected, s.Since = false, ago(time.Second) }), Verdict{State: Starting, Level: Idle, Title: "Starting: connecting"}, ""},
 		{"a hostile error", leading(func(s *situation) {
 			s.Problems = []Problem{{With: "checkpoint", Since: now, Cause: "a\u202eb\x1b[2J\n" + strings.Repeat("x", 1<<20)}}
