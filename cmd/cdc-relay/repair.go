@@ -145,7 +145,7 @@ func (a *cli) passAlteration(ctx context.Context, c *config.Config, db app.Datab
 	}
 	a.printf("publishing what the slot still has, up to %s\n", db.Display(end))
 	reg, problems := newRegistry(), cdc.NewProblems(log)
-	dropped := newDropped(reg)
+	dropped, _ := newDropped(reg)
 	s, _, closeStore, err := wire(ctx, c, db, app.SourceOptions{PassAlteration: true, Problems: problems}, dropped, log, reg)
 	if err != nil {
 		return err
@@ -213,7 +213,7 @@ func (a *cli) reportRepair(rows *backfill.Repair, o backfill.Options) error {
 
 func (a *cli) newRepair(ctx context.Context, c *config.Config, db app.Database, o backfill.Options, owner ownerFlag, log *slog.Logger) (*backfill.Repair, *relay.Relay, func(), error) {
 	reg, problems := newRegistry(), cdc.NewProblems(log)
-	dropped := newDropped(reg)
+	dropped, _ := newDropped(reg)
 	router, err := app.RelayRouter(c, db.Tables())
 	if err != nil {
 		return nil, nil, nil, err

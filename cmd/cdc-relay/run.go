@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"sync"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -76,7 +77,7 @@ func run(ctx context.Context, c *config.Config, log *slog.Logger, profile bool) 
 		return err
 	}
 	reg := newRegistry()
-	dropped := newDropped(reg)
+	dropped, left := newDropped(reg)
 	problems := cdc.NewProblems(log)
 	s, src, closeStore, err := wire(ctx, c, db, app.SourceOptions{Problems: problems}, dropped, log, reg)
 	if err != nil {
@@ -85,10 +86,11 @@ func run(ctx context.Context, c *config.Config, log *slog.Logger, profile bool) 
 	defer closeStore()
 	reg.MustRegister(newInfo(c, src))
 	o := app.RelayOptions(c, db, dropped)
-	o.Problems, o.LeftOut = problems, newLeftOut(reg, db.Tables())
+	o.Problems, o.LeftOut = problems, left
 	listen := newTail(s.Sink)
 	s.Sink = listen
 	r := relay.New(o, s, log, reg)
+	reg.MustRegister(newTimeToLoss(r, src))
 	if c.HTTP.Listen == "" {
 		return r.Run(ctx)
 	}
@@ -180,31 +182,42 @@ func wireSink(ctx context.Context, c *config.Config, db app.Database, problems *
 	return s, store, err
 }
 
+// leftOut is the reason of rows that tables[].only leaves out.
+const leftOut = "only"
+
 // newDropped registers the counter of events that the router or the publisher drops.
-func newDropped(reg prometheus.Registerer) func(reason string) {
+func newDropped(reg prometheus.Registerer) (dropped func(reason string), left func(table string, rows int)) {
 	counter := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "cdc_relay_events_dropped_total",
-		Help: "Events not published because the configuration says so (errors.*: drop, errors.skip).",
+		Help: "Events not published because the configuration says so: tables[].only, errors.*: drop, errors.skip.",
 	}, []string{"reason"})
 	reg.MustRegister(counter)
-	for _, reason := range []string{"unroutable", "malformed", "unknown_topic", "too_large", "rejected"} { // a rate needs the 0 before the first
+	for _, reason := range []string{"unroutable", "malformed", "unknown_topic", "too_large", "rejected", leftOut} { // a rate needs the 0 before the first
 		counter.WithLabelValues(reason)
 	}
-	return func(reason string) { counter.WithLabelValues(reason).Inc() }
+	return func(reason string) { counter.WithLabelValues(reason).Inc() },
+		func(_ string, rows int) { counter.WithLabelValues(leftOut).Add(float64(rows)) }
 }
 
-// newLeftOut registers the counter of rows that tables[].only leaves out.
-func newLeftOut(reg prometheus.Registerer, tables []app.Table) func(table string, rows int) {
-	counter := prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "cdc_relay_rows_left_out_total", Help: "Rows not published because tables[].only leaves them out.",
-	}, []string{"table"})
-	reg.MustRegister(counter)
-	for i := range tables {
-		if len(tables[i].Only) > 0 { // a rate needs the 0 before the first
-			counter.WithLabelValues(tables[i].Name.String())
-		}
+// timeToLoss is after how many seconds WAL or binlog is lost that is not published, at the present speed; nil: nothing threatens it.
+func timeToLoss(r relay.Status, f cdc.SourceStatus) *float64 {
+	switch left := (f.Keeps - r.Lag).Seconds(); {
+	case f.Slot != nil && f.Connected:
+		return f.Slot.LossSeconds
+	case f.Keeps > 0 && r.Lag > time.Minute:
+		return &left
 	}
-	return func(table string, rows int) { counter.WithLabelValues(table).Add(float64(rows)) }
+	return nil
+}
+
+// newTimeToLoss returns its metric.
+func newTimeToLoss(r *relay.Relay, s app.Source) prometheus.Collector {
+	desc := prometheus.NewDesc("cdc_relay_time_to_loss_seconds", "Time until WAL or binlog is lost that is not published, at the speed of the last minutes; absent while nothing threatens it.", nil, nil)
+	return prometheus.CollectorFunc(func(ch chan<- prometheus.Metric) {
+		if seconds := timeToLoss(r.Status(), s.Status()); seconds != nil {
+			ch <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, *seconds)
+		}
+	})
 }
 
 // maintainers run side by side.

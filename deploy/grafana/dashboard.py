@@ -39,8 +39,19 @@ def rate(metric, *labels):
 
 
 def quantile(q, metric):
-    """A quantile of a histogram by database."""
-    return f"histogram_quantile({q}, sum by ({GROUP}, le) (rate({metric}_bucket[$__rate_interval]) {JOIN}))"
+    """A quantile of a histogram by database: of the native one, or of classic buckets."""
+    classic = f"sum by ({GROUP}, le) (rate({metric}_bucket[$__rate_interval]) {JOIN})"
+    return f"histogram_quantile({q}, sum by ({GROUP}) (rate({metric}[$__rate_interval]) {JOIN}) or on ({GROUP}) {classic})"
+
+
+def otherwise(metric, value):
+    """A metric that is there at times, and a value for relays that lack it."""
+    return f"({metric} or on ({RELAY}) {value} * cdc_relay_leader)"
+
+
+def lasting(component=""):
+    """Since how many seconds there is a problem; 0 without one."""
+    return otherwise(f"(time() - cdc_relay_problem_since_timestamp_seconds{component})", 0)
 
 
 def panel(kind, title, text, alerts, queries, defaults, options, width, height):
@@ -118,8 +129,8 @@ ROWS = {
                f"max by ({GROUP}) ({leaders('cdc_relay_source_lag_seconds')})", *LAG),
         number("Dead letters", "Events that cannot be published, and those that wait behind them", "none", ["CdcRelayDeadLetters"],
                total("cdc_relay_dead_letters", "max"), (None, GREEN), (1, ORANGE)),
-        number("Position saved", "Time since the last save", "s", ["CdcRelayCheckpointStale"],
-               f"min by ({GROUP}) (time() - ({leaders('cdc_relay_last_checkpoint_timestamp_seconds > 0')}))",
+        number("Position not saved", "Time since saves of the position fail", "s", ["CdcRelayCheckpointStale"],
+               total(lasting('{component="checkpoint"}'), "max"),
                (None, GREEN), (60, ORANGE), (120, RED)),
         fleet("Relays", "Each process, the ones that do not publish first",
               state=(relay("(2 * cdc_relay_leader + cdc_relay_standby)"), "none", ((None, RED), (1, "transparent"), (2, GREEN))),
@@ -130,6 +141,8 @@ ROWS = {
               runs_for=(relay("(time() - process_start_time_seconds)"), "s", ())),
         graph("Alerts", "Those that fire", "none", [],
               (f'count by ({GROUP}, alertname) (ALERTS{{alertname=~"CdcRelay.*", alertstate="firing", {CHOSEN}}})', "{{alertname}}")),
+        graph("Problems", "Time since which Kafka, the database, the checkpoint or the marking of rows fails", "s",
+              ["CdcRelayKafkaUnavailable", "CdcRelayCheckpointStale"], (each(lasting()), "{{component}}")),
         graph("Leader and standbys", "Relays of each database", "none", ["CdcRelayNoLeader", "CdcRelayNoStandby"],
               (total("cdc_relay_leader"), "lead"), (total("cdc_relay_standby"), "stand by")),
     ],
@@ -151,24 +164,29 @@ ROWS = {
               (each("cdc_relay_inflight_events"), "{{instance}}")),
     ],
     "Faults": [
-        graph("Errors", "Rejected or failed sends by reason, failed saves, attempts that were repeated", "ops", ["CdcRelayCheckpointStale"],
+        graph("Errors", "Rejected or failed sends by reason, and errors after which it is tried again, by component", "ops",
+              ["CdcRelayCheckpointStale", "CdcRelayMaintenanceFailing"],
               (rate("cdc_relay_publish_errors_total", "reason"), "send: {{reason}}"),
-              (rate("cdc_relay_checkpoint_errors_total"), "save"),
-              (rate("cdc_relay_reconnects_total", "component"), "again: {{component}}")),
+              (rate("cdc_relay_errors_total", "component"), "{{component}}")),
         graph("Stopped, stalled, restarted", "1 while a relay has stopped, or Kafka acknowledges nothing; starts within 15 minutes", "none",
               ["CdcRelayStopped", "CdcRelayStalled", "CdcRelayRestarting"],
-              (each(f"(cdc_relay_stopped or on ({RELAY}) 0 * cdc_relay_leader)"), "stopped: {{reason}}"),
+              (each(otherwise("cdc_relay_stopped", 0)), "stopped: {{reason}}"),
               (each("cdc_relay_stalled"), "stalled"),
+              (each("1 - cdc_relay_connected"), "not connected"),
               (each("changes(process_start_time_seconds[15m])"), "starts")),
         graph("Dead letters", "Events that are not resolved, and the age of the oldest", "none", ["CdcRelayDeadLetters", "CdcRelayOldDeadLetter"],
               (each("cdc_relay_dead_letters"), ""),
               (each("cdc_relay_oldest_dead_letter_age_seconds"), "age in s")),
-        graph("Not published", "Events dropped because the configuration says so, and rows of tables that are not configured", "ops",
+        graph("Not published", "Events dropped because the configuration says so, new dead letters, and rows of tables that are not configured", "ops",
               ["CdcRelayEventsDropped", "CdcRelayUnknownTable"],
               (rate("cdc_relay_events_dropped_total", "reason"), "{{reason}}"),
+              (rate("cdc_relay_dead_letter_events_total", "reason"), "dead letter: {{reason}}"),
               (rate('cdc_relay_events_filtered_total{table="other"}'), "unknown table")),
     ],
     "Database": [
+        graph("Time to loss", "Until WAL or binlog is lost that is not published, at the speed of the last minutes", "s",
+              ["CdcRelaySlotNearLimit", "CdcRelayBinlogNearExpiry"], (each(otherwise("cdc_relay_time_to_loss_seconds", "Inf")), "")),
+        graph("Clock", "How far the database's clock is ahead of the relay's", "s", ["CdcRelayClockSkew"], (each("cdc_relay_clock_skew_seconds"), "")),
         graph("WAL for the slot", "PostgreSQL: what is kept, and what may still be written before the slot is lost (-1: no limit)", "bytes",
               ["CdcRelaySlotNearLimit", "CdcRelayUnlimitedWAL"],
               (each("cdc_relay_slot_retained_bytes"), "kept"),
@@ -183,9 +201,12 @@ ROWS = {
               (leaders("cdc_relay_source_lag_seconds"), "behind")),
         graph("Partitions", "Days ahead that have a partition, rows in the default partition, and partitions past the TTL that are not published",
               "none", ["CdcRelayPartitionsAhead", "CdcRelayDefaultPartitionRows", "CdcRelayTTLBelowLag"],
-              (each("cdc_relay_partitions_ahead_days"), "{{table}} days ahead"),
+              (each("cdc_relay_partitions_ahead"), "{{table}} days ahead"),
               (each("cdc_relay_default_partition_rows"), "{{table}} default partition"),
               (each("cdc_relay_partitions_unrelayed"), "{{table}} not published")),
+        graph("Old rows", "Rows deleted because of retention.keep, and rows marked because of write_back", "ops", ["CdcRelayMaintenanceFailing"],
+              (each(otherwise("rate(cdc_relay_rows_deleted_total[$__rate_interval])", 0)), "{{table}} deleted"),
+              (each(otherwise("rate(cdc_relay_rows_marked_total[$__rate_interval])", 0)), "{{table}} marked")),
     ],
     "Process": [
         graph("CPU", "Of each relay, in cores", "none", [], (f"rate(process_cpu_seconds_total[$__rate_interval]) {JOIN}", "{{instance}}")),
@@ -216,8 +237,7 @@ def variable(label, chosen):
     }
 
 
-# A relay leads that did not a minute ago.
-TAKEOVER = f"((cdc_relay_leader == 1) unless on ({RELAY}) (cdc_relay_leader offset 1m == 1)) {JOIN}"
+TAKEOVER = f"(increase(cdc_relay_takeovers_total[1m]) > 0) {JOIN}"
 
 BOARD = {
     "title": "cdc-relay", "uid": "cdc-relay", "tags": ["cdc-relay", "outbox"], "schemaVersion": 41, "editable": False,

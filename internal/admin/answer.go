@@ -116,7 +116,7 @@ func (r *recorder) topics(n, was *numbers) topics {
 
 func (n *numbers) partitions() []partitions {
 	list := []partitions{}
-	ahead := n.tables["partitions_ahead_days"]
+	ahead := n.tables["partitions_ahead"]
 	for _, table := range slices.Sorted(maps.Keys(ahead)) {
 		of := func(name string) *float64 {
 			if v, known := n.tables[name][table]; known {
@@ -124,7 +124,7 @@ func (n *numbers) partitions() []partitions {
 			}
 			return nil
 		}
-		list = append(list, partitions{table, of("partitions_ahead_days"), of("oldest_partition_age_seconds"), of("default_partition_rows"), of("partitions_unrelayed")})
+		list = append(list, partitions{table, of("partitions_ahead"), of("page_oldest_partition_age_seconds"), of("default_partition_rows"), of("partitions_unrelayed")})
 	}
 	return list
 }

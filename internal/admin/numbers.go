@@ -16,9 +16,8 @@ type numbers struct {
 	// all are the gauges without labels, and tables those with a table, by their name without "cdc_relay_".
 	all    map[string]float64
 	tables map[string]map[string]float64
-	// acks are the times from commit to acknowledgement, visible those for which batches were held back until the database shows their rows,
-	// sent those from a request to its answer.
-	acks, visible, sent buckets
+	// acks are the times from commit to acknowledgement, sent those from a request to its answer.
+	acks, sent buckets
 }
 
 // counts are a topic's since the start. Retried attempts may succeed later; rejected ones cannot without a person.
@@ -45,8 +44,6 @@ func (n *numbers) add(name string, m *dto.Metric) {
 	topic, byTopic := labelOf(m, "topic")
 	table, byTable := labelOf(m, "table")
 	switch c := n.topics[topic]; {
-	case name == "source_visibility_wait_seconds":
-		n.visible = bucketsOf(m.GetHistogram())
 	case name == "produce_seconds":
 		n.sent = bucketsOf(m.GetHistogram())
 	case name == "commit_to_ack_seconds":

@@ -34,7 +34,7 @@ func steps(o *Options, st *Status, n, was *numbers, now time.Time) []step {
 	list := []step{
 		{ID: "database", Server: o.Servers.Database},
 		{ID: "read", Text: st.Positions.Received},
-		{ID: "visible", Latency: median(n.visible, was.visible)},
+		{ID: "visible"},
 		{ID: "in_flight", Text: fmt.Sprintf("%s, %s", display.Plural(st.InFlight.Events, "event"), display.Bytes(int64(st.InFlight.Bytes)))},
 		{ID: "kafka", Server: o.Servers.Kafka, Latency: median(n.sent, was.sent)},
 		{ID: "saved", Server: o.Servers.Checkpoint, Text: st.Positions.Saved},
@@ -60,7 +60,7 @@ func steps(o *Options, st *Status, n, was *numbers, now time.Time) []step {
 		read.State = "waiting"
 	}
 	if !o.Servers.Visible {
-		visible.State, visible.Latency = "off", nil
+		visible.State = "off"
 	}
 	if waits := st.InFlight.Since; leads && !waits.IsZero() && (kafka.State == "broken" || now.Sub(waits) > silence) {
 		flight.State, flight.Since = "waiting", waits

@@ -3,16 +3,16 @@ package binlog
 import (
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/cdc-relay/cdc-relay/internal/visibility"
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
 
 type metrics struct {
 	received, filtered *prometheus.CounterVec
 	expire             prometheus.Gauge
-	waited             prometheus.Histogram
+	clock              prometheus.Gauge
 }
 
-func newMetrics(reg prometheus.Registerer, s *Source) *metrics {
+func newMetrics(reg prometheus.Registerer) *metrics {
 	counter := func(name, help string) *prometheus.CounterVec {
 		return prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: "cdc_relay", Name: name, Help: help}, []string{"table"})
 	}
@@ -23,13 +23,8 @@ func newMetrics(reg prometheus.Registerer, s *Source) *metrics {
 			Namespace: "cdc_relay", Name: "binlog_expire_seconds",
 			Help: "How long the server keeps its binlogs (binlog_expire_logs_seconds), as of the last start; 0: until they are purged by hand.",
 		}),
+		clock: prometheus.NewGauge(prometheus.GaugeOpts{Namespace: "cdc_relay", Name: "clock_skew_seconds", Help: cdc.HelpClock}),
 	}
-	m.waited = visibility.NewWaited()
-	lastEvent := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Namespace: "cdc_relay", Name: "last_event_timestamp_seconds",
-		Help: "Commit time of the last outbox transaction received, by the database's clock; 0: none yet.",
-	},
-		func() float64 { return float64(s.lastCommit.Load()) / 1e6 })
-	reg.MustRegister(lastEvent, m.received, m.filtered, m.expire, m.waited)
+	reg.MustRegister(m.received, m.filtered, m.expire, m.clock)
 	return m
 }

@@ -200,7 +200,6 @@ func (ss *session) flush(ctx context.Context) error {
 	rows := b.Rows()
 	b.Bytes = cap(b.Arena) + len(b.Spans)*8
 	if rows > 0 {
-		s.lastCommit.Store(b.Txs[len(b.Txs)-1].Time)
 		s.metrics.received.WithLabelValues(b.Table.String()).Add(float64(rows))
 	} else {
 		b.Bytes = 0

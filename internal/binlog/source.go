@@ -61,13 +61,13 @@ type Source struct {
 	unsent    unsent
 
 	// For Status, written by the owner.
-	connected  atomic.Bool
-	confirmed  atomic.Pointer[cdc.Position]
-	lastCommit atomic.Int64 // Unix microseconds
-	lastTick   atomic.Int64 // Unix nanoseconds
-	lag        atomic.Int64 // nanoseconds
-	lastSeen   atomic.Pointer[mysql.GTID]
-	server     atomic.Pointer[cdc.Flavor]
+	connected atomic.Bool
+	confirmed atomic.Pointer[cdc.Position]
+	lastTick  atomic.Int64 // Unix nanoseconds
+	lag       atomic.Int64 // nanoseconds
+	lastSeen  atomic.Pointer[mysql.GTID]
+	server    atomic.Pointer[cdc.Flavor]
+	keeps     atomic.Int64 // nanoseconds
 }
 
 // New returns a Source that has not connected yet.
@@ -76,7 +76,8 @@ func New(opts Options, log *slog.Logger, reg prometheus.Registerer) *Source {
 		opts.Problems = new(cdc.Problems)
 	}
 	s := &Source{opts: opts, log: log, held: txBuffer{limit: heldBytes}}
-	s.metrics = newMetrics(reg, s)
+	s.metrics = newMetrics(reg)
+	s.leader.Clock = func(ahead time.Duration) { s.metrics.clock.Set(ahead.Seconds()) }
 	return s
 }
 
@@ -99,7 +100,7 @@ func (s *Source) Confirm(seq uint64) { s.saved.Store(seq) }
 
 // Status returns the state as of now.
 func (s *Source) Status() cdc.SourceStatus {
-	st := cdc.SourceStatus{Connected: s.connected.Load()}
+	st := cdc.SourceStatus{Connected: s.connected.Load(), Keeps: time.Duration(s.keeps.Load())}
 	if f := s.server.Load(); f != nil {
 		st.Flavor = string(*f)
 	}

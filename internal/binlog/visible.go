@@ -41,7 +41,7 @@ func (ss *session) watch(ctx context.Context) error {
 		return nil
 	}
 	ss.gate = visibility.New[committed](&witness{src: s, stream: ss.server}, visibility.Options{
-		Log: s.log, Waited: s.metrics.waited, Serve: ss.serve, Problems: s.opts.Problems, Fix: mysql.FixCommitsWait,
+		Log: s.log, Serve: ss.serve, Problems: s.opts.Problems, Fix: mysql.FixCommitsWait,
 	})
 	return ss.gate.Open(ctx)
 }

@@ -49,10 +49,17 @@ func (f Finding) String() string {
 // clocksApart is how far the clocks of two machines may be apart.
 const clocksApart = 5 * time.Second
 
-// Clock compares the database's clock with that of this machine: it showed now at some time since asked.
+// HelpClock is the help text of cdc_relay_clock_skew_seconds.
+const HelpClock = "How far the database's clock is ahead of the relay's, negative: behind; 0 within the time of a question."
+
+// ClockAhead is how far the database's clock is ahead of that of this machine at least: it showed now at some time since asked.
+func ClockAhead(asked, now time.Time) time.Duration {
+	return max(time.Until(now), 0) + min(now.Sub(asked), 0)
+}
+
+// Clock warns of a clock that is far off.
 func (r *Report) Clock(asked, now time.Time) {
-	ahead := max(time.Until(now), 0) + min(now.Sub(asked), 0)
-	if ahead.Abs() > clocksApart {
+	if ahead := ClockAhead(asked, now); ahead.Abs() > clocksApart {
 		r.Warn("clock", "set the clocks of both machines, with NTP", "the database's clock is %s off this machine's (negative: behind it), and lag and ages are wrong by as much", ahead.Round(time.Second))
 	}
 }

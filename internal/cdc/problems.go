@@ -22,6 +22,9 @@ const (
 	OnRows Dependency = "write_back"
 )
 
+// HelpErrors is the help text of cdc_relay_errors_total, which several packages count.
+const HelpErrors = "Errors after which it is tried again, by component: database, kafka, checkpoint, partitions, deletion, write_back."
+
 // dependencyError says which dependency an error is about.
 type dependencyError struct {
 	error

@@ -35,11 +35,9 @@ func NewDeletes(o DeleteOptions, open Tables, log *slog.Logger, reg prometheus.R
 		counted: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Namespace: "cdc_relay", Name: "rows_deleted_total", Help: "Rows deleted from outbox tables because of retention.keep.",
 		}, []string{"table"}),
-		errors: prometheus.NewCounter(prometheus.CounterOpts{
-			Namespace: "cdc_relay", Name: "row_deletion_errors_total", Help: "Errors of row deletion: of a connection, a table, or a transaction that was to delete rows.",
-		}),
+		errors: errorsOf("deletion", reg),
 	}
-	reg.MustRegister(s.counted, s.errors)
+	reg.MustRegister(s.counted)
 	return s
 }
 

@@ -35,11 +35,7 @@ type MarkOptions struct {
 	Problems *cdc.Problems
 }
 
-type marks struct {
-	MarkOptions
-
-	unproven, duration *prometheus.GaugeVec
-}
+type marks struct{ MarkOptions }
 
 const (
 	// marksRead is how many rows are read at once, and maxWaiting how many may wait for the position.
@@ -56,25 +52,16 @@ const (
 
 // NewMarks returns what marks published rows while the relay leads, and registers its metrics.
 func NewMarks(o MarkOptions, open Tables, log *slog.Logger, reg prometheus.Registerer) *Sweeper {
-	gauge := func(name, help string) *prometheus.GaugeVec {
-		return prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: "cdc_relay", Name: name, Help: help}, []string{"table"})
-	}
 	s := &Sweeper{
 		open: open, log: log, failed: "published rows not marked", every: 10 * time.Second, tick: 100 * time.Millisecond, patience: time.Minute,
 		limit: marksRead, maxWaiting: maxWaiting, batch: func(rows int) int { return min(max(few, rows/parts), largest) }, pause: 5 * time.Millisecond,
 		counted: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Namespace: "cdc_relay", Name: "rows_marked_total", Help: "Rows marked in outbox tables because of write_back.",
 		}, []string{"table"}),
-		errors: prometheus.NewCounter(prometheus.CounterOpts{
-			Namespace: "cdc_relay", Name: "write_back_errors_total", Help: "Errors of write_back: of a connection, a table, or a transaction that was to mark rows.",
-		}),
-		marks: &marks{
-			MarkOptions: o,
-			unproven:    gauge("rows_unproven", "Pending rows that write_back does not mark, because they may be older than the first position; 100001: too many to tell apart, no row of the table is marked."),
-			duration:    gauge("write_back_seconds", "Seconds from reading pending rows until they were marked, of the last ones."),
-		},
+		errors: errorsOf("write_back", reg),
+		marks:  &marks{o},
 	}
-	reg.MustRegister(s.counted, s.errors, s.marks.unproven, s.marks.duration)
+	reg.MustRegister(s.counted)
 	for table := range o.Conditions { // a rate needs the 0 before the first
 		s.counted.WithLabelValues(table)
 	}
@@ -205,12 +192,9 @@ func (m *marking) split(keys []cdc.RowKey) (published, dead []cdc.RowKey) {
 // problem says which rows are left alone; nil: none.
 func (m *marking) problem() error {
 	const fix = "publish those that were not, set the status of all of them by hand, and the next ones are marked as all others"
-	gauge := m.marks.unproven.WithLabelValues(m.table)
 	if m.unproven == nil {
-		gauge.Set(maxUnproven + 1)
 		return cdc.Fixable(fix, "table %s: no row is marked: more than %d were pending when %s, and nothing tells whether they were published", m.table, maxUnproven, m.begun)
 	}
-	gauge.Set(float64(len(m.unproven)))
 	if len(m.unproven) == 0 {
 		return nil
 	}

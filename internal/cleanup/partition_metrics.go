@@ -21,16 +21,22 @@ func newPartitionMetrics(reg prometheus.Registerer) *partitionMetrics {
 		return v
 	}
 	m := &partitionMetrics{
-		ahead:   gauge("partitions_ahead_days", "Days after today that have a partition, without a gap."),
-		age:     gauge("oldest_partition_age_seconds", "Age of the oldest day that is stored, at the last pass."),
+		ahead:   gauge("partitions_ahead", "Daily partitions after today's, without a gap."),
+		age:     gauge("page_oldest_partition_age_seconds", "Age of the oldest day that is stored, at the last pass."),
 		rows:    gauge("default_partition_rows", "Rows in the default partition, counted up to 100,000."),
 		waiting: gauge("partitions_unrelayed", "Partitions past the TTL that are kept because they hold events whose position is not saved."),
-		errors: prometheus.NewCounter(prometheus.CounterOpts{
-			Namespace: "cdc_relay", Name: "partition_errors_total", Help: "Passes over the partitions that left something undone.",
-		}),
+		errors:  errorsOf("partitions", reg),
 	}
-	reg.MustRegister(m.errors)
 	return m
+}
+
+// errorsOf registers the counter of a component's errors.
+func errorsOf(component string, reg prometheus.Registerer) prometheus.Counter {
+	c := prometheus.NewCounter(prometheus.CounterOpts{
+		Namespace: "cdc_relay", Name: "errors_total", Help: cdc.HelpErrors, ConstLabels: prometheus.Labels{"component": component},
+	})
+	reg.MustRegister(c)
+	return c
 }
 
 func (m *partitionMetrics) set(table string, parts []cdc.Partition, rows int64, now time.Time) {

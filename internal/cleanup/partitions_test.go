@@ -154,7 +154,7 @@ func TestPassByTheDatabasesClock(t *testing.T) {
 		if len(f.log) > 0 {
 			t.Errorf("did %s", f.log)
 		}
-		if n, err := testutil.GatherAndCount(reg, "cdc_relay_partitions_ahead_days"); n != 1 || err != nil {
+		if n, err := testutil.GatherAndCount(reg, "cdc_relay_partitions_ahead"); n != 1 || err != nil {
 			t.Errorf("%d metrics, %v", n, err)
 		}
 	})
@@ -174,7 +174,7 @@ func TestLoop(t *testing.T) {
 		<-time.After(time.Minute)
 		want := func(values string) {
 			t.Helper()
-			names := []string{"cdc_relay_partitions_ahead_days", "cdc_relay_default_partition_rows", "cdc_relay_partitions_unrelayed", "cdc_relay_partition_errors_total"}
+			names := []string{"cdc_relay_partitions_ahead", "cdc_relay_default_partition_rows", "cdc_relay_partitions_unrelayed", "cdc_relay_errors_total"}
 			var got []string
 			families, err := reg.Gather()
 			if err != nil {

@@ -266,9 +266,6 @@ func (s *sweep) count(n int, g *group) {
 	}
 	s.rowsDone += n
 	s.counted.WithLabelValues(s.rows.Name()).Add(float64(n))
-	if s.marks != nil {
-		s.marks.duration.WithLabelValues(s.rows.Name()).Set(time.Since(g.at).Seconds())
-	}
 }
 
 // problems are what keeps rows from being deleted or marked, at present.

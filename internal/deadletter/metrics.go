@@ -21,7 +21,6 @@ func (r *Resolver) Register(reg prometheus.Registerer) {
 		reg.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "cdc_relay_" + name, Help: help}, func() float64 { return value(r.Summary()) }))
 	}
 	gauge("dead_letters", "Events in the dead letters that are not resolved.", func(s Summary) float64 { return float64(s.Letters) })
-	gauge("held_keys", "Keys whose events go to the dead letters.", func(s Summary) float64 { return float64(s.Keys) })
 	gauge("oldest_dead_letter_age_seconds", "Age of the oldest dead letter that is not resolved; 0 without one.", func(s Summary) float64 {
 		if s.Oldest.IsZero() {
 			return 0

@@ -36,6 +36,9 @@ const (
 
 // Leader takes the lock and keeps it. Its methods belong to one goroutine.
 type Leader struct {
+	// Clock is told how far the server's clock is ahead; nil: nobody asks. It is called from another goroutine.
+	Clock func(ahead time.Duration)
+
 	lock *lock // nil: not taken
 }
 
@@ -89,7 +92,7 @@ func (s *Leader) takeLock(ctx context.Context, cfg *mysql.Config, name string) (
 	}
 	alive, stop := context.WithCancel(context.WithoutCancel(ctx))
 	l.stop = stop
-	go l.keep(alive)
+	go l.keep(alive, s.Clock)
 	return l, nil
 }
 
@@ -157,7 +160,7 @@ func Idle(ctx context.Context, d *Database, o Options) error {
 }
 
 // keep gives signs of life until the session ends or is ended.
-func (l *lock) keep(ctx context.Context) {
+func (l *lock) keep(ctx context.Context, clock func(ahead time.Duration)) {
 	defer close(l.done)
 	defer l.close()
 	ticker := time.NewTicker(lockPing)
@@ -169,10 +172,15 @@ func (l *lock) keep(ctx context.Context) {
 		case <-ticker.C:
 		}
 		pinging, cancel := context.WithTimeout(ctx, lockPing)
-		err := l.conn.PingContext(pinging)
+		var now float64
+		asked := time.Now()
+		err := l.conn.QueryRowContext(pinging, "SELECT @@timestamp").Scan(&now)
 		cancel()
 		if err != nil {
 			return
+		}
+		if clock != nil {
+			clock(cdc.ClockAhead(asked, time.UnixMicro(int64(now*1e6))))
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/jackc/pglogrepl"
 	"github.com/jackc/pgx/v5"
@@ -35,6 +36,8 @@ type SlotRow struct {
 	Retained           int64   `json:"-"`
 	Flushed            LSN     `json:"-"`
 	Ended              Horizon `json:"-"`
+	// ClockAhead is how far the server's clock is ahead.
+	ClockAhead time.Duration `json:"-"`
 }
 
 // walEnd reads the end of the WAL also on a standby, from which 16 and later can decode.
@@ -52,9 +55,11 @@ func ReadSlot(ctx context.Context, conn *pgx.Conn, name string) (SlotRow, error)
 	var doc []byte
 	var flushed, xmin, inserted string
 	var repairs bool
-	err := conn.QueryRow(ctx, `SELECT to_jsonb(s), COALESCE(pg_wal_lsn_diff(`+walEnd+`, s.restart_lsn), 0)::bigint, (`+walEnd+`)::text, pg_is_in_recovery(), `+endedNow+`,
+	var clock time.Time
+	asked := time.Now()
+	err := conn.QueryRow(ctx, `SELECT to_jsonb(s), COALESCE(pg_wal_lsn_diff(`+walEnd+`, s.restart_lsn), 0)::bigint, (`+walEnd+`)::text, pg_is_in_recovery(), clock_timestamp(), `+endedNow+`,
 		EXISTS (SELECT FROM pg_replication_slots WHERE slot_name = $2)
-		FROM (SELECT) AS one LEFT JOIN pg_replication_slots s ON s.slot_name = $1`, name, RepairSlot(name)).Scan(&doc, &row.Retained, &flushed, &row.Recovery, &xmin, &inserted, &repairs)
+		FROM (SELECT) AS one LEFT JOIN pg_replication_slots s ON s.slot_name = $1`, name, RepairSlot(name)).Scan(&doc, &row.Retained, &flushed, &row.Recovery, &clock, &xmin, &inserted, &repairs)
 	if err == nil && doc == nil && repairs {
 		return row, cdc.PositionError(SlotMissing, "run the same command again if it was interrupted, or wait for its end",
 			"replication slot %q does not exist, and a repair, or a setup with --backfill, which makes it at its end, runs or was interrupted", name)
@@ -69,6 +74,7 @@ func ReadSlot(ctx context.Context, conn *pgx.Conn, name string) (SlotRow, error)
 		return row, fmt.Errorf("read slot %s: %w", name, err)
 	}
 	row.RestartLSN, row.ConfirmedFlushLSN = plainLSN(row.RestartLSN), plainLSN(row.ConfirmedFlushLSN)
+	row.ClockAhead = cdc.ClockAhead(asked, clock)
 	if row.Flushed, err = pglogrepl.ParseLSN(flushed); err == nil {
 		row.Ended, err = parseHorizon(xmin, inserted)
 	}

@@ -319,9 +319,6 @@ func (e dialed) apply(l *loop) {
 	}
 	e.conn.connected, e.conn.connectedAt, b.leadersAskedAt = true, l.now, time.Time{}
 	l.passed(&b.trouble)
-	if b.ready.len() == 0 { // no request follows
-		l.noteAnswer()
-	}
 }
 
 // closeConn gives up a connection. A connection that had worked is replaced at once, the first time: brokers close idle
@@ -357,6 +354,6 @@ func (l *loop) closeConn(c *brokerConn, err error) {
 		}
 	}
 	if !errors.Is(err, errBrokerHungUp) { // what the next connect finds
-		l.noteFailure(b.addr, err)
+		l.logFailure(b.addr, err)
 	}
 }

@@ -179,13 +179,12 @@ func (l *loop) jobDone(err error) {
 	l.jobs.out = false
 	if err == nil {
 		l.jobs.next = l.now.Add(min(l.opts.RetryInitial, jobInterval))
-		l.noteAnswer()
 		l.passed(&l.jobs.trouble)
 		return
 	}
 	l.met(&l.jobs.trouble, l.jobs.at, err)
 	l.delayJobs(l.opts.RetryMax)
-	l.noteFailure("", err)
+	l.logFailure("", err)
 }
 
 // delayJobs waits for a backoff of at most limit.

@@ -373,9 +373,6 @@ func TestAnsweredErrorIsNoOutage(t *testing.T) {
 	if !strings.Contains(log.String(), sarama.ErrOffsetsLoadInProgress.Error()) {
 		t.Error(log.String())
 	}
-	if since := metric(t, reg, "cdc_relay_kafka_unavailable_since_timestamp_seconds"); since != 0 {
-		t.Errorf("unavailable since %v", since)
-	}
 }
 
 // lines is what was logged.

@@ -65,8 +65,7 @@ type loop struct {
 	failure *failure
 	stopSeq uint64 // the relay's batches from this one on are not sent
 
-	silent     time.Time // of the first failure without an answer since the last answer; zero: the last one was an answer
-	unreported bool      // problems have changed
+	unreported bool // problems have changed
 	reportedAt time.Time
 }
 

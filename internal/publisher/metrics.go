@@ -22,15 +22,13 @@ const (
 
 // metrics are the publisher's. Those of a topic are looked up once, in topic. Only the loop uses those with a topic.
 type metrics struct {
-	named       map[string]bool // the topics with series of their own
-	published   *prometheus.CounterVec
-	errors      errorCounter
-	produce     prometheus.Histogram
-	ack         latency
-	topicAck    *prometheus.HistogramVec
-	transaction prometheus.Histogram
-	unavailable prometheus.Gauge
-	letters     *prometheus.CounterVec
+	named     map[string]bool // the topics with series of their own
+	published *prometheus.CounterVec
+	errors    errorCounter
+	produce   prometheus.Histogram
+	ack       latency
+	topicAck  *prometheus.HistogramVec
+	letters   *prometheus.CounterVec
 }
 
 // topicMetrics are one topic's.
@@ -41,23 +39,18 @@ type topicMetrics struct {
 
 func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 	m := &metrics{
-		named:       map[string]bool{},
-		published:   counter("events_published_total", "Events that Kafka acknowledged.", "topic"),
-		produce:     prometheus.NewHistogram(histogram("produce_seconds", "From sending a batch to its acknowledgement.")),
-		ack:         latency{Histogram: prometheus.NewHistogram(histogram("commit_to_ack_seconds", "From the commit of a batch's oldest event to Kafka's acknowledgement."))},
-		topicAck:    prometheus.NewHistogramVec(histogram("page_commit_to_ack_seconds", "As commit_to_ack_seconds, by topic, for the page."), []string{"topic"}),
-		transaction: prometheus.NewHistogram(histogram("transaction_seconds", "From a Kafka transaction's first batch to its commit.")),
-		unavailable: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "cdc_relay_kafka_unavailable_since_timestamp_seconds",
-			Help: "Since when no Kafka broker has answered; 0 while one does.",
-		}),
+		named:     map[string]bool{},
+		published: counter("events_published_total", "Events that Kafka acknowledged.", "topic"),
+		produce:   prometheus.NewHistogram(histogram("produce_seconds", "From sending a batch to its acknowledgement.")),
+		ack:       latency{Histogram: prometheus.NewHistogram(histogram("commit_to_ack_seconds", "From the commit of a batch's oldest event to Kafka's acknowledgement."))},
+		topicAck:  prometheus.NewHistogramVec(histogram("page_commit_to_ack_seconds", "As commit_to_ack_seconds, by topic, for the page."), []string{"topic"}),
 	}
 	m.errors = errorCounter{counter("publish_errors_total", "Refused or failed attempts to publish a batch.", "topic", "reason"), m.named}
 	m.letters = counter("dead_letter_events_total", "Events that became dead letters.", "reason")
 	errs := []error{
 		register(reg, &m.letters),
 		register(reg, &m.published), register(reg, &m.errors.CounterVec),
-		register(reg, &m.produce), register(reg, &m.ack.Histogram), register(reg, &m.topicAck), register(reg, &m.transaction), register(reg, &m.unavailable),
+		register(reg, &m.produce), register(reg, &m.ack.Histogram), register(reg, &m.topicAck),
 	}
 	return m, errors.Join(errs...)
 }

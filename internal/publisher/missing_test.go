@@ -109,4 +109,9 @@ func TestSeriesOfManyTopics(t *testing.T) {
 	if len(got) != 1001 || got["other"] != 2*(topics-1000) {
 		t.Errorf("%d topics have series, and %v events are of others: want 1001 and %d", len(got), got["other"], 2*(topics-1000))
 	}
+	for _, name := range []string{"cdc_relay_commit_to_ack_seconds", "cdc_relay_produce_seconds"} {
+		if got := seriesOf(t, s.reg, name); len(got) > 0 {
+			t.Errorf("%s has the label topic", name)
+		}
+	}
 }

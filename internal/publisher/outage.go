@@ -14,9 +14,6 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
 
-// outageAfter is how long no broker may answer before Kafka counts as unavailable.
-const outageAfter = time.Second
-
 // trouble is an error that lasts. The zero value is none.
 type trouble struct {
 	since time.Time
@@ -150,23 +147,7 @@ func isTimeout(err error) bool {
 	return ok && timeout.Timeout()
 }
 
-// noteFailure notes that a broker could not be reached, or answered with an error.
-func (l *loop) noteFailure(addr string, err error) {
+// logFailure is about a broker that could not be reached, or answered with an error.
+func (l *loop) logFailure(addr string, err error) {
 	l.log.Debug("kafka request failed", cdc.Repeats(), slog.String("broker", addr), slog.Any("error", err))
-	switch {
-	case isAnswer(err):
-		l.noteAnswer()
-	case l.silent.IsZero():
-		l.silent = l.now
-	case l.now.Sub(l.silent) >= outageAfter:
-		l.metrics.unavailable.Set(float64(l.silent.UnixMilli()) / 1e3)
-	}
-}
-
-// noteAnswer notes that a broker has answered.
-func (l *loop) noteAnswer() {
-	if !l.silent.IsZero() {
-		l.silent = time.Time{}
-		l.metrics.unavailable.Set(0)
-	}
 }

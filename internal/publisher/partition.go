@@ -301,7 +301,6 @@ func (e requestDone) apply(l *loop) {
 	switch {
 	case e.err == nil:
 		c.responded, c.broker.backoff = true, nil
-		l.noteAnswer()
 		l.passed(&c.broker.trouble)
 		if pause := e.res.ThrottleTime; pause > 0 { // sarama would sleep for that time with the connection locked
 			c.broker.pausedUntil = l.now.Add(pause)

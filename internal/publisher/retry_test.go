@@ -198,6 +198,7 @@ func TestEveryBrokerAway(t *testing.T) {
 		return nil, nil, false
 	})
 	opts := options(c)
+	opts.Problems = new(cdc.Problems)
 	s := open(t, opts)
 	s.send(t, numbered(0, 20, 5)...)
 	s.answered(t, 1)
@@ -205,12 +206,11 @@ func TestEveryBrokerAway(t *testing.T) {
 	for i := range 5 {
 		s.send(t, numbered(20+20*i, 20, 5)...)
 	}
-	const since = "cdc_relay_kafka_unavailable_since_timestamp_seconds"
-	eventually(t, "the outage in the metrics", func() bool { return metric(t, s.reg, since) > 0 })
+	eventually(t, "the outage among the problems", func() bool { return len(opts.Problems.List()) > 0 })
 	away.Store(false)
 	s.answered(t, 6)
 	inOrder(t, c.ListenAddrs(), 120, 5)
-	eventually(t, "the end of the outage in the metrics", func() bool { return metric(t, s.reg, since) == 0 })
+	eventually(t, "no problem", func() bool { return len(opts.Problems.List()) == 0 })
 }
 
 // A record may be in the log although the answer was lost and a later attempt is refused. If the next

@@ -334,9 +334,6 @@ func (t *kafkaTransaction) ended(err error) {
 	if !t.jobDone(err) || l.failure != nil { // Commit gets the failure
 		return
 	}
-	if t.first != 0 {
-		l.metrics.transaction.Observe(l.now.Sub(t.began).Seconds())
-	}
 	t.request.done <- commitResult{offset: t.offset}
 	t.careful = max(0, t.careful-max(1, t.events))
 	t.to(collecting)
@@ -363,7 +360,6 @@ func (t *kafkaTransaction) jobDone(err error) bool {
 	}
 	t.busy = busy{}
 	if err == nil {
-		l.noteAnswer()
 		l.passed(&jobs.trouble)
 		jobs.backoff, t.deniedAt = nil, time.Time{}
 		return true
@@ -377,7 +373,7 @@ func (t *kafkaTransaction) jobDone(err error) bool {
 		t.denied(err)
 	default:
 		t.deniedAt = time.Time{}
-		l.noteFailure("", err)
+		l.logFailure("", err)
 	}
 	jobs.next = l.after(&jobs.backoff, l.opts.RetryMax)
 	return false

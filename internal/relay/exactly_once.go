@@ -139,7 +139,7 @@ func (k *exactlyOnce) commit(ctx context.Context) {
 func (k *exactlyOnce) commitOnce(ctx context.Context) error {
 	c, seq := k.durable()
 	if err := k.Committer.Commit(ctx, c); err != nil {
-		k.metrics.checkpointErrors.Inc()
+		k.metrics.saveErrors.Inc()
 		return err
 	}
 	k.confirm(seq, &c)

@@ -9,31 +9,33 @@ import (
 )
 
 type metrics struct {
-	checkpointErrors prometheus.Counter
-	lastCheckpoint   prometheus.Gauge
-	reconnects       *prometheus.CounterVec
-	stopped          *prometheus.GaugeVec
+	sourceErrors, kafkaErrors, saveErrors prometheus.Counter
+	takeovers                             prometheus.Counter
+	stopped                               *prometheus.GaugeVec
 }
 
 func newMetrics(reg prometheus.Registerer, r *Relay) *metrics {
 	name := func(n, help string) prometheus.Opts {
 		return prometheus.Opts{Namespace: "cdc_relay", Name: n, Help: help}
 	}
+	failed := func(component string) prometheus.Counter {
+		c := prometheus.NewCounter(prometheus.CounterOpts{
+			Namespace: "cdc_relay", Name: "errors_total", Help: cdc.HelpErrors, ConstLabels: prometheus.Labels{"component": component},
+		})
+		reg.MustRegister(c)
+		return c
+	}
 	m := &metrics{
-		checkpointErrors: prometheus.NewCounter(prometheus.CounterOpts(name("checkpoint_errors_total", "Saves of the position that failed."))),
-		lastCheckpoint:   prometheus.NewGauge(prometheus.GaugeOpts(name("last_checkpoint_timestamp_seconds", "When the position was saved last, by the relay's clock; 0: never."))),
-		reconnects:       prometheus.NewCounterVec(prometheus.CounterOpts(name("reconnects_total", "Failed attempts that were retried.")), []string{"component"}),
-		stopped:          prometheus.NewGaugeVec(prometheus.GaugeOpts(name("stopped", "1 when the relay has stopped because of an error, by reason.")), []string{"reason"}),
+		sourceErrors: failed("database"), kafkaErrors: failed("kafka"), saveErrors: failed("checkpoint"),
+		takeovers: prometheus.NewCounter(prometheus.CounterOpts(name("takeovers_total", "Times that this relay began to lead after it had stood by."))),
+		stopped:   prometheus.NewGaugeVec(prometheus.GaugeOpts(name("stopped", "1 when the relay has stopped because of an error, by reason.")), []string{"reason"}),
 	}
-	for _, component := range []string{"source", "kafka"} { // a rate needs the 0 before the first
-		m.reconnects.WithLabelValues(component)
-	}
+	since := prometheus.NewDesc("cdc_relay_problem_since_timestamp_seconds", "Since when there is a problem with a component: database, kafka, checkpoint, write_back; absent without one.", []string{"component"}, nil)
 	gauge := func(n, help string, f func(Status) float64) prometheus.Collector {
 		return prometheus.NewGaugeFunc(prometheus.GaugeOpts(name(n, help)), func() float64 { return f(r.Status()) })
 	}
-	reg.MustRegister(m.checkpointErrors, m.lastCheckpoint, m.reconnects, m.stopped,
+	reg.MustRegister(m.takeovers, m.stopped, prometheus.CollectorFunc(func(ch chan<- prometheus.Metric) { r.problems(since, ch) }),
 		gauge("inflight_events", "Events read from the WAL or binlog whose position is not saved yet.", func(s Status) float64 { return float64(s.InFlightEvents) }),
-		gauge("inflight_bytes", "Bytes of rows read from the WAL or binlog and not acknowledged by Kafka yet.", func(s Status) float64 { return float64(s.InFlightBytes) }),
 		gauge("source_lag_seconds", "Age of the oldest event not acknowledged by Kafka, or of the last contact with the database while it is away; on MySQL and MariaDB at least how far behind the binlog is read; 0 when everything is published.", func(s Status) float64 { return s.Lag.Seconds() }),
 		gauge("leader", "1 while this relay leads.", func(s Status) float64 { return oneIf(s.State == StateLeading) }),
 		gauge("standby", "1 while this relay stands by, ready to take over.", func(s Status) float64 { return oneIf(s.State == StateStandby) }),
@@ -41,6 +43,17 @@ func newMetrics(reg prometheus.Registerer, r *Relay) *metrics {
 		gauge("connected", "1 while the WAL or binlog is being read.", func(s Status) float64 { return oneIf(s.Connected) }),
 	)
 	return m
+}
+
+// problems collects since when there is one, by component.
+func (r *Relay) problems(since *prometheus.Desc, ch chan<- prometheus.Metric) {
+	known := map[cdc.Dependency]bool{}
+	for _, p := range r.opts.Problems.List() { // the oldest first
+		if !known[p.With] {
+			known[p.With] = true
+			ch <- prometheus.MustNewConstMetric(since, prometheus.GaugeValue, float64(p.Since.UnixMilli())/1e3, string(p.With))
+		}
+	}
 }
 
 func (m *metrics) stop(err error) {

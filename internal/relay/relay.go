@@ -138,7 +138,7 @@ func (r *Relay) run(ctx context.Context) error {
 		if err := r.rewinds.check(err); err != nil {
 			return err
 		}
-		r.metrics.reconnects.WithLabelValues("kafka").Inc()
+		r.metrics.kafkaErrors.Inc()
 		r.health.set(StateStarting, err)
 		r.log.Warn("starting again from the stored position", cdc.Repeats(), slog.Any("error", err),
 			slog.String("committed", r.opts.Display(r.checkpointOrNone().Progress.Position)))

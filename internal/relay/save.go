@@ -156,7 +156,6 @@ func (s *settled) in(stored string) string {
 // confirm tells the source that everything up to seq is durable and its position c saved.
 func (a *attempt) confirm(seq uint64, c *cdc.Checkpoint) {
 	a.checkpoint.Store(c) // before Confirm: a reconnect compares it with the slot
-	a.metrics.lastCheckpoint.Set(float64(c.SavedAt.UnixMilli()) / 1e3)
 	a.Source.Confirm(seq)
 	a.savedSeq.Store(seq)
 	a.window.saved(seq)
@@ -178,7 +177,7 @@ func (a *attempt) store(ctx context.Context, c cdc.Checkpoint) (cdc.Checkpoint, 
 	ctx, cancel := context.WithTimeout(ctx, saveTimeout)
 	defer cancel()
 	if err := a.Checkpointer.Save(ctx, c); err != nil {
-		a.metrics.checkpointErrors.Inc()
+		a.metrics.saveErrors.Inc()
 		a.health.failed(err)
 		a.opts.Problems.Report(saveReporter, cdc.Problem{With: cdc.OnCheckpoint, Err: fmt.Errorf("position not saved: %w", err)})
 		return c, err

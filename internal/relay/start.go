@@ -21,6 +21,9 @@ func (a *attempt) start(ctx context.Context) error {
 	if err := a.await(ctx, a.keeper.open); err != nil {
 		return err
 	}
+	if a.Status().State == StateStandby {
+		a.metrics.takeovers.Inc()
+	}
 	a.health.set(StateLeading, nil)
 	return nil
 }

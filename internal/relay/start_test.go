@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
@@ -77,7 +78,16 @@ func TestStandbyWaits(t *testing.T) {
 			}
 			return away(began.Add(time.Hour))
 		}
-		r := newRelay(f, options())
+		reg := prometheus.NewRegistry()
+		f.durable, f.sink = make(chan cdc.Durable), isNew
+		r := New(options(), Stages{Source: f, Router: f, Sink: f, Checkpointer: f}, slog.New(slog.DiscardHandler), reg)
+		counts := func(problems int, takeovers float64) {
+			t.Helper()
+			n, err := testutil.GatherAndCount(reg, "cdc_relay_problem_since_timestamp_seconds")
+			if took := testutil.ToFloat64(r.metrics.takeovers); err != nil || n != problems || took != takeovers {
+				t.Errorf("%d problems, want %d; %v takeovers, want %v; %v", n, problems, took, takeovers, err)
+			}
+		}
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Hour)
 		defer cancel()
 		done := make(chan error)
@@ -86,9 +96,11 @@ func TestStandbyWaits(t *testing.T) {
 		if st := r.Status(); st.State != StateStandby || len(st.Problems) != 1 || r.Ready() != nil {
 			t.Errorf("%+v, ready: %v", st, r.Ready())
 		}
+		counts(1, 0)
 		if err := <-done; err != nil || f.confirmed != 1 || f.attempts > 1000 {
 			t.Errorf("confirmed %d after %d attempts: %v", f.confirmed, f.attempts, err)
 		}
+		counts(0, 1)
 	})
 }
 

@@ -43,7 +43,7 @@ func (a *attempt) sourceStops(err error) bool {
 }
 
 func (a *attempt) noteInterruption(err error) {
-	a.metrics.reconnects.WithLabelValues("source").Inc()
+	a.metrics.sourceErrors.Inc()
 	a.health.failed(err)
 	if !errors.Is(err, cdc.ErrHungUp) { // it is Kafka that is slow
 		a.opts.Problems.Report(streamReporter, cdc.Problem{With: cdc.OnDatabase, Err: err})

@@ -8,8 +8,6 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
 
@@ -33,8 +31,6 @@ type Server[T any] interface {
 // Options configure a Gate.
 type Options struct {
 	Log *slog.Logger
-	// Waited takes the seconds of each wait for which the server was asked.
-	Waited prometheus.Observer
 	// Serve is called between questions, so that the stream's connection is served. Its error ends the wait. May be nil.
 	Serve func(context.Context) error
 	// Keep is how long an answer counts; 0: as long as the gate.
@@ -95,7 +91,6 @@ func (g *Gate[T]) Wait(ctx context.Context, txs ...T) error {
 	}
 	began, told := time.Now(), false
 	defer func() {
-		g.opts.Waited.Observe(time.Since(began).Seconds())
 		if told {
 			g.opts.Problems.Report("visibility")
 		}

@@ -10,7 +10,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -47,7 +46,7 @@ func (f *fakeServer) Ask(context.Context) (visibility.Answer[tx], error) {
 }
 
 func newGate(f *fakeServer, change func(*visibility.Options)) *visibility.Gate[tx] {
-	o := visibility.Options{Log: slog.New(slog.DiscardHandler), Waited: visibility.NewWaited(), Fix: "see why", Problems: new(cdc.Problems)}
+	o := visibility.Options{Log: slog.New(slog.DiscardHandler), Fix: "see why", Problems: new(cdc.Problems)}
 	if change != nil {
 		change(&o)
 	}
@@ -226,18 +225,4 @@ func TestAnAnswerEndsWithItsConnection(t *testing.T) {
 	lost = true
 	require.Error(t, g.Wait(t.Context(), 6))
 	require.Error(t, g.Wait(t.Context(), 5))
-}
-
-func TestOnlyQuestionsAreMeasured(t *testing.T) {
-	waited := visibility.NewWaited()
-	registry := prometheus.NewRegistry()
-	registry.MustRegister(waited)
-	g := newGate(&fakeServer{answer: always(5)}, func(o *visibility.Options) { o.Waited = waited })
-	for range 3 {
-		require.NoError(t, g.Wait(t.Context(), 5))
-	}
-	families, err := registry.Gather()
-	require.NoError(t, err)
-	require.Len(t, families, 1)
-	assert.Equal(t, uint64(1), families[0].GetMetric()[0].GetHistogram().GetSampleCount())
 }

@@ -4,7 +4,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
-	"github.com/cdc-relay/cdc-relay/internal/visibility"
 )
 
 // slotStates are the values of pg_replication_slots.wal_status.
@@ -15,10 +14,10 @@ type metrics struct {
 	lagBytes           prometheus.Gauge
 	retained, safe     prometheus.Gauge
 	slotStatus         *prometheus.GaugeVec
-	waited             prometheus.Histogram
+	clock              prometheus.Gauge
 }
 
-func newMetrics(reg prometheus.Registerer, s *Source) *metrics {
+func newMetrics(reg prometheus.Registerer) *metrics {
 	gauge := func(name, help string) prometheus.Gauge {
 		return prometheus.NewGauge(prometheus.GaugeOpts{Namespace: "cdc_relay", Name: name, Help: help})
 	}
@@ -35,15 +34,10 @@ func newMetrics(reg prometheus.Registerer, s *Source) *metrics {
 			Namespace: "cdc_relay", Name: "slot_status",
 			Help: "1 for the slot's current wal_status.",
 		}, []string{"status"}),
-		waited: visibility.NewWaited(),
+		clock: gauge("clock_skew_seconds", cdc.HelpClock),
 	}
-	lastEvent := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Namespace: "cdc_relay", Name: "last_event_timestamp_seconds",
-		Help: "Commit time of the last outbox transaction received, by the database's clock; 0: none yet.",
-	},
-		func() float64 { return float64(s.lastCommit.Load()) / 1e6 })
 	m.filtered.WithLabelValues(otherTable) // a rate needs the 0 before the first
-	reg.MustRegister(lastEvent, m.received, m.filtered, m.lagBytes, m.retained, m.safe, m.slotStatus, m.waited)
+	reg.MustRegister(m.received, m.filtered, m.lagBytes, m.retained, m.safe, m.slotStatus, m.clock)
 	return m
 }
 

@@ -58,11 +58,10 @@ type Source struct {
 	unsent   unsent
 
 	// Written by the owner and the monitor, read by any goroutine.
-	connected  atomic.Bool
-	confirmed  atomic.Uint64 // see lastConfirmed; the owner's to write
-	lastCommit atomic.Int64  // Unix microseconds
-	lastTick   atomic.Int64  // Unix nanoseconds
-	slot       atomic.Pointer[cdc.SlotStatus]
+	connected atomic.Bool
+	confirmed atomic.Uint64 // see lastConfirmed; the owner's to write
+	lastTick  atomic.Int64  // Unix nanoseconds
+	slot      atomic.Pointer[cdc.SlotStatus]
 }
 
 // handedOn is how far rows were handed on, by this process or according to the checkpoint, so that none is handed on
@@ -85,7 +84,7 @@ func New(opts Options, log *slog.Logger, reg prometheus.Registerer) *Source {
 		opts.Problems = new(cdc.Problems)
 	}
 	s := &Source{opts: opts, log: log, text: opts.Text}
-	s.metrics = newMetrics(reg, s)
+	s.metrics = newMetrics(reg)
 	return s
 }
 

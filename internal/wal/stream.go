@@ -354,7 +354,6 @@ func (ss *session) flush(ctx context.Context) error {
 	s.positions.add(ss.next) // before the offer: the batch may be durable before Offer returns
 	rows := b.Rows()
 	if rows > 0 {
-		s.lastCommit.Store(b.Txs[len(b.Txs)-1].Time)
 	}
 	for !ss.out.Offer(&b.Batch) {
 		if err := ss.waitForSpace(ctx); err != nil {

@@ -65,7 +65,7 @@ func (ss *session) startGate(ctx context.Context) (*visibility.Gate[committed], 
 		return nil, nil
 	}
 	gate := visibility.New(&snapshots{ss: ss}, visibility.Options{
-		Log: s.log, Waited: s.metrics.waited, Keep: keepSnapshot, Problems: s.opts.Problems, Fix: fixNotVisible,
+		Log: s.log, Keep: keepSnapshot, Problems: s.opts.Problems, Fix: fixNotVisible,
 		Serve: func(ctx context.Context) error { return ss.tick(ctx, time.Now()) },
 	})
 	if err := gate.Open(ctx); err != nil {

@@ -42,7 +42,7 @@ func TestAlertsFire(t *testing.T) {
 			s.t.Errorf("promtool check metrics: %v\n%s", err, out)
 		}
 		wantDocumented(s.t, metrics)
-		p := s.prometheus(base)
+		p := s.prometheus(base, "--enable-feature=native-histograms")
 		p.await("the unit of a metric", func() bool {
 			var metadata map[string][]struct{ Unit string }
 			p.ask("/api/v1/metadata?metric=cdc_relay_source_lag_seconds", &metadata)

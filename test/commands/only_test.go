@@ -96,7 +96,7 @@ func (s *site) leavesOut(url string, out, published int) {
 	s.t.Helper()
 	eventually(s.t, func() error {
 		st := s.status(url)
-		if n, m := int(st.Counters["rows_left_out"]), int(st.Counters["events_published"]); n != out || m != published {
+		if n, m := int(st.Counters["events_dropped"]), int(st.Counters["events_published"]); n != out || m != published {
 			return fmt.Errorf("%d rows are left out, want %d; %d are published, want %d", n, out, m, published)
 		}
 		return nil
