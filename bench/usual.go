@@ -279,7 +279,7 @@ func (u *usualRun) open(ctx context.Context, name string) (end func() error, err
 		}
 	case debezium:
 		var start func() (*process, error)
-		if start, err = u.stand.debezium(ctx, name, u.topic, source); err == nil {
+		if start, err = u.debezium(ctx, name, u.topic, source); err == nil {
 			u.process, err = start()
 		}
 		started = func() (bool, error) { return u.publishes(ctx) }
@@ -399,8 +399,8 @@ func usualTable(all []usualRound) string {
 				fmt.Sprintf("%.2f (%.2f, %.2f)", f.p50.Median, f.insert50, alone.p50.Median), fmt.Sprintf("%.2f (%.2f, %.2f)", f.p99.Median, f.insert99, alone.p99.Median),
 				f.cpu.Median, f.server, f.reached, f.switches, f.calls)
 		}
-		for _, was := range found[:max(0, len(found)-1)] {
-			if is := found[len(found)-1]; is.relay == thisRelay && was.relay != bareRelay {
+		for i := range found[:max(0, len(found)-1)] {
+			if was, is := &found[i], &found[len(found)-1]; is.relay == thisRelay && was.relay != bareRelay {
 				fmt.Fprintf(&b, "%41s p50 %s, p99 %s, CPU %s\n", "this/"+was.relay+":", ratios(is.p50, was.p50), ratios(is.p99, was.p99), ratios(is.cpu, was.cpu))
 			}
 		}

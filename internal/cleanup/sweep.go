@@ -227,7 +227,7 @@ func (s *sweep) batches(ctx context.Context, g *group, keys []cdc.RowKey, dead b
 		if err != nil {
 			s.errors.Inc()
 		}
-		s.count(n, g)
+		s.count(n)
 		switch {
 		case err == nil:
 			size = min(2*size, most)
@@ -260,7 +260,7 @@ func (s *sweep) refuse(id string, why error) {
 	s.refused[id] = time.Now()
 }
 
-func (s *sweep) count(n int, g *group) {
+func (s *sweep) count(n int) {
 	if n == 0 {
 		return
 	}

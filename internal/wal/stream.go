@@ -353,8 +353,6 @@ func (ss *session) flush(ctx context.Context) error {
 	ss.next.seq, ss.next.part = b.Seq, reached.part
 	s.positions.add(ss.next) // before the offer: the batch may be durable before Offer returns
 	rows := b.Rows()
-	if rows > 0 {
-	}
 	for !ss.out.Offer(&b.Batch) {
 		if err := ss.waitForSpace(ctx); err != nil {
 			return err
