@@ -70,7 +70,7 @@ func servers(c *config.Config) admin.Servers {
 
 func peers(h *config.HTTP) admin.Peers {
 	p := admin.Peers{URLs: h.Peers, User: h.PeersUser}
-	if !h.PeersPassword.IsZero() {
+	if h.PeersUser != "" {
 		p.Password = h.PeersPassword.Reveal
 	}
 	return p

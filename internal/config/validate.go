@@ -64,8 +64,8 @@ func (d *document) peers(h *HTTP) {
 			d.report(item("http.peers", i), "take them out, and set http.peers_user and http.peers_password", "has a user or a password in it")
 		}
 	}
-	if (h.PeersUser == "") != h.PeersPassword.IsZero() {
-		d.report("http.peers_user", "set both or neither", "goes together with http.peers_password")
+	if h.PeersUser != "" && h.PeersPassword.IsZero() {
+		d.report("http.peers_password", "set it, or remove http.peers_user", "is missing")
 	}
 	if len(h.Operators) > 0 && !h.Actions {
 		d.report("http.operators", "set http.actions: true, or remove it", "has no effect without http.actions")
