@@ -129,7 +129,6 @@ func statusOf(r relay.Status, f cdc.SourceStatus, display func(cdc.Position) str
 			SavedAt: r.Checkpoint.SavedAt, LastEventID: r.Checkpoint.LastEventID,
 		},
 	}
-	st.LossSeconds = timeToLoss(r, f)
 	if f.Slot != nil {
 		st.Slot, st.Lag.Bytes = f.Slot, &f.Slot.LagBytes
 	}

@@ -8,7 +8,6 @@ import (
 	"io"
 	"log/slog"
 	"sync"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -90,7 +89,6 @@ func run(ctx context.Context, c *config.Config, log *slog.Logger, profile bool) 
 	listen := newTail(s.Sink)
 	s.Sink = listen
 	r := relay.New(o, s, log, reg)
-	reg.MustRegister(newTimeToLoss(r, src))
 	if c.HTTP.Listen == "" {
 		return r.Run(ctx)
 	}
@@ -99,6 +97,7 @@ func run(ctx context.Context, c *config.Config, log *slog.Logger, profile bool) 
 	if err != nil {
 		return err
 	}
+	reg.MustRegister(server.TimeToLoss())
 	serving, stopServing := context.WithCancel(context.WithoutCancel(ctx))
 	served := make(chan error, 1)
 	go func() { served <- server.Run(serving) }()
@@ -197,27 +196,6 @@ func newDropped(reg prometheus.Registerer) (dropped func(reason string), left fu
 	}
 	return func(reason string) { counter.WithLabelValues(reason).Inc() },
 		func(_ string, rows int) { counter.WithLabelValues(leftOut).Add(float64(rows)) }
-}
-
-// timeToLoss is after how many seconds WAL or binlog is lost that is not published, at the present speed; nil: nothing threatens it.
-func timeToLoss(r relay.Status, f cdc.SourceStatus) *float64 {
-	switch left := (f.Keeps - r.Lag).Seconds(); {
-	case f.Slot != nil && f.Connected:
-		return f.Slot.LossSeconds
-	case f.Keeps > 0 && r.Lag > time.Minute:
-		return &left
-	}
-	return nil
-}
-
-// newTimeToLoss returns its metric.
-func newTimeToLoss(r *relay.Relay, s app.Source) prometheus.Collector {
-	desc := prometheus.NewDesc("cdc_relay_time_to_loss_seconds", "Time until WAL or binlog is lost that is not published, at the speed of the last minutes; absent while nothing threatens it.", nil, nil)
-	return prometheus.CollectorFunc(func(ch chan<- prometheus.Metric) {
-		if seconds := timeToLoss(r.Status(), s.Status()); seconds != nil {
-			ch <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, *seconds)
-		}
-	})
 }
 
 // maintainers run side by side.

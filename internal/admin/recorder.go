@@ -9,6 +9,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
 
@@ -38,6 +40,7 @@ type recorder struct {
 	recent    []*numbers           // of the last two samples, the older first
 	older     []*numbers           // for the topics
 	moved     time.Time            // see situation
+	lostIn    *float64             // as of the last look
 	last      map[string]time.Time // when a topic's counter moved
 	wal       []walEnd             // of the last samples
 }
@@ -77,6 +80,19 @@ func (r *recorder) run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
+	}
+}
+
+// Describe implements [prometheus.Collector]: what is collected is not known before.
+func (r *recorder) Describe(chan<- *prometheus.Desc) {}
+
+// Collect implements [prometheus.Collector].
+func (r *recorder) Collect(ch chan<- prometheus.Metric) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	desc := prometheus.NewDesc("cdc_relay_time_to_loss_seconds", "Time until WAL or binlog is lost that is not published, at the speed of the last minutes; absent while nothing threatens it.", nil, nil)
+	if r.lostIn != nil {
+		ch <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, *r.lostIn)
 	}
 }
 
@@ -120,6 +136,7 @@ func (r *recorder) status(now time.Time) Status {
 	v := verdictOf(&s)
 	r.before = v
 	st.Verdict, st.Now = &v, s.numbers()
+	r.lostIn = st.Now.LostIn
 	if n := r.seen; n != nil && st.State == "leading" {
 		was := r.earlier(n.at)
 		acks := n.acks.since(was.acks)

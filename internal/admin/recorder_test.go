@@ -108,6 +108,10 @@ func TestSpeedOfTheWAL(t *testing.T) {
 	if st.Verdict.State != NotPublishing || st.Now.LostIn == nil || math.Abs(*st.Now.LostIn-600) > 1 {
 		t.Errorf("%+v, %+v", st.Verdict, st.Now)
 	}
+	found := make(chan prometheus.Metric, 1)
+	if r.Collect(found); len(found) != 1 {
+		t.Error("the metric is missing")
+	}
 	r.st.Slot.End = 5 // another server
 	if st := r.status(now); st.Now.LostIn != nil || !strings.Contains(st.Verdict.Effect, "not known yet") {
 		t.Errorf("%+v", st.Verdict)

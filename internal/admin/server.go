@@ -121,6 +121,9 @@ func newServer(ctx context.Context, setting, addr string, handler http.Handler, 
 // Addr returns the address of the listener.
 func (s *Server) Addr() net.Addr { return s.listener.Addr() }
 
+// TimeToLoss is the metric of when events are lost, as the page shows it.
+func (s *Server) TimeToLoss() prometheus.Collector { return s.past }
+
 // HealthAddr returns the address of the listener for health alone, or nil.
 func (s *Server) HealthAddr() net.Addr {
 	if s.health == nil {

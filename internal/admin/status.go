@@ -34,9 +34,6 @@ type Status struct {
 	Checkpoint Checkpoint `json:"checkpoint"`
 	// Slot is absent on MySQL and MariaDB, and before it was first read.
 	Slot *cdc.SlotStatus `json:"slot,omitempty"`
-	// LossSeconds is after how long WAL or binlog is lost that is not published, at the speed of the last minutes; absent while nothing
-	// threatens it.
-	LossSeconds *float64 `json:"loss_seconds,omitempty"`
 	// DeadLetters is absent where there can be none.
 	DeadLetters *DeadLetters `json:"dead_letters,omitempty"`
 	// Leader says which process leads, while this relay stands by.

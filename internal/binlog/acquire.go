@@ -92,7 +92,6 @@ func (s *Source) show(vars mysql.Variables) {
 	s.server.Store(&flavor)
 	if keeps, err := strconv.ParseFloat(vars["binlog_expire_logs_seconds"], 64); err == nil {
 		s.metrics.expire.Set(keeps)
-		s.keeps.Store(int64(keeps * float64(time.Second)))
 	}
 }
 

@@ -67,7 +67,6 @@ type Source struct {
 	lag       atomic.Int64 // nanoseconds
 	lastSeen  atomic.Pointer[mysql.GTID]
 	server    atomic.Pointer[cdc.Flavor]
-	keeps     atomic.Int64 // nanoseconds
 }
 
 // New returns a Source that has not connected yet.
@@ -100,7 +99,7 @@ func (s *Source) Confirm(seq uint64) { s.saved.Store(seq) }
 
 // Status returns the state as of now.
 func (s *Source) Status() cdc.SourceStatus {
-	st := cdc.SourceStatus{Connected: s.connected.Load(), Keeps: time.Duration(s.keeps.Load())}
+	st := cdc.SourceStatus{Connected: s.connected.Load()}
 	if f := s.server.Load(); f != nil {
 		st.Flavor = string(*f)
 	}

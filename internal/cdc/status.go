@@ -11,8 +11,6 @@ type SourceStatus struct {
 	LastTick time.Time
 	// Received is up to where the WAL or binlog was taken in, Confirmed what was confirmed last; both as the database prints positions.
 	Received, Confirmed string
-	// Keeps is how long the server keeps its binlogs; 0: it is not known, or they are purged by hand.
-	Keeps time.Duration
 	// Slot is the last look at the replication slot; nil: there was none.
 	Slot *SlotStatus
 }
@@ -25,8 +23,6 @@ type SlotStatus struct {
 	RetainedBytes int64 `json:"retained_bytes"`
 	// SafeBytes of WAL may still be written before the slot is in danger of being lost; absent if there is no limit.
 	SafeBytes *int64 `json:"safe_bytes,omitempty"`
-	// LossSeconds is after how long the slot is lost at the speed of the last minutes; absent if nothing threatens it.
-	LossSeconds *float64 `json:"-"`
 	// LagBytes of WAL are written and not received yet.
 	LagBytes int64 `json:"-"`
 	// End is the end of the WAL in bytes: two of them tell how fast it grows.

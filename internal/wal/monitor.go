@@ -18,8 +18,6 @@ const (
 	lookInterval = time.Second
 	// monitorTimeout bounds one query of the monitor.
 	monitorTimeout = 5 * time.Second
-	// The speed at which WAL is kept for the slot is measured over this time.
-	speedAtLeast, speedAtMost = 30 * time.Second, 5 * time.Minute
 )
 
 // monitor watches the publication and the slot from an ordinary connection, once in a while. Nothing is
@@ -34,13 +32,6 @@ type monitor struct {
 	done   chan struct{}
 	// failing is since when looks fail; zero: they do not.
 	failing time.Time
-	kept    []kept // of the last minutes, the oldest first
-}
-
-// kept is how much WAL the server kept for the slot at a time.
-type kept struct {
-	at    time.Time
-	bytes int64
 }
 
 // startMonitor takes over the session's ordinary connection until stop returns, also when ctx ends before.
@@ -147,7 +138,6 @@ func (m *monitor) once(ctx context.Context, seen uint64) error {
 	}
 	seenSlot := slot.Status(received)
 	seenSlot.AskedAt = time.Now()
-	seenSlot.LossSeconds = m.loss(&seenSlot, time.Now())
 	s.metrics.clock.Set(slot.ClockAhead.Seconds())
 	s.slot.Store(&seenSlot)
 	s.metrics.observeSlot(seenSlot)
@@ -155,21 +145,6 @@ func (m *monitor) once(ctx context.Context, seen uint64) error {
 		return errPromoted
 	}
 	return slot.Usable(s.opts.Slot, slot.Database)
-}
-
-// loss is after how many seconds the slot is lost if as much WAL is kept for it as in the last minutes; nil: no more is kept, there is no
-// limit, or it is too soon to tell.
-func (m *monitor) loss(slot *cdc.SlotStatus, now time.Time) *float64 {
-	m.kept = append(m.kept, kept{now, slot.RetainedBytes})
-	for now.Sub(m.kept[0].at) > speedAtMost {
-		m.kept = m.kept[1:]
-	}
-	took, grown := now.Sub(m.kept[0].at), slot.RetainedBytes-m.kept[0].bytes
-	if slot.SafeBytes == nil || took < speedAtLeast || grown <= 0 {
-		return nil
-	}
-	seconds := float64(*slot.SafeBytes) / float64(grown) * took.Seconds()
-	return &seconds
 }
 
 // reconnect replaces the ordinary connection if it was lost.

@@ -36,7 +36,7 @@ func (s *site) resolvesLetters() {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	if err := cdctest.Await(ctx, "three letters", func(context.Context) (bool, error) {
-		letters = s.asks(base, "letters", `{}`)
+		letters = s.asks(base, "letters", `{}`) //nolint:contextcheck // it has the test's
 		return strings.Contains(letters, `"total":3`), nil
 	}); err != nil {
 		t.Fatal(err)
