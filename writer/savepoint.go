@@ -37,7 +37,9 @@ func verifySavepoint[T any](ctx context.Context, db DB[T], tx T) error {
 	switch {
 	case mysqlNumber(err) == savepointUnknown:
 		return errEnded
-	case err == nil || errors.Is(err, sql.ErrTxDone): // Commit says that the function has ended it
+	case errors.Is(err, sql.ErrTxDone) && ctx.Err() == nil: // database/sql ends it when the context does
+		return errEnded
+	case err == nil || errors.Is(err, sql.ErrTxDone): // Commit returns the context's error
 		return nil
 	default:
 		return fmt.Errorf("verify transaction: %w", err)

@@ -23,6 +23,7 @@ import (
 const (
 	pageLetters = 50
 	pageGroups  = 100
+	pageReasons = 100
 	pageText    = 500 // characters of a text of others
 	// resolveFor is for how long new letters are begun; the caller asks for the rest.
 	resolveFor, resolveChunk = 8 * time.Second, 500
@@ -94,6 +95,8 @@ type letterPage struct {
 	Letters []deadletter.Listed `json:"letters"`
 	// Next is what the next page is after; absent on the last one.
 	Next string `json:"next,omitempty"`
+	// Last is the last letter that the filter takes: who resolves those that are counted here names it.
+	Last string `json:"last,omitempty"`
 	// Total is how many the filter takes, of All.
 	Total int `json:"total"`
 	All   int `json:"all"`
@@ -172,6 +175,9 @@ func pageOf(all []deadletter.Listed, after string, f *admin.LetterFilter, now ti
 		}
 		p.Facets[facet] = counts
 	}
+	if len(matching) > 0 {
+		p.Last = cursor(matching[len(matching)-1])
+	}
 	rest := behind(matching, after)
 	for _, l := range rest[:min(pageLetters, len(rest))] {
 		p.Letters = append(p.Letters, shownListed(l))
@@ -190,12 +196,17 @@ func cursor(l *deadletter.Listed) string {
 
 // behind are the letters of a list behind a cursor; all for "".
 func behind(list []*deadletter.Listed, after string) []*deadletter.Listed {
+	return list[upTo(list, after):]
+}
+
+// upTo is how many letters of a list a cursor is at or behind.
+func upTo(list []*deadletter.Listed, at string) int {
 	var o deadletter.Order
-	if _, err := fmt.Sscanf(after, "%d-%d-%d", &o.Epoch, &o.Seq, &o.Row); err != nil {
-		return list
+	if _, err := fmt.Sscanf(at, "%d-%d-%d", &o.Epoch, &o.Seq, &o.Row); err != nil {
+		return 0
 	}
 	i, _ := slices.BinarySearchFunc(list, o, func(l *deadletter.Listed, o deadletter.Order) int { return cmp.Or(l.Order.Compare(o), -1) })
-	return list[i:]
+	return i
 }
 
 // shownListed is a letter for people. Its own ID stays as it is: a request names it.
@@ -268,16 +279,26 @@ func (d *letterDesk) letter(ctx context.Context, id string) (*shownDetail, error
 	return s, nil
 }
 
-// resolvedLetters is what became of letters.
+// resolvedLetters is what became of letters. Of those that failed it has the reasons of the first ones.
 type resolvedLetters struct {
-	Done   int            `json:"done"`
-	Failed []failedLetter `json:"failed"`
+	Done        int            `json:"done"`
+	Failed      []failedLetter `json:"failed"`
+	FailedTotal int            `json:"failed_total,omitempty"`
 	// Skipped were dropped in place of published, because errors.skip lists their events; Before were resolved before.
 	Skipped int `json:"skipped,omitempty"`
 	Before  int `json:"before,omitempty"`
 	// Left are those behind After, for which there was no time.
 	Left  int    `json:"left,omitempty"`
 	After string `json:"after,omitempty"`
+	// Error is why it went no further.
+	Error string `json:"error,omitempty"`
+}
+
+// Summary implements [admin.Summarized].
+func (r *resolvedLetters) Summary() any {
+	s := *r
+	s.Failed = nil
+	return &s
 }
 
 type failedLetter struct {
@@ -293,7 +314,8 @@ func (d *letterDesk) resolve(ctx context.Context, q admin.Resolve) (*resolvedLet
 	}
 	var list []*deadletter.Listed
 	if q.Filter != nil {
-		list = behind(taken(all, q.Filter, "", time.Now()), q.After)
+		list = taken(all, q.Filter, "", time.Now())
+		list = behind(list[:upTo(list, q.Until)], q.After) // not what came since somebody looked
 		if len(list) != q.Count {
 			return nil, cdc.Fixable("load the list again", "%w: the filter takes %s now, not %d", admin.ErrChanged, display.Plural(len(list), "letter"), q.Count)
 		}
@@ -303,15 +325,23 @@ func (d *letterDesk) resolve(ctx context.Context, q admin.Resolve) (*resolvedLet
 		return nil, errResolved(q.ID)
 	}
 	result := &resolvedLetters{Failed: []failedLetter{}}
+	asked := list
 	for began := time.Now(); len(list) > 0 && (time.Since(began) < resolveFor || result.After == ""); {
 		chunk := list[:min(resolveChunk, len(list))]
 		if err := d.resolveChunk(ctx, q.Do, chunk, read, result); err != nil {
-			return nil, err
+			if result.After == "" {
+				return nil, err
+			}
+			result.Error = cdc.Explain(err)
+			break
 		}
 		result.After, list = cursor(chunk[len(chunk)-1]), list[len(chunk):]
 	}
 	if result.Left = len(list); result.Left == 0 {
 		result.After = ""
+	}
+	if result.FailedTotal > 0 {
+		d.explain(ctx, asked, result)
 	}
 	if q.Filter == nil && result.Before > 0 {
 		return nil, errResolved(q.ID)
@@ -335,22 +365,24 @@ func (d *letterDesk) resolveChunk(ctx context.Context, do string, chunk []*deadl
 	case err != nil:
 		return err
 	}
-	sum.Done, sum.Skipped, sum.Before = sum.Done+result.Done, sum.Skipped+result.Skipped, sum.Before+result.Before
-	if result.Failed == 0 {
-		return nil
-	}
-	all, _, err := d.List(ctx, deadletter.Filter{}) // with the reasons of now
+	sum.Done, sum.FailedTotal, sum.Skipped, sum.Before = sum.Done+result.Done, sum.FailedTotal+result.Failed, sum.Skipped+result.Skipped, sum.Before+result.Before
+	return nil
+}
+
+// explain gives the reasons of now for those that were asked for and are still there.
+func (d *letterDesk) explain(ctx context.Context, asked []*deadletter.Listed, sum *resolvedLetters) {
+	all, _, err := d.List(ctx, deadletter.Filter{})
 	if err != nil {
-		return err
+		sum.Error = cmp.Or(sum.Error, cdc.Explain(err))
+		return
 	}
-	still := map[string]string{}
+	still := map[string]*deadletter.Listed{}
 	for i := range all {
-		still[all[i].Letter] = causeOf(&all[i])
+		still[all[i].Letter] = &all[i]
 	}
-	for _, l := range chunk {
-		if cause, is := still[l.Letter]; is {
-			sum.Failed = append(sum.Failed, failedLetter{l.Letter, cause})
+	for _, l := range asked[:len(asked)-sum.Left] {
+		if now := still[l.Letter]; now != nil && len(sum.Failed) < pageReasons {
+			sum.Failed = append(sum.Failed, failedLetter{l.Letter, causeOf(now)})
 		}
 	}
-	return nil
 }

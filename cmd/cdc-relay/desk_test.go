@@ -42,6 +42,9 @@ func TestPageOfLetters(t *testing.T) {
 	if text := p.Letters[0].Topic; text != `orders\u202e` || all[0].Topic != "orders\u202e" {
 		t.Errorf("%q", text)
 	}
+	if p.Last != "1-199-0" || upTo([]*deadletter.Listed{&all[0], &all[1], &all[2]}, "1-1-0") != 2 {
+		t.Errorf("the last letter is %s", p.Last)
+	}
 	rest := pageOf(append(all[:98:98], all[100:]...), p.Next, &admin.LetterFilter{Reason: "too_large", Topic: `orders\u202e`}, now)
 	if rest.Total != 99 || len(rest.Letters) != 50 || rest.Letters[0].Letter != "event-101@1" || rest.Next != "" {
 		t.Errorf("%d letters of %d, the first is %s, next %q", len(rest.Letters), rest.Total, rest.Letters[0].Letter, rest.Next)

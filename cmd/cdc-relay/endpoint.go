@@ -117,7 +117,7 @@ func live(r relay.Status, f cdc.SourceStatus) error {
 
 func statusOf(r relay.Status, f cdc.SourceStatus, display func(cdc.Position) string) admin.Status {
 	st := admin.Status{
-		State: string(r.State), Since: r.Since, Connected: r.Connected, Stalled: r.Stalled, Leader: r.Leader,
+		State: string(r.State), Since: r.Since, Connected: r.Connected, ConnectedSince: r.ConnectedSince, Stalled: r.Stalled, Leader: r.Leader,
 		Source: admin.Source{SystemID: r.Source.SystemID, Database: r.Source.Database, Slot: r.Source.Slot, Timeline: r.Source.Timeline},
 		Positions: admin.Positions{
 			Received: f.Received, Acked: display(r.Acked), Saved: display(r.Checkpoint.Progress.Position), Confirmed: f.Confirmed,

@@ -36,7 +36,7 @@ Every event of the gap is published once or more, in order of creation; rows tha
 checkpoint says where the gap begins. Without that, and on MySQL and MariaDB, it begins at the last published event or at --since, less
 --overlap, and is complete if no transaction was open for longer.
 
-What retention has taken out belongs to the table's owner: set CDC_RELAY_OWNER_DSN to the owner's connection string.
+What retention has detached belongs to the table's owner: set CDC_RELAY_OWNER_DSN to the owner's connection string.
 
 Stop the relay first. Interrupted, run it again: nothing is moved before everything is published.`,
 		Example: `  cdc-relay repair
@@ -63,7 +63,7 @@ func newBackfillCommand(a *cli) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "backfill",
 		Short: "Publish every row of the tables, also those from before the slot or the first position",
-		Long: `Publish every row of the outbox tables and of what retention has taken out of them, in order of creation, and store the position
+		Long: `Publish every row of the outbox tables and of what retention has detached from them, in order of creation, and store the position
 from which run continues. Rows that the relay has published are published again.
 
 Stop the relay first. Interrupted, it can be run again. Where cdc-relay setup has not run yet, setup --backfill does both, and with

@@ -33,7 +33,7 @@ func newReplayCommand(a *cli) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "replay",
 		Short: "Publish events from the outbox table once more",
-		Long: `Publish events that are still in the outbox table once more, also those in partitions that retention has taken out. The relay may run
+		Long: `Publish events that are still in the outbox table once more, also those in partitions that retention has detached. The relay may run
 meanwhile. Filters are combined; a filter that is repeated selects any of its values.
 
 Events are published in order of creation (created_at, or see tables[].order_by; then event ID), one table after the other; where

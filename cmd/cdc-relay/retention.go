@@ -25,7 +25,7 @@ func newRetentionCommand(a *cli) *cobra.Command {
 	cmd.Long = cmd.Short + `.
 
 With a section retention in the configuration the leading relay does what cdc-relay retention run does. A day that is past
-the TTL is taken out of the table, and dropped once the relay has published every event in it and saved its position.`
+the TTL is detached from the table, and dropped once the relay has published every event in it and saved its position.`
 	return cmd
 }
 

@@ -56,12 +56,7 @@ func (t *tail) Send(ctx context.Context, r *cdc.Routed) error {
 func (t *tail) note(r *cdc.Routed, now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for topic, h := range t.topics {
-		if now.After(h.until) {
-			delete(t.topics, topic)
-		}
-	}
-	t.asked.Store(len(t.topics) > 0)
+	t.expire(now)
 	for i := range r.Messages {
 		m := &r.Messages[i]
 		if h := t.topics[m.Topic]; h != nil {
@@ -71,10 +66,21 @@ func (t *tail) note(r *cdc.Routed, now time.Time) {
 	}
 }
 
+// expire forgets the topics of which nobody has asked for a while.
+func (t *tail) expire(now time.Time) {
+	for topic, h := range t.topics {
+		if now.After(h.until) {
+			delete(t.topics, topic)
+		}
+	}
+	t.asked.Store(len(t.topics) > 0)
+}
+
 // last listens to a topic from now on, and returns what was heard since somebody asked first, the newest first.
 func (t *tail) last(topic string) any {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.expire(time.Now())
 	h := t.topics[topic]
 	if h == nil {
 		if len(t.topics) == tailTopics {

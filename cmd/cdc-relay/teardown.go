@@ -28,7 +28,7 @@ func newTeardownCommand(a *cli) *cobra.Command {
 		Long: `Remove what setup created: replication slot, publication and checkpoint. Events that are not published yet stay in the table and are not
 published. Run it whenever a relay is retired: for a slot without a reader PostgreSQL keeps all WAL, until the disk is full.
 
-Topics are kept. The table is kept unless --drop-table is given; then it is dropped with all its events, and what was taken out of it, after
+Topics are kept. The table is kept unless --drop-table is given; then it is dropped with all its events, and what was detached from it, after
 you type its name. Stop the relay first: a slot or a checkpoint file in use is not removed; a relay with Redis ends with exit code 4.
 
 ` + ownerHelp,

@@ -48,6 +48,9 @@ const (
 func tuneLoad(ctx context.Context, env func(string) (string, bool)) (stop func()) {
 	_, processorsSet := env("GOMAXPROCS")
 	_, percentSet := env("GOGC")
+	if processorsSet && percentSet {
+		return func() {}
+	}
 	tune := func(calm bool) {
 		switch {
 		case processorsSet:

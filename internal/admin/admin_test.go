@@ -11,6 +11,7 @@ import (
 	"reflect"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -43,8 +44,23 @@ func example() admin.Status {
 }
 
 type relay struct {
+	mu          sync.Mutex
 	ready, live error
 	reg         *prometheus.Registry
+}
+
+func (r *relay) becomes(ready, live error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.ready, r.live = ready, live
+}
+
+func (r *relay) says(of *error) func() error {
+	return func() error {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		return *of
+	}
 }
 
 func newRelay() *relay {
@@ -61,7 +77,7 @@ func newRelay() *relay {
 func (r *relay) options() admin.Options {
 	return admin.Options{
 		Listen: "127.0.0.1:0", Gatherer: r.reg, TopicLabel: true, Status: example,
-		Ready: func() error { return r.ready }, Live: func() error { return r.live },
+		Ready: r.says(&r.ready), Live: r.says(&r.live),
 	}
 }
 
@@ -126,7 +142,7 @@ func TestHealth(t *testing.T) {
 			t.Errorf("%s: %d %q", path, code, body)
 		}
 	}
-	r.ready, r.live = errors.New("relay is starting"), errors.New("nothing was acknowledged for 2m")
+	r.becomes(errors.New("relay is starting"), errors.New("nothing was acknowledged for 2m"))
 	for path, want := range map[string]string{"/livez": "nothing was acknowledged for 2m\n", "/readyz": "relay is starting\n"} {
 		if code, _, body := get(t, base+path); code != http.StatusServiceUnavailable || body != want {
 			t.Errorf("%s: %d %q", path, code, body)
@@ -188,7 +204,7 @@ func TestMetricsThatAreServed(t *testing.T) {
 
 func TestStatus(t *testing.T) {
 	r := newRelay()
-	r.ready = errors.New("relay is starting")
+	r.becomes(errors.New("relay is starting"), nil)
 	addr := serve(t, r.options())
 	got, err := admin.Fetch(t.Context(), "http://"+addr, nil)
 	if err != nil {
@@ -204,7 +220,7 @@ func TestStatus(t *testing.T) {
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
 	}
-	r.ready = nil
+	r.becomes(nil, nil)
 	if got, err = admin.Fetch(t.Context(), "http://"+addr+"/status", nil); err != nil || !got.Ready || got.NotReady != "" {
 		t.Errorf("%+v, %v", got, err)
 	}

@@ -41,19 +41,25 @@ type LetterFilter struct {
 	Cause  string `json:"cause,omitempty"`
 }
 
-// Resolve is a retry or drop of one letter, or of the Count letters after one that a filter takes.
+// Resolve is a retry or drop of one letter, or of the Count letters that a filter takes, after one and up to another.
 type Resolve struct {
 	Do     string        `json:"do"`
 	ID     string        `json:"id,omitempty"`
 	Filter *LetterFilter `json:"filter,omitempty"`
 	Count  int           `json:"count,omitempty"`
 	After  string        `json:"after,omitempty"`
+	// Until is the last letter that was counted.
+	Until string `json:"until,omitempty"`
 }
+
+// Summarized is an answer that is shorter in the audit and the log.
+type Summarized interface{ Summary() any }
 
 // Limits of what is asked for.
 const (
 	askTimeout = 25 * time.Second // less than writeTimeout
 	checkPause = 5 * time.Second  // after a check
+	turn       = 4 * time.Second  // how long a request waits for another one of its kind
 	maxQuery   = 4 << 10
 	maxID      = 1 << 10
 )
@@ -148,8 +154,8 @@ func (a *api) event(ctx context.Context, q request) (any, error) {
 }
 
 func (a *api) resolve(ctx context.Context, q request) (any, error) {
-	if (q.ID == "") == (q.Filter == nil) || q.Filter != nil && q.Count < 1 || (q.Do != "retry" && q.Do != "drop") {
-		return nil, incomplete{cdc.Fixable(`send "do": "retry" or "drop", and the dead letter's "id", or a "filter" and the "count" of what it takes`, "the action is incomplete")}
+	if (q.ID == "") == (q.Filter == nil) || q.Filter != nil && (q.Count < 1 || q.Until == "") || (q.Do != "retry" && q.Do != "drop") {
+		return nil, incomplete{cdc.Fixable(`send "do": "retry" or "drop", and the dead letter's "id", or a "filter" with the "count" and the "last" letter of what it takes, that as "until"`, "the action is incomplete")}
 	}
 	user, _ := ctx.Value(asker{}).(string)
 	done := action{At: time.Now().UTC(), User: user, Client: q.client, Resolve: q.Resolve}
@@ -159,12 +165,15 @@ func (a *api) resolve(ctx context.Context, q request) (any, error) {
 	}
 	log.InfoContext(ctx, "dead letter: action asked for")
 	result, err := a.o.Desk.Resolve(ctx, q.Resolve)
-	done.Result = result
 	if err != nil {
-		done.Result, done.Error = nil, cdc.Explain(err)
+		done.Error = cdc.Explain(err)
 		log.WarnContext(ctx, "dead letter: action failed", "error", err)
 	} else {
-		log.InfoContext(ctx, "dead letter: action done")
+		done.Result = result
+		if s, ok := result.(Summarized); ok {
+			done.Result = s.Summary()
+		}
+		log.InfoContext(ctx, "dead letter: action done", "result", done.Result)
 	}
 	a.acted.add(done)
 	return result, err
@@ -183,7 +192,7 @@ func one(do question, pause time.Duration) http.HandlerFunc {
 		defer cancel()
 		select {
 		case slot <- struct{}{}:
-		default:
+		case <-time.After(turn):
 			refuse(w, http.StatusTooManyRequests, cdc.Fixable("try again in a few seconds", "another request of this kind is under way"))
 			return
 		}
@@ -219,7 +228,7 @@ func decode(w http.ResponseWriter, r *http.Request) (request, error) {
 	if err := body.Decode(&q); err != nil {
 		return q, cdc.Fixable("send one JSON object of up to 4 KiB", "the request cannot be read (%w)", err)
 	}
-	if max(len(q.ID), len(q.After), len(q.Key), len(q.Topic)) > maxID {
+	if max(len(q.ID), len(q.After), len(q.Until), len(q.Key), len(q.Topic)) > maxID {
 		return q, cdc.Fixable("give the whole one and nothing else", "an ID, key or topic is longer than %d bytes", maxID)
 	}
 	return q, nil

@@ -34,7 +34,7 @@ func withoutTopics(list []*dto.Metric) (sums []*dto.Metric) {
 	for _, m := range list {
 		m.Label = slices.DeleteFunc(slices.Clone(m.GetLabel()), func(l *dto.LabelPair) bool { return l.GetName() == "topic" })
 		key := fmt.Sprint(m.GetLabel())
-		if first := by[key]; first != nil {
+		if first := by[key]; first != nil && m.GetCounter() != nil {
 			*first.Counter.Value += m.GetCounter().GetValue()
 			continue
 		}

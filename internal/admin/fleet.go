@@ -46,8 +46,13 @@ type peer struct {
 	Instance string    `json:"instance,omitempty"`
 	AskedAt  time.Time `json:"asked_at"`
 
-	state, group string
-	since        time.Time
+	state, group   string
+	since, started time.Time
+}
+
+// is reports whether it is the relay with this status, to which a name may lead.
+func (p *peer) is(st *Status) bool {
+	return p.Instance != "" && p.Instance == st.Instance && p.started.Equal(st.StartedAt)
 }
 
 // standby is a relay that would take over.
@@ -130,7 +135,10 @@ func (f *fleet) targets(ctx context.Context) (targets []*url.URL, failed []peer)
 			targets = append(targets, &one)
 		}
 	}
-	return targets[:min(len(targets), maxPeers)], failed
+	if n := len(targets); n > maxPeers {
+		targets, failed = targets[:maxPeers], append(failed, peer{URL: "http.peers", Error: display.Plural(n-maxPeers, "relay") + " more are not asked", AskedAt: time.Now()})
+	}
+	return targets, failed
 }
 
 func (f *fleet) ask(ctx context.Context, target *url.URL) peer {
@@ -157,7 +165,7 @@ func (f *fleet) ask(ctx context.Context, target *url.URL) peer {
 		p.Verdict, p.Now = st.Verdict.escaped(), st.Now
 	}
 	p.Name, p.Instance = display.Cut(st.Source.Database, longestText), display.Cut(st.Instance, longestText)
-	p.state, p.group, p.since = st.State, st.Group, st.Since
+	p.state, p.group, p.since, p.started = st.State, st.Group, st.Since, st.StartedAt
 	return p
 }
 
@@ -186,7 +194,7 @@ func (f *fleet) list(own *Status) []peer {
 	}
 	list := []peer{{Name: own.Source.Database, URL: "./", Verdict: own.Verdict, Now: own.Now, Instance: own.Instance, AskedAt: time.Now().UTC()}}
 	for i := range f.peers {
-		if p := &f.peers[i]; p.Instance == "" || p.Instance != own.Instance { // a name may lead to this one, too
+		if p := &f.peers[i]; !p.is(own) {
 			list = append(list, *p)
 		}
 	}
@@ -200,10 +208,11 @@ func (f *fleet) list(own *Status) []peer {
 func (f *fleet) pair(st *Status) (leader *Leader, alone bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	others := 0
+	others, unknown := 0, false
 	for i := range f.peers {
 		p := &f.peers[i]
-		if st.Group == "" || p.group != st.Group || p.Instance == st.Instance {
+		unknown = unknown || p.group == ""
+		if st.Group == "" || p.group != st.Group || p.is(st) {
 			continue
 		}
 		others++
@@ -213,7 +222,7 @@ func (f *fleet) pair(st *Status) (leader *Leader, alone bool) {
 		}
 	}
 	f.had = f.had || others > 0
-	return leader, f.had && f.asked && others == 0 && st.State == "leading"
+	return leader, f.had && f.asked && others == 0 && !unknown && st.State == "leading"
 }
 
 // standbys are those of this database; nil: not known.
@@ -223,11 +232,16 @@ func (f *fleet) standbys(st *Status) []standby {
 	if !f.asked {
 		return nil
 	}
-	list := []standby{}
+	list, unknown := []standby{}, false
 	for i := range f.peers {
-		if p := &f.peers[i]; st.Group != "" && p.group == st.Group && p.state == "standby" && p.Instance != st.Instance {
+		p := &f.peers[i]
+		unknown = unknown || p.group == "" // it did not answer
+		if st.Group != "" && p.group == st.Group && p.state == "standby" && !p.is(st) {
 			list = append(list, standby{cmp.Or(p.Instance, p.URL), p.URL, p.since})
 		}
+	}
+	if unknown && len(list) == 0 {
+		return nil
 	}
 	return list
 }

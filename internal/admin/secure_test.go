@@ -106,7 +106,7 @@ func TestHealthListenWithoutTLSAndPassword(t *testing.T) {
 			t.Errorf("%s: %d %q, want %q", path, code, body, want)
 		}
 	}
-	r.ready = errors.New("host db.internal is not known")
+	r.becomes(errors.New("host db.internal is not known"), nil)
 	if code, _, body := get(t, base+"/readyz"); code != http.StatusServiceUnavailable || body != "failed\n" {
 		t.Errorf("/readyz: %d %q", code, body)
 	}

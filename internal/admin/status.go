@@ -25,7 +25,9 @@ type Status struct {
 	// Connected is true while the WAL or binlog is being read, Stalled if events are in flight and Kafka has not
 	// acknowledged any for a while.
 	Connected bool `json:"connected"`
-	Stalled   bool `json:"stalled"`
+	// ConnectedSince is since when Connected has its value; absent before it had one.
+	ConnectedSince time.Time `json:"connected_since,omitzero"`
+	Stalled        bool      `json:"stalled"`
 
 	Source     Source     `json:"source"`
 	Positions  Positions  `json:"positions"`

@@ -145,7 +145,7 @@ func (s *situation) stateVerdict() Verdict {
 
 func (s *situation) leading() Verdict {
 	stops, doubts := s.stops(), s.doubts()
-	if len(stops) == 0 && !s.Connected && len(s.problems("database")) == 0 {
+	if len(stops) == 0 && !s.Connected && len(s.problems("database")) == 0 && !s.ConnectedSince.After(s.Since) {
 		return Verdict{State: Starting, Level: Idle, Title: "Starting: connecting to the database", Since: s.Since}
 	}
 	all := slices.Concat(stops, doubts)
@@ -165,7 +165,7 @@ func (s *situation) leading() Verdict {
 }
 
 // problems are those with a server.
-func (s *situation) problems(with string) (found []Problem) {
+func (s *Status) problems(with string) (found []Problem) {
 	for _, p := range s.Problems {
 		if p.With == with {
 			found = append(found, p)
@@ -195,7 +195,7 @@ func (s *situation) stops() (all []reason) {
 	case s.Connected:
 	case len(database) > 0:
 		all = append(all, reasonOf("the database is away", &database[0]))
-	case s.now.Sub(s.Since) > settling:
+	case s.now.Sub(s.Since) > settling && s.now.Sub(s.ConnectedSince) > settling:
 		all = append(all, reason{title: "the WAL or binlog is not read", cause: "the WAL or binlog is not read", fix: "see the relay's log"})
 	}
 	switch waits := s.InFlight.Since; {
@@ -284,6 +284,8 @@ func (s *situation) kept(before string) (effect string, lostAt time.Time) {
 	switch at := lostWith(s.binlogKept, s.Lag.Seconds, s.now); {
 	case s.binlogKept != nil && *s.binlogKept == 0:
 		return effect + "'s binlog, which is kept until somebody removes it.", time.Time{}
+	case s.binlogKept != nil && !at.IsZero() && at.Before(s.now):
+		return strings.TrimSpace(before + " The oldest events may be lost: the server keeps its binlogs for " + s.binlogKept.String() + "."), at
 	case s.binlogKept != nil && !at.IsZero():
 		return effect + "'s binlog, which is kept until " + at.UTC().Format(time.RFC3339) + ".", at
 	case s.Slot == nil:

@@ -84,6 +84,16 @@ func TestVerdict(t *testing.T) {
 			kept := time.Hour
 			s.Problems, s.moved, s.Slot, s.walPerSecond, s.binlogKept, s.Lag.Seconds = []Problem{kafka}, time.Time{}, nil, nil, &kept, 120
 		}), Verdict{State: NotPublishing, Level: Bad, Title: "Not publishing", Effect: "binlog, which is kept until 2026-01-02T15:58:00Z", LostAt: time.Date(2026, 1, 2, 15, 58, 0, 0, time.UTC)}, ""},
+		{"Kafka away for longer than MySQL keeps binlogs", leading(func(s *situation) {
+			kept := time.Hour
+			s.Problems, s.moved, s.Slot, s.walPerSecond, s.binlogKept, s.Lag.Seconds = []Problem{kafka}, time.Time{}, nil, nil, &kept, 4000
+		}), Verdict{State: NotPublishing, Level: Bad, Title: "Not publishing", Effect: "may be lost"}, "No event is lost"},
+		{"the connection is made again", leading(func(s *situation) { s.Connected, s.ConnectedSince = false, ago(time.Second) }), Verdict{State: Publishing, Level: Good, Title: "Publishing"}, ""},
+		{
+			"the WAL is not read", leading(func(s *situation) { s.Connected, s.ConnectedSince = false, ago(time.Minute) }),
+			Verdict{State: NotPublishing, Level: Bad, Title: "Not publishing", Cause: "is not read"},
+			"",
+		},
 		{
 			"one broker away, the others go on", leading(func(s *situation) { s.Problems = []Problem{kafka} }),
 			Verdict{State: PublishingBut, Level: Warn, Title: "Publishing, but a part of Kafka is away", Since: kafka.Since, Cause: "k1:9092"},

@@ -60,14 +60,26 @@ func (d *document) peers(h *HTTP) {
 		switch {
 		case err != nil || u.Hostname() == "" || u.Scheme != "http" && u.Scheme != "https" || strings.Trim(u.Path, "/") != "":
 			d.report(item("http.peers", i), "write http://host:9464, or dns+http://name:9464", "is not the address of a relay")
+		case strings.HasPrefix(peer, "dns+https"):
+			d.report(item("http.peers", i), "list the relays by the names of their certificates", "would ask addresses, which no certificate is for")
 		case u.User != nil:
 			d.report(item("http.peers", i), "take them out, and set http.peers_user and http.peers_password", "has a user or a password in it")
 		}
 	}
-	if h.PeersUser != "" && h.PeersPassword.IsZero() {
+	switch hasPassword := !h.PeersPassword.IsZero(); {
+	case h.PeersUser != "" && !hasPassword:
 		d.report("http.peers_password", "set it, or remove http.peers_user", "is missing")
+	case h.PeersUser == "" && hasPassword:
+		d.report("http.peers_user", "set it, or remove http.peers_password", "is missing")
+	case h.PeersUser != "" && len(h.Peers) == 0:
+		d.report("http.peers_user", "set http.peers, or remove it", "has no effect without http.peers")
+	case h.PeersUser != "" && h.WebConfig == "":
+		d.report("http.peers_user", "set http.web_config, so that callers authenticate here too", "would show anybody what peers show with a password only")
 	}
-	if len(h.Operators) > 0 && !h.Actions {
+	switch {
+	case h.Operators != nil && len(h.Operators) == 0:
+		d.report("http.operators", "name users, or remove it", "is empty, which would not keep anybody from acting")
+	case len(h.Operators) > 0 && !h.Actions:
 		d.report("http.operators", "set http.actions: true, or remove it", "has no effect without http.actions")
 	}
 }

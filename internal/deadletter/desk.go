@@ -115,18 +115,6 @@ func (d *Desk) Whole(ctx context.Context) error {
 	return records.Whole()
 }
 
-// After returns the letters of a list after the one with an ID; all for "".
-func After(list []Listed, letter string) ([]Listed, error) {
-	if letter == "" {
-		return list, nil
-	}
-	i := slices.IndexFunc(list, func(l Listed) bool { return l.Letter == letter })
-	if i < 0 {
-		return nil, cdc.Fixable("list from the start", "no dead letter has the ID %q: it was resolved, or the filters leave it out", letter)
-	}
-	return list[i+1:], nil
-}
-
 // Quoted quotes an ID for a shell, if it has to be.
 func Quoted(id string) string {
 	if strings.Trim(id, "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-_.:@/,") == "" {

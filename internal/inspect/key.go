@@ -65,7 +65,8 @@ type FoundKey struct {
 
 var errEnough = errors.New("enough was found")
 
-// SearchKey returns the last events with a record key, and the dead letters of that key. It reads only.
+// SearchKey returns events with a record key, of the last minutes and not necessarily the last ones, and dead letters of that key. It reads
+// only.
 func SearchKey(ctx context.Context, c *config.Config, key string) (*FoundKey, error) {
 	f := &FoundKey{Key: key, Timeline: []Moment{}, Searched: []string{}, Since: time.Now().Add(-keyFor).UTC()}
 	if c.DeadLetter.On() {
@@ -73,10 +74,10 @@ func SearchKey(ctx context.Context, c *config.Config, key string) (*FoundKey, er
 		if err != nil {
 			return nil, err
 		}
-		for i := range letters[:min(len(letters), keyMost)] {
+		for i := range letters[:min(len(letters), keyMost/2)] {
 			f.Timeline = append(f.Timeline, letterMoment(&letters[i]))
 		}
-		f.More = len(letters) > keyMost
+		f.More = len(letters) > keyMost/2
 	}
 	client := app.KafkaClient(c)
 	defer client.Close()

@@ -29,7 +29,9 @@ type Status struct {
 	State     State
 	Since     time.Time
 	Connected bool // the WAL or binlog is being read
-	Stalled   bool
+	// ConnectedSince is since when Connected has its value; zero: it was never read.
+	ConnectedSince time.Time
+	Stalled        bool
 	// Source is the WAL or binlog that is read, From where this run started.
 	Source cdc.Source
 	From   cdc.Position
@@ -148,6 +150,7 @@ func (r *Relay) Status() Status {
 	if source, ok := r.Source.(Lagging); ok {
 		st.Lag = max(st.Lag, source.Lag())
 	}
+	st.ConnectedSince = connAt
 	if known && !st.Connected {
 		st.Lag = max(st.Lag, time.Since(connAt))
 	}

@@ -222,7 +222,13 @@ func TestPageInOutages(t *testing.T) {
 	b := newBrowser(t, url)
 	b.opens(url)
 	s.insert(1)
-	b.shows("#verdict", "Publishing")
+	s.consume(s.name, 1)
+	b.isTrue(url, "good", "Publishing", func(got shown) error {
+		if got.Tiles["Waiting events"] != "0" {
+			return fmt.Errorf("%+v", got)
+		}
+		return nil
+	})
 	for i, tt := range []struct {
 		step, words, level, cause string
 		server                    *testenv.ProxyServer

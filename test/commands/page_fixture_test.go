@@ -173,11 +173,11 @@ func pastOf(all object) object {
 			grown := moment.Sub(since).Seconds() / at.Sub(since).Seconds()
 			row = []any{now["per_second"], part(now["lag"], grown), nil, nil, part(now["waiting"], grown), part(now["kept_bytes"], grown), now["dead_letters"], 2}
 		case moment.After(since):
-			row[5], row[6] = now["kept_bytes"], now["dead_letters"]
+			row[5], row[6], row[7] = now["kept_bytes"], now["dead_letters"], map[bool]int{verdict["level"] == "warn": 1}[true]
 		}
 		samples = append(samples, row)
 	}
-	return object{"seconds": step, "from": at.Add(-(count - 1) * step * time.Second).Format(time.RFC3339), "samples": samples}
+	return object{"seconds": step, "from": at.Add(-count * step * time.Second).Format(time.RFC3339), "samples": samples}
 }
 
 func part(value any, of float64) any {
@@ -328,7 +328,7 @@ func (f *fixture) list(state string, q pageRequest) object {
 		found = append(found, l)
 		cause := l["error"].(string)
 		if groups[cause] == nil {
-			groups[cause] = object{"cause": cause, "reason": l["reason"], "count": 0, "keys": 20, "held": 0, "first": l["time"], "last": l["time"]}
+			groups[cause] = object{"cause": cause, "reason": l["reason"], "count": 0, "keys": 20, "first": l["time"], "last": l["time"]}
 		}
 		groups[cause]["count"] = groups[cause]["count"].(int) + 1
 	}

@@ -114,7 +114,7 @@ func contradictions(all object, got shown) []string {
 // open shows a state, once its words are there.
 func (f *fixture) open(b *browser, state, view string) {
 	b.do(chromedp.EmulateViewport(1280, 1000), chromedp.Navigate("about:blank"), chromedp.Navigate(f.url+state+"/"+view),
-		chromedp.WaitVisible("main section, .stale, .failed", chromedp.ByQuery))
+		chromedp.WaitVisible("main section, .stale, .failed", chromedp.ByQuery), chromedp.Poll(`!document.title.includes("Asking") && document.title !== "cdc-relay"`, nil))
 }
 
 func (b *browser) reads() shown {
@@ -155,7 +155,7 @@ func TestPageViews(t *testing.T) {
 	b := newBrowser(t, f.url)
 	b.do(emulation.SetTimezoneOverride("UTC"))
 	for _, tt := range []struct{ name, state, view, selector, shows string }{
-		{"topics", "topics-300", "#topics?filter=tenant-01", "main", "10 topics; figures of the last 15 min"},
+		{"topics", "topics-300", "#topics?filter=tenant-01", "main", "10 topics; p99, retries and rejections of the last 15 min"},
 		{"topic", "topics-300", "#topics?topic=tenant-000.orders", "dialog", "order-42"},
 		{"dead-letters", "letters", "#letters", "main", "50 × no route matches aggregate type Refund"},
 		{"no-dead-letters", "load", "#letters", "main", "There are no dead letters"},

@@ -42,6 +42,7 @@ func (s *site) resolvesLetters() {
 		t.Fatal(err)
 	}
 	letter, _, _ := strings.Cut(strings.SplitN(letters, `"letter":"`, 2)[1], `"`)
+	until, _, _ := strings.Cut(strings.SplitN(letters, `"last":"`, 2)[1], `"`)
 	for _, ask := range []struct{ path, body, says string }{
 		{"letters", `{}`, `"total":3`},
 		{"letters", `{"filter":{"reason":"unroutable","age":"1h"}}`, `"total":3`},
@@ -56,10 +57,10 @@ func (s *site) resolvesLetters() {
 		{"event", `{"id":"` + eventID(1) + `"}`, `"reason":"unroutable"`},
 		{"check", `{}`, `"ok":true`},
 		{"resolve", `{"do":"retry","id":"` + letter + `"}`, `"failed":[{"id":"` + letter + `","error":"unroutable: `},
-		{"resolve", `{"do":"drop","filter":{"reason":"unroutable"},"count":2}`, "the filter takes 3 letters now, not 2"},
+		{"resolve", `{"do":"drop","filter":{"reason":"unroutable"},"count":2,"until":"` + until + `"}`, "the filter takes 3 letters now, not 2"},
 		{"resolve", `{"do":"drop","id":"` + letter + `"}`, `"done":1`},
 		{"resolve", `{"do":"drop","id":"` + letter + `"}`, "was resolved meanwhile"},
-		{"resolve", `{"do":"drop","filter":{},"count":2}`, `"done":2,"failed":[]`},
+		{"resolve", `{"do":"drop","filter":{},"count":2,"until":"` + until + `"}`, `"done":2,"failed":[]`},
 		{"letters", `{}`, `"total":0`},
 		{"audit", `{}`, `"user":"ops"`},
 	} {

@@ -233,7 +233,7 @@ func (f *fixing) checkpoints() {
 		f.Reconfigure("source.mysql.id", f.DB.Name())
 	})
 	f.step("own checkpoint", 5, another, func(said string) {
-		if !strings.Contains(said, "give this relay a checkpoint of its own") {
+		if !strings.Contains(said, "give this relay its own checkpoint") {
 			t.Error("it does not say so")
 		}
 		f.Reconfigure("checkpoint.redis.key", f.RedisKey()+"2")

@@ -252,7 +252,7 @@ func TestFixesOfPositions(t *testing.T) {
 		"another slot: own key": {
 			wrong:  anotherSlot,
 			code:   5,
-			follow: anotherKey("checkpoint key of its own"),
+			follow: anotherKey("its own checkpoint key"),
 		},
 		"bad position": {
 			wrong: func(t *testing.T, r *cdctest.Rig) {

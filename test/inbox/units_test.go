@@ -227,12 +227,13 @@ func TestUnitAtTheEndOfTheContext(t *testing.T) {
 		in, e := w.open(t, sql.LevelDefault).inbox(t, w.name, inbox.WithWriter(events)), new(ends)
 		ctx, cancel := context.WithCancel(t.Context())
 		m := message("1")
-		_, err = in.handleUnit(ctx, m, func(context.Context, execer, *writer.Unit) error {
+		_, err = in.handleUnit(ctx, m, func(_ context.Context, _ execer, u *writer.Unit) error {
+			u.AfterRollback(e.note("rolled back"))
 			cancel()
 			return nil
 		})
-		if !errors.Is(err, context.Canceled) {
-			t.Errorf("canceled before COMMIT: %v", err)
+		if got := e.take(); !errors.Is(err, context.Canceled) || got != "rolled back" {
+			t.Errorf("canceled before COMMIT: %q, %v", got, err)
 		}
 		ctx, cancel = context.WithCancel(t.Context())
 		_, err = in.handleUnit(ctx, m, func(_ context.Context, _ execer, u *writer.Unit) error {

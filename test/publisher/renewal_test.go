@@ -37,7 +37,7 @@ func TestFenceRenewalAfterLostResponse(t *testing.T) {
 	b := k.Brokers()[0]
 	b.Kill()
 	eventually(t, soon, "renewals that are due and fail", func() bool {
-		return alone.log.has("fence in Kafka not renewed") && first.log.has("fence in Kafka not renewed")
+		return alone.log.has("fencing in Kafka not renewed") && first.log.has("fencing in Kafka not renewed")
 	})
 	if err := b.Start(t.Context()); err != nil {
 		t.Fatal(err)

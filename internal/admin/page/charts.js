@@ -15,33 +15,34 @@ const figures = [
   { name: "Commit to Kafka", columns: [3, 2], labels: ["p99", "p50"], show: duration, axis: brief, least: 0.01 },
   { name: "Kept by the database", columns: [5], labels: ["kept"], show: bytes, limit: true, least: 1024, steps: Array.from({ length: 50 }, (_, i) => 2 ** i) },
 ];
-const shades = { kafka: "bad", database: "bad", parked: "bad", stopped: "bad", stalled: "bad", checkpoint: "warn", write_back: "warn", takeover: "accent", standby: "accent", leading: "accent" };
+// The verdict of each moment is a column of its own: publishing, publishing but, not publishing, standing by, starting, stopping, parked.
+const verdicts = 7, shades = [null, "warn", "bad", null, null, null, "bad"];
 
 const color = (name) => getComputedStyle(document.documentElement).getPropertyValue("--" + name).trim();
 
 const moments = ["leading", "standby", "takeover"];
 
-// shade paints an incident over the whole height, at least two pixels wide.
-function shade(u, incidents) {
+// shade paints when nothing was published, or something was amiss, and takeovers, over the whole height, at least three pixels wide.
+function shade(u, { past, seconds, incidents }) {
   const { left, top, width, height } = u.bbox;
+  const paint = (name, from, to) => {
+    const a = Math.max(left, u.valToPos(from, "x", true)), b = Math.min(left + width, Math.max(u.valToPos(to, "x", true), a + 3));
+    if (b <= a) return;
+    u.ctx.fillStyle = color(name);
+    u.ctx.fillRect(a, top, b - a, height);
+  };
   u.ctx.save();
   u.ctx.globalAlpha = 0.2;
-  for (const i of incidents) {
-    const from = u.valToPos(Date.parse(i.from) / 1000, "x", true);
-    const to = moments.includes(i.what) ? from : i.to ? u.valToPos(Date.parse(i.to) / 1000, "x", true) : left + width;
-    const a = Math.max(left, from), b = Math.min(left + width, Math.max(to, from + 3));
-    if (b <= a || !shades[i.what]) continue;
-    u.ctx.fillStyle = color(shades[i.what]);
-    u.ctx.fillRect(a, top, b - a, height);
-  }
+  (past.columns[verdicts] || []).forEach((v, i) => { if (shades[v]) paint(shades[v], past.times[i] - seconds, past.times[i]); });
+  for (const i of incidents) if (moments.includes(i.what)) paint("accent", Date.parse(i.from) / 1000, Date.parse(i.from) / 1000);
   u.ctx.restore();
 }
 
-function Chart({ figure, past, incidents, limit, range, end }) {
+function Chart({ figure, past, incidents, limit, range, end, seconds }) {
   const box = useRef(), plot = useRef(), state = useRef();
   const [at, hover] = useState(null);
   const series = figure.columns.map((c) => past.columns[c] || []);
-  state.current = { incidents, limit, range, end };
+  state.current = { incidents, range, end, past, seconds };
   const data = [past.times, ...series, ...(figure.limit && limit ? [past.times.map(() => limit)] : [])];
   const [scheme, again] = useState(0);
   useEffect(() => {
@@ -62,7 +63,7 @@ function Chart({ figure, past, incidents, limit, range, end }) {
         { ...axis, size: 70, ...(figure.steps ? { incrs: figure.steps } : {}), values: (_, list) => list.map(figure.axis || figure.show) }],
       series: [{}, ...figure.columns.map((_, i) => ({ stroke: color(i ? "quiet" : "accent"), width: 1.5, points: { show: false } })),
         ...(data.length > figure.columns.length + 1 ? [{ stroke: color("bad"), width: 1, dash: [4, 4], points: { show: false } }] : [])],
-      hooks: { drawAxes: [(u) => shade(u, state.current.incidents)], setCursor: [(u) => hover(u.cursor.idx ?? null)] },
+      hooks: { drawAxes: [(u) => shade(u, state.current)], setCursor: [(u) => hover(u.cursor.idx ?? null)] },
     }, data, box.current);
     return () => plot.current.destroy();
   }, [scheme, data.length]);
@@ -80,7 +81,7 @@ export function Charts({ data, past, range, setRange }) {
   return html`<section aria-labelledby="h-charts"><div class="line"><h2 id="h-charts">Charts</h2>
     <div class="group" role="group" aria-label="Time range">${ranges.map(([name, s]) => html`<button type="button" aria-pressed=${String(range === s)} onClick=${() => setRange(s)}>${name}</button>`)}</div>
     <span class="quiet key"><i class="bad"></i>not publishing <i class="warn"></i>impaired <i class="accent"></i>takeover</span></div>
-    <div class="charts">${figures.map((f) => html`<${Chart} key=${f.name} figure=${f} past=${past} incidents=${data.incidents || []} limit=${limit} range=${range} end=${end} />`)}</div>
+    <div class="charts">${figures.map((f) => html`<${Chart} key=${f.name} figure=${f} past=${past} incidents=${data.incidents || []} limit=${limit} range=${range} end=${end} seconds=${(data.history || {}).seconds || 10} />`)}</div>
   </section>`;
 }
 
@@ -88,7 +89,7 @@ export function Charts({ data, past, range, setRange }) {
 export function pastOf(history) {
   const { samples = [], seconds = 10, from } = history || {};
   return {
-    times: samples.map((_, i) => Date.parse(from) / 1000 + i * seconds),
+    times: samples.map((_, i) => Date.parse(from) / 1000 + (i + 1) * seconds),
     columns: Array.from({ length: 8 }, (_, c) => samples.map((row) => row[c] ?? null)),
   };
 }

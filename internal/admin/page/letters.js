@@ -1,5 +1,5 @@
 // Dead letters: facets, groups by cause, and what a person does with them. The filter stands in the address.
-import { Answer, Dialog, Pairs, Table, Time, html, known, link, number, post, sentences, text, useAnswer, useEffect, useState } from "./view.js";
+import { Answer, Dialog, Pairs, Table, Time, html, known, link, number, post, sentences, text, useAnswer, useEffect, useMounted, useState } from "./view.js";
 
 const facets = [["reason", "Reason"], ["topic", "Topic"], ["type", "Type"], ["age", "Age"]];
 const ages = { "1h": "under 1 hour", "24h": "1 to 24 hours", "7d": "1 to 7 days", older: "over 7 days" };
@@ -19,7 +19,7 @@ function List({ query, rights }) {
   const [picked, pick] = useState({}); // letters that are selected, by their IDs
   const [task, begin] = useState(null); // what was asked for: {do, letters} or {do, filter, count}
   const [more, setMore] = useState([]);
-  const first = useAnswer(() => post("letters", { after: "", filter }), filter, 5000, task || more.length > 0 || Object.keys(picked).length > 0);
+  const first = useAnswer(() => post("letters", { after: "", filter }), filter, 15000, task || more.length > 0 || Object.keys(picked).length > 0);
   useEffect(() => { pick({}); setMore([]); }, [JSON.stringify(filter)]);
   const go = (change) => { location.hash = link("letters", { ...filter, ...change }); };
   const closed = () => { begin(null); pick({}); setMore([]); first.again(); };
@@ -36,27 +36,38 @@ function List({ query, rights }) {
           <strong>${known(g.total, plural)}${Object.keys(filter).length ? " match" : ""}</strong>
           ${chosen.length > 0 && html`<span class="tag info">${number(chosen.length)} selected; updates are paused</span>`}
           ${rights.actions && g.total > 0 && Object.keys(verbs).map((verb) => html`<button type="button" key=${verb} class=${verb === "drop" ? "danger" : ""}
-            onClick=${() => begin(chosen.length ? { do: verb, letters: chosen } : { do: verb, filter, count: g.total })}>${verbs[verb]} ${chosen.length ? number(chosen.length) + " selected" : "all " + number(g.total)}</button>`)}
+            onClick=${() => begin(chosen.length ? { do: verb, letters: chosen } : { do: verb, filter, count: g.total, until: g.last })}>${verbs[verb]} ${chosen.length ? number(chosen.length) + " selected" : "all " + number(g.total)}</button>`)}
           ${!rights.actions && html`<span class="quiet">${sentences(rights.reason || "This user may only look.")}</span>`}
         </div>
         ${list.length ? html`<${Rows} list=${list} picked=${picked} pick=${pick} actions=${rights.actions} open=${(l) => { location.hash = link("letters", { ...filter, letter: l.letter }); }} />` : html`<p class="empty">No letter matches the filter. <a href="#letters">Remove it</a></p>`}
-        ${last.next && html`<button type="button" onClick=${async () => { setMore([...more, await post("letters", { after: last.next, filter })]); }}>Show more (${number(list.length)} of ${number(g.total)})</button>`}
+        ${last.next && html`<${More} key=${last.next + JSON.stringify(filter)} ask=${() => post("letters", { after: last.next, filter })} add=${(m) => setMore([...more, m])}>Show more (${number(list.length)} of ${number(g.total)})<//>`}
       </div></div>`}<//>
     ${task && html`<${Task} task=${task} onClose=${closed} />`}
     ${query.letter && html`<${Detail} id=${query.letter} act=${rights.actions && ((verb, l) => { go({}); begin({ do: verb, letters: [l] }); })} onClose=${() => { if (query.letter === (new URLSearchParams(location.hash.split("?")[1])).get("letter")) go({}); }} />`}
   </section>`;
 }
 
+// More asks for the next page. Once the filter has changed, its answer is not wanted any more.
+function More({ ask, add, children }) {
+  const [state, set] = useState({});
+  const here = useMounted();
+  const go = async () => {
+    set({ busy: true });
+    try { const m = await ask(); if (here.current) add(m); } catch (e) { set({ error: e.message }); }
+  };
+  return html`<button type="button" disabled=${state.busy} onClick=${go}>${children}</button>${state.error && html`<p class="failed" role="alert">${sentences(state.error)}</p>`}`;
+}
+
 const Facets = ({ got, filter, go }) => html`<details class="facets" open=${innerWidth > 700}><summary>Filter</summary>
   ${Object.keys(filter).length > 0 && html`<button type="button" onClick=${() => { location.hash = "#letters"; }}>Remove the filter</button>`}
   ${facets.map(([field, name]) => html`<div key=${field}><h3>${name}</h3>${Object.entries((got.facets || {})[field] || {}).filter(([value, n]) => n || filter[field] === value)
-    .sort((a, b) => field === "age" ? 0 : b[1] - a[1]).slice(0, 12).map(([value, n]) => html`<button type="button" class="facet" key=${value} aria-pressed=${String(filter[field] === value)}
+    .sort((a, b) => field === "age" ? 0 : b[1] - a[1]).slice(0, 12).map(([value, n]) => html`<button type="button" class="facet" key=${value} disabled=${!value} aria-pressed=${String(filter[field] === value)}
       onClick=${() => go({ [field]: filter[field] === value ? "" : value })}><span>${text((field === "age" && ages[value]) || value || "not known", 60)}</span><span>${number(n)}</span></button>`)}</div>`)}
 </details>`;
 
 const Groups = ({ list, filter, go }) => html`<ul class="groups" aria-label="Causes">${list.slice(0, 8).map((g) => html`<li key=${g.reason + g.cause}>
   <button type="button" class="cause" aria-pressed=${String(filter.cause === g.cause)} onClick=${() => go({ cause: filter.cause === g.cause ? "" : g.cause, reason: filter.cause === g.cause ? "" : g.reason })}>
-    <strong>${number(g.count)} ×</strong> ${text((g.cause || g.reason).replace(g.reason + ": ", ""), 200)}<span class="quiet">${text(g.reason)}, ${known(g.keys, (n) => number(n) + (n === 1 ? " key" : " keys"))}${g.held ? ", " + number(g.held) + " held behind" : ""}, first <${Time} at=${g.first} />, last <${Time} at=${g.last} /></span>
+    <strong>${number(g.count)} ×</strong> ${text((g.cause || g.reason).replace(g.reason + ": ", ""), 200)}<span class="quiet">${text(g.reason)}, ${known(g.keys, (n) => number(n) + (n === 1 ? " key" : " keys"))}, first <${Time} at=${g.first} />, last <${Time} at=${g.last} /></span>
   </button></li>`)}</ul>`;
 
 function Rows({ list, picked, pick, actions, open }) {
@@ -78,38 +89,48 @@ function Detail({ id, act, onClose }) {
       <h3>Headers</h3><${Pairs} list=${Object.entries(l.headers || {}).map(([k, v]) => [text(k, 80), text(v)])} /><p class="quiet">Payloads are never shown.</p>`}<//><//>`;
 }
 
+const handled = (r) => r.done + (r.skipped || 0) + (r.before || 0) + r.total;
+
+// outcome says what became of letters.
+export const outcome = (r) => number(r.done) + " done, " + number(r.total) + " failed" + (r.skipped ? ", " + number(r.skipped) + " dropped because errors.skip has them" : "") +
+  (r.before ? ", " + number(r.before) + " resolved before" : "");
+
 // Task asks to confirm, shows progress, and the result for each.
 function Task({ task, onClose }) {
   const count = task.letters ? task.letters.length : task.count;
   const [typed, type] = useState("");
-  const [state, set] = useState({ at: "ask", done: 0, failed: [] });
+  const [state, set] = useState({ at: "ask", done: 0, total: 0, failed: [] });
   const verb = verbs[task.do];
+  const here = useMounted(); // whoever closes the dialog stops what was not asked for yet
   const mustType = count > 1 || task.do === "drop";
   async function one() {
-    const result = { done: 0, failed: [] };
+    const result = { done: 0, failed: [], total: 0 };
     for (const l of task.letters) {
+      if (!here.current) break;
       try {
         const r = await post("resolve", { do: task.do, id: l.letter });
         result.failed.push(...(r.failed || []));
-        if (!(r.failed || []).length) result.done++;
-      } catch (e) { result.failed.push({ id: l.id || l.letter, error: e.message }); }
+        if ((r.failed || []).length) result.total++; else result.done++;
+      } catch (e) { result.failed.push({ id: l.id || l.letter, error: e.message }); result.total++; }
       set({ at: "run", ...result });
     }
     return result;
   }
   async function matching() {
-    const sum = { done: 0, failed: [] };
-    for (let left = count, after = ""; left > 0;) { // an answer comes after some seconds, and says how many are left
-      const r = await post("resolve", { do: task.do, filter: task.filter, count: left, after });
-      sum.done += (r.done || 0) + (r.skipped || 0) + (r.before || 0);
+    const sum = { done: 0, skipped: 0, before: 0, total: 0, failed: [] };
+    for (let left = count, after = ""; left > 0 && here.current && !sum.error;) { // an answer comes after some seconds, and says how many are left
+      const r = await post("resolve", { do: task.do, filter: task.filter, count: left, after, until: task.until });
+      for (const kind of ["done", "skipped", "before"]) sum[kind] += r[kind] || 0;
+      sum.total += r.failed_total ?? (r.failed || []).length;
       sum.failed.push(...(r.failed || []));
+      sum.error = r.error;
       set({ at: "run", ...sum });
       [left, after] = [r.left || 0, r.after];
     }
     return sum;
   }
   async function run() {
-    set({ at: "run", done: 0, failed: [] });
+    set({ at: "run", done: 0, total: 0, failed: [] });
     try {
       const r = await (task.letters ? one() : matching());
       set({ at: "end", ...r });
@@ -121,8 +142,8 @@ function Task({ task, onClose }) {
       <p>${task.do === "drop" ? "Dropped events are never published. This cannot be undone." : "They are published again."} Those that wait behind them follow.</p>
       ${mustType && html`<p><label for="typed">Type ${count} to confirm</label> <input id="typed" inputmode="numeric" autocomplete="off" value=${typed} onInput=${(e) => type(e.target.value)} /></p>`}
       <div class="line"><button type="submit" class=${task.do === "drop" ? "danger strong" : "strong"} disabled=${mustType && typed.trim() !== String(count)}>${verb} ${what}</button></div></form>`}
-    ${state.at === "run" && html`<p role="status">${verb}: ${number(state.done + state.failed.length)} of ${number(count)}</p><progress max=${count} value=${state.done + state.failed.length} aria-label="Progress"></progress>`}
-    ${state.at === "end" && html`<p role="status" class=${state.error || state.failed.length ? "failed" : "done"}>${state.error ? (state.done ? number(state.done) + " done. " : "") + sentences(state.error) : number(state.done) + " done, " + number(state.failed.length) + " failed"}</p>
+    ${state.at === "run" && html`<p role="status">${verb}: ${number(handled(state))} of ${number(count)}</p><progress max=${count} value=${handled(state)} aria-label="Progress"></progress>`}
+    ${state.at === "end" && html`<p role="status" class=${state.error || state.total ? "failed" : "done"}>${outcome(state)}${state.error ? ". " + sentences(state.error) : ""}</p>
       ${state.failed.length > 0 && html`<${Table} label="Failed" columns=${[["Event"], ["Error"]]} rows=${state.failed.slice(0, 500).map((f, i) => ({ key: i, cells: [text(f.id, 80), sentences(f.error)] }))} />`}`}
   <//>`;
 }

@@ -1,5 +1,6 @@
 // Find an event, what an operator asks for, and the other relays.
 import { Answer, Pairs, Table, Time, bytes, clock, duration, html, known, link, number, post, get, sentences, text, useAnswer, useEffect, useState } from "./view.js";
+import { outcome } from "./letters.js";
 import { Sign, levelOf, safe } from "./verdict.js";
 
 const guarded = (rights, title, child) => html`<section><h2>${title}</h2>${!rights.loaded ? html`<${Answer} of=${rights} />` : rights.details ? child() : html`<p class="empty">${sentences(rights.reason)}</p>`}</section>`;
@@ -48,7 +49,7 @@ function Ask({ path, name, text: label, children, id }) {
 export const Operations = ({ data, rights }) => html`
   ${guarded(rights, "Check", () => html`<${Ask} id="check" path="check" name="Run check" text="Verifies what a run needs, and changes nothing.">${(r) => html`<${Table} label="Findings" columns=${[["Result"], ["Subject"], ["Found"]]}
     rows=${(r.findings || []).map((f, i) => ({ key: i, cells: [html`<span class=${"tag " + (statuses[f.status] || "info")}>${text(f.status)}</span>`, text(f.subject), html`${sentences(f.text)}${f.fix ? html`<br /><span class="quiet">Fix: ${sentences(f.fix)}</span>` : ""}`] }))} />`}<//>`)}
-  <section><h2>Partitions and TTL</h2>${!data.partitions ? html`<p class="empty">Not maintained by this relay: the configuration has no section retention, or another relay leads.</p>`
+  <section><h2>Partitions and TTL</h2>${!(data.partitions || []).length ? html`<p class="empty">Not maintained by this relay: the configuration has no section retention, or another relay leads.</p>`
     : html`<${Table} label="Partitions" columns=${[["Table"], ["Days ahead", true], ["Oldest day", true], ["Rows in the default", true], ["Past the TTL, not relayed", true]]}
       rows=${data.partitions.map((p) => ({ key: p.table, cells: [text(p.table), known(p.days_ahead, number), known(p.oldest_seconds, duration), known(p.default_rows, number), known(p.past_ttl, number)] }))} />`}</section>
   <section><h2>Positions</h2><${Positions} data=${data} /></section>
@@ -64,14 +65,14 @@ function Positions({ data }) {
   return html`<${Pairs} list=${list} />`;
 }
 
-// outcome says what became of an action.
-const outcome = (a) => a.error ? sentences(a.error) : a.result ? number(a.result.done || 0) + " done, " + number((a.result.failed || []).length) + " failed" : "unknown";
+// became says what became of an action.
+const became = (a) => a.error ? sentences(a.error) : a.result ? outcome({ ...a.result, done: a.result.done || 0, total: a.result.failed_total ?? (a.result.failed || []).length }) + (a.result.error ? ". " + sentences(a.result.error) : "") : "unknown";
 const subject = (a) => a.id ? a.id : (a.count || 0) + " that match " + (Object.entries(a.filter || {}).map(([k, v]) => k + " " + v).join(", ") || "all");
 
 function Audit() {
   const of = useAnswer(() => post("audit", {}), 0, 10000);
   return html`<${Answer} of=${of} empty=${(list) => list.length ? "" : "No action since this process started."}>${(list) => html`<${Table} label="Actions" columns=${[["At"], ["User"], ["From"], ["Action"], ["Letters"], ["Result"]]}
-    rows=${list.map((a, i) => ({ key: i, cells: [html`<${Time} at=${a.at} />`, text(a.user), text(a.client), text(a.do), text(subject(a), 120), outcome(a)] }))} />`}<//>`;
+    rows=${list.map((a, i) => ({ key: i, cells: [html`<${Time} at=${a.at} />`, text(a.user), text(a.client), text(a.do), text(subject(a), 120), became(a)] }))} />`}<//>`;
 }
 
 const worst = { bad: 0, warn: 2, idle: 3, good: 4 };
@@ -80,19 +81,23 @@ const rank = (r) => r.verdict ? worst[levelOf(r.verdict)] : 1;
 // fleetVerdict is the worst of all, in a sentence.
 function fleetVerdict(list) {
   const count = (level) => list.filter((r) => r.verdict && levelOf(r.verdict) === level).length;
-  const [bad, silent, warn] = [count("bad"), list.filter((r) => !r.verdict).length, count("warn")];
+  const [silent, warn] = [list.filter((r) => !r.verdict).length, count("warn")];
+  const bad = list.filter((r) => r.verdict && levelOf(r.verdict) === "bad" && r.verdict.state !== "standing_by").length;
+  const led = new Set(list.filter((r) => r.verdict && r.verdict.state.startsWith("publishing")).map((r) => r.name));
+  const idle = new Set(list.map((r) => r.name).filter((name) => !led.has(name))).size;
   const of = " of " + list.length + (list.length === 1 ? " relay " : " relays ");
   if (bad) return { level: "bad", title: bad + of + (bad === 1 ? "does" : "do") + " not publish" };
   if (silent) return { level: "bad", title: silent + of + (silent === 1 ? "does" : "do") + " not answer" };
   if (warn) return { level: "warn", title: warn + of + (warn === 1 ? "is" : "are") + " impaired" };
+  if (idle) return { level: "idle", title: "No relay of " + idle + (idle === 1 ? " database" : " databases") + " is known to publish" };
   return { level: "good", title: list.length === 1 ? "The relay is well" : "All " + list.length + " relays are well" };
 }
 
 export function Fleet({ onVerdict }) {
   const of = useAnswer(() => get("api/fleet"), 0, 5000);
   useEffect(() => { onVerdict(of.error ? null : of.got && of.got.length ? fleetVerdict(of.got) : null); return () => onVerdict(null); }, [of.got, of.error]);
-  return html`<section aria-labelledby="h-fleet"><h2 id="h-fleet">Fleet</h2><${Answer} of=${of} empty=${(g) => g.length ? "" : "No other relays are known: name them in http.peers."}>${(g) => html`
-    <p class="quiet">${["bad", "warn", "idle", "good"].map((l) => [g.filter((r) => r.verdict && levelOf(r.verdict) === l).length, { bad: "not publishing", warn: "impaired", idle: "not leading", good: "publishing" }[l]]).concat([[g.filter((r) => !r.verdict).length, "unknown"]])
+  return html`<section aria-labelledby="h-fleet"><h2 id="h-fleet">Fleet</h2><${Answer} of=${of}>${(g) => html`
+    ${g.length < 2 && html`<p class="empty">No other relays are known: name them in http.peers.</p>`}<p class="quiet">${["bad", "warn", "idle", "good"].map((l) => [g.filter((r) => r.verdict && levelOf(r.verdict) === l).length, { bad: "not publishing", warn: "impaired", idle: "not leading", good: "publishing" }[l]]).concat([[g.filter((r) => !r.verdict).length, "unknown"]])
       .filter(([n]) => n).map(([n, name]) => number(n) + " " + name).join(", ")}</p>
     <${Table} label="Relays" columns=${[["Verdict"], ["Relay"], ["Since"], ["Events/s", true], ["Lag", true], ["Waiting", true], ["Kept", true], ["Dead letters", true]]}
       rows=${[...g].sort((a, b) => rank(a) - rank(b) || (a.name || "").localeCompare(b.name || "")).map((r) => {

@@ -2,7 +2,7 @@
 import { Answer, Dialog, For, Pairs, Table, Time, duration, html, known, link, number, post, sentences, text, useAnswer, useState } from "./view.js";
 
 const happenings = {
-  kafka: ["Kafka away", "bad"], database: ["Database away", "bad"], checkpoint: ["Position not saved", "warn"], write_back: ["Rows not marked", "warn"],
+  kafka: ["Problem with Kafka", "bad"], database: ["Problem with the database", "bad"], checkpoint: ["Position not saved", "warn"], write_back: ["Rows not marked", "warn"],
   stalled: ["Kafka is silent", "bad"], parked: ["Parked", "bad"], stopped: ["Stopped", "bad"], takeover: ["Takeover", "info"], leading: ["Began to lead", "info"], standby: ["Began to stand by", "info"],
 };
 
@@ -41,8 +41,8 @@ export function Topics({ data, query, rights }) {
   return html`<section aria-labelledby="h-topics"><h2 id="h-topics">Topics</h2>
     <div class="line"><label for="topic-filter">Filter</label><input id="topic-filter" value=${query.filter || ""} autocomplete="off" spellcheck="false" onInput=${(e) => go({ filter: e.target.value })} />
       <label for="topic-order">Order</label><select id="topic-order" value=${order} onChange=${(e) => go({ order: e.target.value })}>${Object.keys(orders).map((o) => html`<option value=${o} selected=${o === order}>${o}</option>`)}</select>
-      <span class="quiet">${list.length > shown.length ? number(shown.length) + " of " : ""}${number(list.length)} topics; figures of ${over}</span></div>
-    ${shown.length ? html`<${Table} label="Topics" columns=${[["Topic"], ["Per second", true], ["p99", true], ["Published", true], ["Retries", true], ["Rejections", true], ["Last event"]]}
+      <span class="quiet">${list.length > shown.length ? number(shown.length) + " of " : ""}${number(list.length)} topics; p99, retries and rejections of ${over}</span></div>
+    ${shown.length ? html`<${Table} label="Topics" columns=${[["Topic"], ["Per second", true], ["p99", true], ["Published since the start", true], ["Retries", true], ["Rejections", true], ["Last event"]]}
       rows=${shown.map((t) => ({ key: t.name, open: () => go({ topic: t.name }), cells: [text(t.name, 120), known(t.per_second, number), known(t.p99, duration), known(t.published, number),
         known(t.retried, number), known(t.rejected, (n) => n ? html`<span class="bad">${number(n)}</span>` : "0"), t.last ? html`<${Time} at=${t.last} />` : "never"] }))} />`
       : html`<p class="empty">${got.list.length ? "No topic has this in its name." : "Nothing was published since this process started."}</p>`}
@@ -66,7 +66,7 @@ function Inside({ name }) {
   const tail = useAnswer(() => post("tail", { topic: name }), name, 3000, !live);
   const list = (ids) => known(ids, (all) => all.join(", "));
   return html`<div class="line"><h3>Last keys and IDs</h3><button type="button" aria-pressed=${String(live)} onClick=${() => set(!live)}>${live ? "Pause" : "Follow"}</button></div>
-    <${Answer} of=${tail} empty=${(t) => t.reason || (t.events.length ? "" : "Listening: the next events are shown here.")}>${(t) => html`<${Table} label="Last events" columns=${[["At"], ["Key"], ["Event"]]}
+    <${Answer} of=${tail} empty=${(t) => t.reason || (t.events.length ? "" : "Listening: what this relay publishes from now on is shown here.")}>${(t) => html`<${Table} label="Last events" columns=${[["At"], ["Key"], ["Event"]]}
       rows=${t.events.map((e) => ({ key: e.at + e.id, cells: [html`<${Time} at=${e.at} />`, text(e.key, 80), html`<a href=${link("find", { id: e.id })}>${text(e.id, 80)}</a>`] }))} />`}<//>
     <h3>Partitions and limits</h3>
     <${Answer} of=${about}>${(a) => html`<${Pairs} list=${Object.entries(a.limits || {}).map(([k, v]) => [text(k), text(v)])} />

@@ -30,7 +30,7 @@ function Title({ v, leader }) {
 }
 
 // safe keeps a link from running a script.
-export const safe = (url) => /^https?:\/\//.test(url || "") ? url : undefined;
+export const safe = (url) => url === "./" || /^https?:\/\//.test(url || "") ? url : undefined;
 
 export function Verdict({ v, data }) {
   const level = levelOf(v);
@@ -68,7 +68,7 @@ function standbys(data) {
   if (data.verdict.state === "standing_by") {
     const l = data.leader || {};
     const does = l.publishing === true ? "publishes" : l.publishing === false ? "does not publish" : "whether it publishes is unknown";
-    return html` <span class=${"chip " + (l.publishing === true ? "ok" : l.publishing === false ? "broken" : "unknown")}>${l.name ? html`<a href=${safe(l.url)}>${text(l.name, 80)}</a>` : "unknown"}, ${does}${
+    return html` <span class=${"chip " + (l.publishing === true ? "ok" : l.publishing === false ? "broken" : "unknown")}>${!l.name ? "unknown" : safe(l.url) ? html`<a href=${safe(l.url)}>${text(l.name, 80)}</a>` : text(l.name, 80)}, ${does}${
       l.asked_at && since(l.asked_at) > 15 ? html`, asked <${For} at=${l.asked_at} /> ago` : ""}</span>`;
   }
   if (!data.standbys) return html` <span class="chip unknown">unknown: http.peers names relays to ask</span>`;
@@ -96,8 +96,8 @@ function Spark({ times, values, label }) {
 
 export function Numbers({ data, past, rights }) {
   const n = data.now || {};
-  const log = data.slot || (data.source || {}).slot ? "WAL" : told(n.kept_bytes, "Binlog") || "WAL or binlog";
-  const left = n.lost_in !== null && n.lost_in !== undefined ? "lost in " + duration(n.lost_in) + " at this speed"
+  const log = data.slot || (data.source || {}).slot ? "WAL" : "Binlog";
+  const left = n.lost_in !== null && n.lost_in !== undefined ? "lost in " + duration(n.lost_in) + (log === "WAL" ? " at this speed" : "")
     : n.limit_bytes ? "of " + bytes(n.limit_bytes) + " that may be kept" : log === "WAL" ? "no limit is set" : "";
   const tile = (name, value, below, column, className) => html`<div key=${name} class=${"tile " + (className || "")}><dt>${name}</dt><dd>${value}</dd>
     <dd class="below">${below || "\u00a0"}</dd><dd><${Spark} times=${past.times} values=${past.columns[column] || []} label=${name} /></dd></div>`;
@@ -107,7 +107,7 @@ export function Numbers({ data, past, rights }) {
     ${tile("Lag", known(n.lag, duration), told(n.lag, "age of the oldest event"), 1, n.lag > 60 ? "warn" : "")}
     ${tile("Commit to Kafka, p99", known(n.p99, duration), told(n.p50, "p50 " + duration(n.p50 || 0)), 3)}
     ${tile("Waiting events", known(n.waiting, number), told(n.waiting_bytes, bytes(n.waiting_bytes || 0)), 4)}
-    ${tile(log + " kept", known(n.kept_bytes, bytes), told(n.kept_bytes, left), 5, n.lost_in && n.lost_in < 3600 ? "bad" : "")}
+    ${tile(log + " kept", known(n.kept_bytes, bytes), told(n.lost_in ?? n.kept_bytes, left), 5, n.lost_in && n.lost_in < 3600 ? "bad" : "")}
     ${tile("Dead letters", rights.loaded && !rights.letters ? "off" : known(n.dead_letters, (v) => v ? html`<a href=${link("letters")}>${number(v)}</a>` : "0"), n.held ? number(n.held) + " held behind them" : "", 6, n.dead_letters ? "warn" : "")}
   </dl></section>`;
 }

@@ -21,7 +21,7 @@ export const Unknown = () => html`<span class="unknown">unknown</span>`;
 // known shows a value, or that it is not known.
 export const known = (value, show = text) => value === null || value === undefined ? html`<${Unknown} />` : show(value);
 
-export const number = (n) => n.toLocaleString("en", { maximumFractionDigits: Math.abs(n) < 10 ? 1 : 0 });
+export const number = (n) => n.toLocaleString("en", Math.abs(n) < 1 ? { maximumSignificantDigits: 2 } : { maximumFractionDigits: Math.abs(n) < 10 ? 1 : 0 });
 
 export function bytes(n) {
   const units = ["bytes", "KiB", "MiB", "GiB", "TiB"];
@@ -46,7 +46,7 @@ export const since = (at) => Math.max(0, (now() - Date.parse(at)) / 1000);
 
 export function clock(at, short) {
   const d = new Date(at);
-  const day = Math.abs(now() - d) > 64800000 ? d.toLocaleDateString("en-GB", { day: "numeric", month: "short" }) + " " : "";
+  const day = d.toDateString() !== new Date(now()).toDateString() ? d.toLocaleDateString("en-GB", { day: "numeric", month: "short" }) + " " : "";
   return day + d.toLocaleTimeString("en-GB", short ? { hour: "2-digit", minute: "2-digit" } : undefined);
 }
 
@@ -88,23 +88,32 @@ export const post = (path, body) => fetch("api/" + path, {
   method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body), signal: AbortSignal.timeout(40000),
 }).then(answer).catch(failed);
 
+// useMounted is false in its current once the part is gone.
+export function useMounted() {
+  const here = useRef(true);
+  useEffect(() => () => { here.current = false; }, []);
+  return here;
+}
+
 // useAnswer asks at once, when what is asked changes, and every few seconds; with held it keeps what it has.
 export function useAnswer(ask, what, every, held) {
   const [state, set] = useState({});
-  const turn = useRef(0);
+  const turn = useRef(0), busy = useRef(0);
   const again = async () => {
     const mine = ++turn.current;
+    busy.current++;
     try {
       const got = await ask();
       if (mine === turn.current) set({ got, at: now() });
     } catch (e) {
       if (mine === turn.current) set((s) => ({ ...s, error: e.message }));
     }
+    busy.current--;
   };
   useEffect(() => { set({}); again(); return () => { turn.current++; }; }, [JSON.stringify(what)]);
   useEffect(() => {
     if (!every || held) return undefined;
-    const id = setInterval(() => document.hidden || again(), every);
+    const id = setInterval(() => document.hidden || busy.current || again(), every);
     return () => clearInterval(id);
   }, [every, held, JSON.stringify(what)]);
   return { ...state, again };
