@@ -39,9 +39,9 @@ def rate(metric, *labels):
 
 
 def quantile(q, metric):
-    """A quantile of a histogram by database: of the native one, or of classic buckets."""
-    classic = f"sum by ({GROUP}, le) (rate({metric}_bucket[$__rate_interval]) {JOIN})"
-    return f"histogram_quantile({q}, sum by ({GROUP}) (rate({metric}[$__rate_interval]) {JOIN}) or on ({GROUP}) {classic})"
+    """A quantile of a histogram, of the native one or of classic buckets; only the leader of a database has observations."""
+    native, classic = (f"histogram_quantile({q}, rate({name}[$__rate_interval]))" for name in (metric, metric + "_bucket"))
+    return f"max by ({GROUP}) (({native} or on ({RELAY}) {classic}) {JOIN})"
 
 
 def otherwise(metric, value):
