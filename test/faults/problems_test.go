@@ -163,7 +163,7 @@ func TestRowThatPostgreSQLCannotSend(t *testing.T) {
 	}
 }
 
-// shown is what the page shows.
+// shown is a part of /status.
 type shown struct {
 	State    string
 	Problems []struct {
@@ -177,12 +177,12 @@ type shown struct {
 }
 
 func show(ctx context.Context, r *cdctest.Rig) (shown, error) {
-	var page struct{ Status shown }
-	text, err := r.Relay.Get(ctx, "/api/page")
+	var st shown
+	text, err := r.Relay.Get(ctx, "/status")
 	if err == nil {
-		err = json.Unmarshal([]byte(text), &page)
+		err = json.Unmarshal([]byte(text), &st)
 	}
-	return page.Status, err
+	return st, err
 }
 
 // awaitProblem waits until the page has only problems with that dependency, one of which says one of the texts.
