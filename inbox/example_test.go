@@ -64,7 +64,7 @@ func ExampleInbox_Purge() {
 func ExampleInbox_Forget() {
 	again := func(ctx context.Context, db *sql.DB, in *inbox.Inbox[*sql.Tx]) error {
 		return inbox.Transact(ctx, writer.SQL(db, writer.MySQL), func(ctx context.Context, tx *sql.Tx) error {
-			_, err := in.Forget(ctx, tx, inbox.MessageID{Source: "/orders/outbox", ID: "39026140-f6f2-4fb3-99f1-74208e7d7a9b"})
+			_, err := in.Forget(ctx, tx, inbox.MessageID{Source: "/orders/public.outbox", ID: "39026140-f6f2-4fb3-99f1-74208e7d7a9b"})
 			return err
 		})
 	}

@@ -50,7 +50,8 @@ func pageDesk(c *config.Config, listen *tail) admin.Desk {
 	if c.DeadLetter.On() {
 		d := &letterDesk{app.LetterDesk(c)}
 		desk.Letters = func(ctx context.Context, after string, f admin.LetterFilter) (any, error) {
-			return d.page(ctx, after, f)
+			all, _, err := d.List(ctx, deadletter.Filter{})
+			return pageOf(all, after, &f, time.Now()), err
 		}
 		desk.Letter = func(ctx context.Context, id string) (any, error) { return d.letter(ctx, id) }
 		desk.Resolve = func(ctx context.Context, q admin.Resolve) (any, error) { return d.resolve(ctx, q) }
@@ -156,14 +157,6 @@ func taken(list []deadletter.Listed, f *admin.LetterFilter, but string, now time
 	return out
 }
 
-func (d *letterDesk) page(ctx context.Context, after string, f admin.LetterFilter) (*letterPage, error) {
-	all, _, err := d.List(ctx, deadletter.Filter{})
-	if err != nil {
-		return nil, err
-	}
-	return pageOf(all, after, &f, time.Now()), nil
-}
-
 func pageOf(all []deadletter.Listed, after string, f *admin.LetterFilter, now time.Time) *letterPage {
 	matching := taken(all, f, "", now)
 	p := &letterPage{Letters: []deadletter.Listed{}, Total: len(matching), All: len(all), Facets: map[string]map[string]int{}, Groups: groupsOf(matching)}
@@ -242,7 +235,7 @@ func groupsOf(list []*deadletter.Listed) []letterGroup {
 }
 
 func errResolved(id string) error {
-	return cdc.Fixable("load the list again", "%w: letter %s was resolved meanwhile, by another caller or by the relay", admin.ErrChanged, display.Cut(id, pageText))
+	return cdc.Fixable("load the list again", "%w: dead letter %s was resolved meanwhile, by another caller or by the relay", admin.ErrChanged, display.Cut(id, pageText))
 }
 
 // shownDetail is a letter with its record, without the payload.
@@ -317,7 +310,7 @@ func (d *letterDesk) resolve(ctx context.Context, q admin.Resolve) (*resolvedLet
 		list = taken(all, q.Filter, "", time.Now())
 		list = behind(list[:upTo(list, q.Until)], q.After) // not what came since somebody looked
 		if len(list) != q.Count {
-			return nil, cdc.Fixable("load the list again", "%w: the filter takes %s now, not %d", admin.ErrChanged, display.Plural(len(list), "letter"), q.Count)
+			return nil, cdc.Fixable("load the list again", "%w: the filter takes %s now, not %d", admin.ErrChanged, display.Plural(len(list), "dead letter"), q.Count)
 		}
 	} else if i := slices.IndexFunc(all, func(l deadletter.Listed) bool { return l.Letter == q.ID }); i >= 0 {
 		list = append(list, &all[i])
@@ -358,7 +351,7 @@ func (d *letterDesk) resolveChunk(ctx context.Context, do string, chunk []*deadl
 		asked[i] = *l
 	}
 	why := ""
-	result, err := d.Ask(ctx, do, asked, read, func(reason string) { why = reason })
+	result, err := d.Ask(ctx, do, asked, read, func(reason string) { why = reason }, func(string) {})
 	switch {
 	case err != nil && why != "":
 		return cdc.Fixable("try again when that has passed", "the relay waits: %s", why)

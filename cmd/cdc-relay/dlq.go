@@ -85,7 +85,11 @@ func newDLQListCommand(a *cli) *cobra.Command {
 			if limit < 1 {
 				return cdc.Usage("give 1 or more", "--limit is %d", limit)
 			}
-			list, err := a.letters(cmd.Context(), &f, args)
+			desk, err := a.desk()
+			if err != nil {
+				return err
+			}
+			list, _, err := f.find(cmd.Context(), desk, args)
 			if err != nil {
 				return err
 			}
@@ -105,16 +109,6 @@ func newDLQListCommand(a *cli) *cobra.Command {
 	addChoice(cmd, &by, "by", "count by this", "reason", "cause")
 	cmd.Flags().IntVar(&limit, "limit", 100, "the `number` to list")
 	return cmd
-}
-
-// letters returns those that the flags select.
-func (a *cli) letters(ctx context.Context, f *letterFilter, ids []string) ([]deadletter.Listed, error) {
-	desk, err := a.desk()
-	if err != nil {
-		return nil, err
-	}
-	list, _, err := f.find(ctx, desk, ids)
-	return list, err
 }
 
 // printLetters prints so many letters, and how many more there are.
@@ -217,7 +211,7 @@ func newDLQRetryCommand(a *cli) *cobra.Command {
 		Use:   "retry [ID...]",
 		Short: "Publish dead letters again",
 		Long: `Ask the relay to publish dead letters again, with the configuration that it runs with now; the event ID stays the same. One that
-is behind another of its key waits for it. Letters that only wait (reason "held") follow by themselves.`,
+comes after another of its key waits for it. Letters that only wait (reason "held") follow by themselves.`,
 		Example: "  cdc-relay dlq retry 018f4e3c-7a10-7cc0-8000-2c7d3b0f9a41\n  cdc-relay dlq retry --reason too_large --yes",
 		RunE:    r.run,
 	}
@@ -231,7 +225,7 @@ func newDLQDropCommand(a *cli) *cobra.Command {
 		Use:   "drop [ID...]",
 		Short: "Drop dead letters: they are never published",
 		Long: `Ask the relay to drop dead letters, and wait until it has. Exactly the chosen ones are dropped, and never published, whatever
-becomes of the relay; those that wait behind them are published then.`,
+becomes of the relay; those that wait for them are published then.`,
 		Example: "  cdc-relay dlq drop 018f4e3c-7a10-7cc0-8000-2c7d3b0f9a41\n  cdc-relay dlq drop --topic orders --until 2026-01-31T00:00:00Z --dry-run",
 		RunE:    r.run,
 	}
@@ -290,14 +284,15 @@ func (r *resolution) run(cmd *cobra.Command, args []string) error {
 
 // ask asks the leader, and returns how many letters could not be published.
 func (r *resolution) ask(ctx context.Context, desk *deadletter.Desk, list []deadletter.Listed, read deadletter.Read) (failed int, err error) {
-	result, err := desk.Ask(ctx, r.do, list, read, func(why string) { r.cli.printf("waiting: %s\n", why) })
+	verb := map[string]string{deadletter.Retry: "published", deadletter.Drop: "dropped"}[r.do]
+	result, err := desk.Ask(ctx, r.do, list, read, func(why string) { r.cli.printf("waiting: %s\n", why) }, func(far string) { r.cli.printf("%s %s\n", verb, far) })
 	if result.Asked && err != nil && ctx.Err() != nil {
 		r.cli.printf("the request is withdrawn: what the relay has begun it ends, nothing else is done\n")
 	}
 	if err != nil {
 		return 0, err
 	}
-	r.cli.printf("%s: %s\n", map[string]string{deadletter.Retry: "published", deadletter.Drop: "dropped"}[r.do], display.Plural(result.Done, "dead letter"))
+	r.cli.printf("%s: %s\n", verb, display.Plural(result.Done, "dead letter"))
 	if result.Before > 0 && r.do == deadletter.Drop {
 		return 0, cdc.Fixable("see with `cdc-relay event ID` whether it was published", "%s not dropped: the relay published them, or another command resolved them, before it took the request", display.Plural(result.Before, "dead letter"))
 	}

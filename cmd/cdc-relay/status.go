@@ -90,20 +90,13 @@ this machine, or --url.`,
 // watchInterval is how often --watch asks.
 const watchInterval = 2 * time.Second
 
-// lineColour is that of a line which says whether something is wrong: green, yellow or red; 0 for others.
+// lineColour is that of a line which says that something is wrong, or that all is well; 0 for others.
 func lineColour(name string, st *admin.Status) int {
-	levels := map[string]int{admin.Good: 32, admin.Warn: 33, admin.Bad: 31}
-	switch {
-	case name == "verdict":
-		return levels[st.Verdict.Level]
-	case st.Verdict != nil && name == "state":
-		return 0
-	case name == "problem", name == "last error", name == "state" && !st.Ready:
+	switch name {
+	case "verdict":
+		return map[string]int{admin.Good: 32, admin.Warn: 33, admin.Bad: 31}[st.Verdict.Level]
+	case "problem", "last error":
 		return 31
-	case name == "state" && len(st.Problems) > 0:
-		return 33
-	case name == "state":
-		return 32
 	}
 	return 0
 }
@@ -231,14 +224,10 @@ func saved(st *admin.Status, now time.Time) string {
 }
 
 func lettersText(l *admin.DeadLetters, now time.Time) string {
-	text := "none"
-	if l.Events > 0 {
-		text = fmt.Sprintf("%s, of which %d only wait, of %s; the oldest for %s", display.Plural(l.Events, "event"), l.Held, display.Plural(l.Keys, "key"), age(now, l.Oldest))
+	if l.Events == 0 {
+		return "none"
 	}
-	if l.Full {
-		text += "; no room for another: nothing is published"
-	}
-	return text
+	return fmt.Sprintf("%s, of which %d only wait, of %s; the oldest for %s", display.Plural(l.Events, "event"), l.Held, display.Plural(l.Keys, "key"), age(now, l.Oldest))
 }
 
 func slotText(s *cdc.SlotStatus) string {

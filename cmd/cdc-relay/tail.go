@@ -15,8 +15,8 @@ import (
 const (
 	// tailFor is how long a topic is listened to after somebody asked.
 	tailFor = 15 * time.Second
-	// tailTopics are listened to at once, and of each the last tailEvents kept.
-	tailTopics, tailEvents = 8, 50
+	// tailEvents are kept of each topic, the last ones.
+	tailEvents = 50
 	// tailText is how much of a key or an ID is shown, in characters.
 	tailText = 200
 )
@@ -83,9 +83,6 @@ func (t *tail) last(topic string) any {
 	t.expire(time.Now())
 	h := t.topics[topic]
 	if h == nil {
-		if len(t.topics) == tailTopics {
-			return map[string]any{"events": []tailed{}, "reason": "too many topics are listened to: close one"}
-		}
 		h = new(heard)
 		t.topics[topic] = h
 	}

@@ -218,7 +218,7 @@ func (f *fleet) pair(st *Status) (leader *Leader, alone bool) {
 		others++
 		if p.state == "leading" && p.Verdict != nil && st.State == "standby" {
 			publishes := p.Verdict.State == Publishing || p.Verdict.State == PublishingBut
-			leader = &Leader{Name: cmp.Or(p.Instance, p.URL), URL: p.URL, Publishing: &publishes, AskedAt: p.AskedAt, title: p.Verdict.Title, cause: p.Verdict.Cause}
+			leader = &Leader{Name: cmp.Or(p.Instance, p.URL), URL: p.URL, Publishing: &publishes, AskedAt: p.AskedAt, of: *p.Verdict}
 		}
 	}
 	f.had = f.had || others > 0

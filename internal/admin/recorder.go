@@ -188,7 +188,9 @@ func (s *situation) numbers() *Now {
 	if s.State != "leading" && s.State != "stopping" {
 		return n
 	}
-	n.Lag, n.Waiting, n.WaitingBytes = &s.Lag.Seconds, &s.InFlight.Events, &s.InFlight.Bytes
+	if s.Connected || s.State == "stopping" { // otherwise nobody knows what was committed
+		n.Lag, n.Waiting, n.WaitingBytes = &s.Lag.Seconds, &s.InFlight.Events, &s.InFlight.Bytes
+	}
 	if s.slotKnown() {
 		n.KeptBytes = &s.Slot.RetainedBytes
 		if s.Slot.SafeBytes != nil {
@@ -199,7 +201,7 @@ func (s *situation) numbers() *Now {
 	if d := s.DeadLetters; d != nil {
 		n.DeadLetters, n.Held = &d.Events, &d.Held
 	}
-	if _, at := s.kept(""); !at.IsZero() && s.State == "leading" && s.holdsUp() {
+	if _, at := s.kept(); !at.IsZero() && s.State == "leading" && s.holdsUp() {
 		in := max(0, at.Sub(s.now).Seconds())
 		n.LostIn = &in
 	}
@@ -226,27 +228,13 @@ func (r *recorder) sample(now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	one := unknownRow()
-	set := func(column int, v *float64) {
-		if v != nil {
-			one[column] = float32(*v)
-		}
-	}
-	whole := func(v *int) *float64 {
-		if v == nil {
-			return nil
-		}
-		f := float64(*v)
-		return &f
-	}
-	set(columnRate, st.Now.PerSecond)
-	set(columnLag, st.Now.Lag)
-	set(columnP50, st.Now.P50)
-	set(columnP99, st.Now.P99)
-	set(columnWaiting, whole(st.Now.Waiting))
-	set(columnLetters, whole(st.Now.DeadLetters))
-	if kept := st.Now.KeptBytes; kept != nil {
-		one[columnKept] = float32(*kept)
-	}
+	set(&one, columnRate, st.Now.PerSecond)
+	set(&one, columnLag, st.Now.Lag)
+	set(&one, columnP50, st.Now.P50)
+	set(&one, columnP99, st.Now.P99)
+	set(&one, columnWaiting, st.Now.Waiting)
+	set(&one, columnKept, st.Now.KeptBytes)
+	set(&one, columnLetters, st.Now.DeadLetters)
 	one[columnState] = float32(slices.Index(states(), st.Verdict.State))
 	r.history.add(now, one)
 	r.recent = append(r.recent, n)
@@ -262,5 +250,12 @@ func (r *recorder) sample(now time.Time) {
 	}
 	for len(r.wal) > 0 && now.Sub(r.wal[0].at) > walFor {
 		r.wal = r.wal[1:]
+	}
+}
+
+// set puts what is known into a column.
+func set[N int | int64 | float64](r *row, column int, v *N) {
+	if v != nil {
+		r[column] = float32(*v)
 	}
 }

@@ -41,10 +41,13 @@ func steps(o *Options, st *Status, n, was *numbers, now time.Time) []step {
 	}
 	for i := range list {
 		if list[i].State = "ok"; !leads {
-			list[i].State, list[i].Text, list[i].Latency = "unknown", "", nil
+			list[i].State, list[i].Text, list[i].Latency = "off", "", nil
 		}
 	}
 	database, read, visible, flight, kafka, saved := &list[0], &list[1], &list[2], &list[3], &list[4], &list[5]
+	if !leads {
+		database.State, kafka.State = "unknown", "unknown" // nobody asks them
+	}
 	broken := func(x *step, with string) {
 		if found := s.problems(with); len(found) > 0 {
 			x.State, x.Since, x.Text = "broken", found[0].Since, display.Cut(reasonOf("", &found[0]).cause, longestText)
@@ -66,7 +69,7 @@ func steps(o *Options, st *Status, n, was *numbers, now time.Time) []step {
 		flight.State, flight.Since = "waiting", waits
 	}
 	if leads && kafka.State == "ok" && st.Stalled {
-		kafka.State, kafka.Since = "broken", st.InFlight.Since
+		kafka.State, kafka.Since, kafka.Text = "broken", st.InFlight.Since, "acknowledges nothing"
 	}
 	if leads && saved.State == "ok" && st.Checkpoint.SavedAt.IsZero() {
 		saved.State, saved.Text = "unknown", ""

@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"slices"
@@ -57,7 +58,7 @@ type Leader struct {
 	Publishing *bool     `json:"publishing,omitempty"`
 	AskedAt    time.Time `json:"asked_at,omitzero"`
 
-	title, cause string // of its verdict
+	of Verdict
 }
 
 // situation is all that a verdict depends on.
@@ -85,6 +86,8 @@ const (
 	settling = 5 * time.Second
 	// looked is how old the last look at the slot may be to hold as the present state.
 	looked = 15 * time.Second
+	// soon is how little time before a loss makes it the worst that can be.
+	soon = 30 * time.Minute
 	// late is how far behind events are before that is worth a word.
 	late = time.Minute
 	// slotShare is how much of what the slot may keep is worth a word.
@@ -124,20 +127,20 @@ func (s *situation) stateVerdict() Verdict {
 	case "starting":
 		return s.starting()
 	case "stopping":
-		v := Verdict{State: Stopping, Level: Idle, Title: "Stopping", Since: s.Since, Effect: "What is not saved at its end, the next start publishes again."}
+		v := Verdict{State: Stopping, Level: Idle, Title: "Stopping", Since: s.Since, Effect: "No event is lost. The relay ends once these are acknowledged; what is not saved by then is published again."}
 		if n := s.InFlight.Events; n > 0 {
 			v.Title = fmt.Sprintf("Stopping: %s left", display.Plural(n, "event"))
 		}
 		return v
 	case "stopped", "parked":
-		v := Verdict{State: Parked, Level: Bad, Title: "Parked: it waits for a person", Since: s.Since}
+		v := Verdict{State: Parked, Level: Bad, Title: "Parked: nothing is published until somebody acts", Since: s.Since}
 		if s.State == "stopped" {
 			v.Title = "Stopped"
 		}
 		if s.LastError != nil {
 			v.Cause, v.Fix = s.LastError.Cause, s.LastError.Fix
 		}
-		v.Effect, v.LostAt = s.kept("Nothing is published until then.")
+		v.Effect, v.LostAt = s.kept()
 		return v
 	}
 	return s.leading()
@@ -156,7 +159,10 @@ func (s *situation) leading() Verdict {
 	v := Verdict{State: PublishingBut, Level: Warn, Title: "Publishing, but " + first.title, Since: first.since, Cause: first.cause, Fix: first.fix, Effect: first.effect, LostAt: first.lostAt}
 	if len(stops) > 0 {
 		v.State, v.Level, v.Title = NotPublishing, Bad, "Not publishing"
-		v.Effect, v.LostAt = s.kept("")
+		v.Effect, v.LostAt = s.kept()
+	}
+	if !v.LostAt.IsZero() && v.LostAt.Sub(s.now) < soon {
+		v.Level = Bad
 	}
 	for _, other := range all[1:] {
 		v.Others = append(v.Others, other.title)
@@ -186,7 +192,7 @@ func reasonOf(title string, p *Problem) reason {
 func (s *situation) stops() (all []reason) {
 	if d := s.DeadLetters; d != nil && d.Full {
 		all = append(all, reason{
-			title: "there may be no more dead letters", cause: "there may be no more dead letters, or the next one is too large: " + display.Plural(d.Events, "letter"),
+			title: "there may be no more dead letters", cause: "there may be no more dead letters, or the next one is too large: " + display.Plural(d.Events, "dead letter"),
 			fix: "see the reasons with `cdc-relay dlq list`, then retry or drop letters, or raise dead_letter.max_held_events",
 		})
 	}
@@ -221,10 +227,10 @@ func (s *situation) goesOn(since time.Time) bool {
 // doubts are what is not as it should be although events are published, the worst first.
 func (s *situation) doubts() (all []reason) {
 	if share, known := s.slotShare(); known && share >= slotShare {
-		effect, at := s.kept("")
+		effect, at := s.kept()
 		all = append(all, reason{
 			title: fmt.Sprintf("the slot has used %d %% of its limit", int(share*100)), cause: fmt.Sprintf("slot %s keeps %s of WAL, and may keep %s more", s.Source.Slot, display.Bytes(s.Slot.RetainedBytes), display.Bytes(*s.Slot.SafeBytes)),
-			fix: "raise max_slot_wal_keep_size, and find what holds the position back: a long transaction, or one of the reasons below", effect: effect, lostAt: at,
+			fix: "end the oldest transaction (pg_stat_activity, by xact_start) if it is long; otherwise raise max_slot_wal_keep_size", effect: effect, lostAt: at,
 		})
 	}
 	for _, known := range []struct{ with, title, effect string }{
@@ -238,7 +244,11 @@ func (s *situation) doubts() (all []reason) {
 			continue
 		}
 		r := reasonOf(known.title, &found[0])
-		r.effect = known.effect
+		if r.effect = known.effect; known.with == "checkpoint" && s.Slot != nil {
+			if _, r.lostAt = s.kept(); !r.lostAt.IsZero() {
+				r.effect += " At this speed the slot is lost at " + r.lostAt.UTC().Format(time.RFC3339) + "."
+			}
+		}
 		all = append(all, r)
 	}
 	if lag := time.Duration(s.Lag.Seconds * float64(time.Second)); lag > late && s.Connected && len(s.stops()) == 0 {
@@ -249,18 +259,15 @@ func (s *situation) doubts() (all []reason) {
 	}
 	if d := s.DeadLetters; d != nil && d.Events > 0 && !d.Full {
 		r := reason{
-			title: display.Plural(d.Events, "dead letter"), cause: display.Plural(d.Events-d.Held, "event") + " could not be published", since: d.Oldest,
-			fix: "see why with `cdc-relay dlq list`, correct that, then retry or drop them", effect: "All other events are published.",
-		}
-		if d.Held > 0 {
-			r.effect = display.Plural(d.Held, "event") + " of the same keys wait behind them. All others are published."
+			title: display.Plural(d.Events, "dead letter"), cause: fmt.Sprintf("%s could not be published, and %d only wait for them", display.Plural(d.Events-d.Held, "event"), d.Held), since: d.Oldest,
+			fix: "see why with `cdc-relay dlq list --by cause`, correct that, then retry them", effect: "All other events are published.",
 		}
 		all = append(all, r)
 	}
 	if s.alone {
 		all = append(all, reason{
-			title: "no standby", cause: "the relay that stood by does not answer", fix: "start it again",
-			effect: "Events are published. If this relay ends, none are until one is started.",
+			title: "no standby", cause: "the relay that stood by does not answer", fix: "start it, or see why http.peers does not reach it",
+			effect: "No event is lost. If this relay ends, nothing is published until one is started.",
 		})
 	}
 	return all
@@ -278,20 +285,19 @@ func (s *situation) slotShare() (share float64, known bool) {
 func (s *situation) slotKnown() bool { return s.Slot != nil && s.now.Sub(s.Slot.AskedAt) < looked }
 
 // kept says where events wait, for how long they may, and when they are lost at the speed of the last minutes.
-func (s *situation) kept(before string) (effect string, lostAt time.Time) {
-	const safe = "No event is lost: they wait in the database"
-	effect = strings.TrimSpace(before + " " + safe)
+func (s *situation) kept() (effect string, lostAt time.Time) {
+	effect = "No event is lost: they wait in the database"
 	switch at := lostWith(s.binlogKept, s.Lag.Seconds, s.now); {
 	case s.binlogKept != nil && *s.binlogKept == 0:
 		return effect + "'s binlog, which is kept until somebody removes it.", time.Time{}
 	case s.binlogKept != nil && !at.IsZero() && at.Before(s.now):
-		return strings.TrimSpace(before + " The oldest events may be lost: the server keeps its binlogs for " + s.binlogKept.String() + "."), at
+		return "The oldest events may be lost: the server keeps its binlogs for " + s.binlogKept.String() + ".", at
 	case s.binlogKept != nil && !at.IsZero():
 		return effect + "'s binlog, which is kept until " + at.UTC().Format(time.RFC3339) + ".", at
 	case s.Slot == nil:
 		return effect + ".", time.Time{}
 	case !s.slotKnown():
-		return effect + "'s WAL. For how long is not known: it does not answer.", time.Time{}
+		return effect + "'s WAL. For how long is not known now.", time.Time{}
 	case s.Slot.SafeBytes == nil:
 		return effect + "'s WAL, which has no limit but the disk.", time.Time{}
 	case s.walPerSecond == nil:
@@ -320,28 +326,34 @@ func (s *situation) starting() Verdict {
 	names := map[string]string{"database": "the database", "kafka": "Kafka", "checkpoint": "the checkpoint store"}
 	r := reasonOf("", p)
 	v.Level, v.Title, v.Since, v.Cause, v.Fix = Bad, "Starting: waiting for "+names[p.With], r.since, r.cause, r.fix
-	v.Effect, v.LostAt = s.kept("Nothing is published until then.")
+	if s.now.Sub(s.Since) < 3*silence {
+		v.Level = Warn
+	}
+	v.Effect, v.LostAt = s.kept()
+	v.Effect = "Nothing is published meanwhile. " + v.Effect
 	return v
 }
 
 func (s *situation) standingBy() Verdict {
-	v := Verdict{State: StandingBy, Level: Idle, Since: s.Since}
+	v := Verdict{State: StandingBy, Level: Idle, Since: s.Since, Effect: "This relay takes over when the leader stops."}
 	switch l := s.leader; {
 	case l == nil || l.Publishing == nil:
 		v.Title = "Standing by: whether the leader publishes is not known"
-		v.Cause = s.Leader
-		v.Fix = "look at the leader's page; with http.peers this relay asks it"
+		v.Cause, v.Fix = s.Leader, "look at the leader's page; with http.peers this relay asks it"
 	case *l.Publishing:
 		v.Title = "Standing by for " + l.Name + ", which publishes"
 	default:
-		v.Level, v.Title = Bad, "Standing by for "+l.Name+", which does not publish"
-		v.Cause, v.Fix, v.Effect = strings.TrimSuffix(l.title+": "+l.cause, ": "), "look at the leader's page", "This relay takes over when the leader ends."
+		v.Level, v.Title, v.Since = Bad, "Standing by for "+l.Name+", which does not publish", l.of.Since
+		v.Cause, v.Fix = cmp.Or(l.of.Cause, l.of.Title), cmp.Or(l.of.Fix, "look at the leader's page")
+		v.Effect = cmp.Or(l.of.Effect, v.Effect)
 	}
 	for _, p := range s.Problems {
+		r := reasonOf("", &p)
 		if v.Level == Idle {
-			v.Level = Warn
+			v.Level, v.Since, v.Cause, v.Fix, v.Effect = Warn, r.since, r.cause, r.fix, "This relay cannot take over meanwhile."
+			continue
 		}
-		v.Others = append(v.Others, display.Cut(p.With+": "+reasonOf("", &p).cause, longestText))
+		v.Others = append(v.Others, display.Cut(p.With+": "+r.cause, longestText))
 	}
 	return v
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/display"
 	"github.com/cdc-relay/cdc-relay/internal/tableread"
 )
 
@@ -147,12 +148,12 @@ func (s *Repair) Identity(seq uint64) cdc.Source {
 // Run implements relay.Source. An error ends the repair, because the snapshot is lost with the connection.
 func (s *Repair) Run(ctx context.Context, q cdc.Queue) error {
 	return s.leave(ctx, s.publish(ctx, q), func(err error) error {
-		return cdc.Stop(cdc.ClassRuntime, "repair_interrupted", fmt.Errorf("repair ended early: %w", err), s.again(err))
+		return cdc.Stop(cdc.ClassRuntime, "repair_interrupted", fmt.Errorf("repair ended early: %w", err), s.Again(err))
 	})
 }
 
-// again says how to go on, behind what an error says itself.
-func (s *Repair) again(err error) string {
+// Again says how to go on after an interruption, behind what an error says itself.
+func (s *Repair) Again(err error) string {
 	fix := "run the same command again: it begins again, and repeats what was published"
 	if s.opts.Where != "" {
 		fix = "run the same setup again: it begins again, and repeats what was committed to Kafka"
@@ -166,22 +167,27 @@ func (s *Repair) again(err error) string {
 func (s *Repair) publish(ctx context.Context, q cdc.Queue) error {
 	s.log.Info("reading", "what", s.gap.text)
 	began := time.Now()
-	progress := time.NewTicker(progressEvery)
-	defer progress.Stop()
+	total, filters := int64(0), make([]tableread.Filter, len(s.ground.Tables))
 	for i, t := range s.ground.Tables {
-		f := s.gap.filter
+		filters[i] = s.gap.filter
 		if len(s.ground.Ends) > 0 {
-			f.Last = s.ground.Ends[i]
+			filters[i].Last = s.ground.Ends[i]
 		}
+		n, err := t.Count(ctx, filters[i])
+		if err != nil {
+			return err
+		}
+		total += n
+	}
+	pace := display.NewPace(total, 0)
+	for i, t := range s.ground.Tables {
 		tied := func() {
 			s.log.Warn("rows of a transaction, or of a second, may change places: they have the same time, and their IDs do not grow", "table", t.Name(), "column", t.Order(),
 				"fix", "name a column that grows with each INSERT in tables[].order_by")
 		}
-		err := tableread.Each(ctx, t, f, tableread.Key{}, tied, func(b *cdc.Batch, _ tableread.Key) error {
-			select {
-			case <-progress.C:
-				s.log.Info("publishing", s.progress(began)...)
-			default:
+		err := tableread.Each(ctx, t, filters[i], tableread.Key{}, tied, func(b *cdc.Batch, _ tableread.Key) error {
+			if far, due := pace.Tell(s.rows.Load()); due {
+				s.log.Info("published " + far)
 			}
 			if b == nil {
 				return nil
@@ -204,27 +210,9 @@ func (s *Repair) publish(ctx context.Context, q cdc.Queue) error {
 	if err := s.db.Finish(ctx); err != nil { // a run can continue from the new position
 		return err
 	}
-	s.log.Info("published", s.progress(began)...)
-	return nil
-}
-
-// progressEvery is how often a line tells how far it is.
-const progressEvery = 5 * time.Second
-
-func (s *Repair) progress(began time.Time) []any {
 	rows := s.rows.Load()
-	if s.opts.Where != "" { // nothing was published before
-		return []any{"rows", rows, "rows_per_second", perSecond(rows, began)}
-	}
-	repeats := any("unknown")
-	if !s.gap.behind.IsZero() {
-		repeats = s.repeats.Load()
-	}
-	return []any{"rows", rows, "possible_repeats", repeats, "rows_per_second", perSecond(rows, began)}
-}
-
-func perSecond(rows int64, began time.Time) int64 {
-	return int64(float64(rows) / max(time.Since(began).Seconds(), 1e-3))
+	s.log.Info("published", "rows", rows, "rows_per_second", int64(float64(rows)/max(time.Since(began).Seconds(), 1e-3)))
+	return nil
 }
 
 // count counts possible repeats. After the offer b belongs to the relay.

@@ -13,6 +13,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/display"
 	"github.com/cdc-relay/cdc-relay/internal/kafka"
 )
 
@@ -182,9 +183,10 @@ type Result struct {
 	Asked bool
 }
 
-// Ask asks the leader to resolve letters of a list, and waits until it has. It calls waits with each new reason for which the leader waits.
+// Ask asks the leader to resolve letters of a list, and waits until it has. It calls waits with each new reason for which the leader waits,
+// and far now and then with how many are resolved.
 // What was asked is withdrawn when it returns: after an error the leader ends only what it has begun.
-func (d *Desk) Ask(ctx context.Context, do string, letters []Listed, read Read, waits func(why string)) (Result, error) {
+func (d *Desk) Ask(ctx context.Context, do string, letters []Listed, read Read, waits, far func(text string)) (Result, error) {
 	write, closeAll, err := d.Open(ctx)
 	if err != nil {
 		return Result{}, err
@@ -194,7 +196,7 @@ func (d *Desk) Ask(ctx context.Context, do string, letters []Listed, read Read, 
 	for i := range letters {
 		ids[i] = letters[i].Letter
 	}
-	a := asking{write: write, open: map[string]*Ask{}, said: map[string]bool{"": true}, waits: waits, heard: time.Now()}
+	a := asking{write: write, open: map[string]*Ask{}, said: map[string]bool{"": true}, waits: waits, far: far, heard: time.Now(), pace: display.NewPace(int64(len(letters)), 0)}
 	for _, ask := range NewAsks(do, ids) {
 		key := string(AskKey(uuid.NewString()))
 		a.keys, a.open[key] = append(a.keys, key), ask
@@ -218,17 +220,19 @@ type asking struct {
 	keys  []string        // in the order of the letters: the first of a held key have to be published first
 	open  map[string]*Ask // those without an answer, by key
 	// said are the reasons that waits was called with.
-	said  map[string]bool
-	waits func(why string)
-	heard time.Time // when a relay was heard last
+	said       map[string]bool
+	waits, far func(text string)
+	heard      time.Time // when a relay was heard last
+	pace       *display.Pace
 
 	result Result
 }
 
 // wait sends what is open, again and again, until everything is answered.
 func (a *asking) wait(ctx context.Context, answers <-chan answer) error {
-	again := time.NewTicker(askAgain)
+	again, tick := time.NewTicker(askAgain), time.NewTicker(interval)
 	defer again.Stop()
+	defer tick.Stop()
 	if err := a.send(ctx); err != nil {
 		return err
 	}
@@ -239,6 +243,10 @@ func (a *asking) wait(ctx context.Context, answers <-chan answer) error {
 				return cdc.Fixable("use the command of the relay's version", "the relay refuses the request: %s", answer.Refused)
 			}
 			a.hear(answer)
+		case <-tick.C:
+			if text, due := a.pace.Tell(a.done()); due {
+				a.far(text)
+			}
 		case <-again.C:
 			if time.Since(a.heard) > askPatience {
 				return cdc.Fixable("start the relay, with this configuration; if it runs, `cdc-relay status` says what it waits for",
@@ -281,6 +289,15 @@ func (a *asking) hear(got answer) {
 		a.result.Failed += got.Failed
 		delete(a.open, got.key)
 	}
+}
+
+// done counts the letters that have an answer.
+func (a *asking) done() int64 {
+	n := a.result.Done + a.result.Skipped + a.result.Failed
+	for _, ask := range a.open {
+		n += ask.Done
+	}
+	return int64(n)
 }
 
 // withdraw removes what was asked. A leader that starts later removes what is left.

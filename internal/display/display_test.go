@@ -2,6 +2,8 @@ package display_test
 
 import (
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/cdc-relay/cdc-relay/internal/display"
 )
@@ -12,4 +14,23 @@ func TestBytes(t *testing.T) {
 			t.Errorf("%d: %s, want %s", n, got, want)
 		}
 	}
+}
+
+// Nothing is told of what is quick. Time left is of what was done since the start.
+func TestPace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := display.NewPace(1000, 100)
+		for _, tt := range []struct {
+			after time.Duration
+			done  int64
+			want  string
+		}{
+			{time.Second, 150, ""}, {time.Second, 200, "200 of 1000 (20 %), 16s left"}, {4 * time.Second, 400, ""}, {time.Second, 450, "450 of 1000 (45 %), 11s left"}, {time.Minute, 1001, "1001 of 1000 (100 %), 0s left"},
+		} {
+			time.Sleep(tt.after)
+			if got, due := p.Tell(tt.done); got != tt.want || due != (tt.want != "") {
+				t.Errorf("%d done: %q", tt.done, got)
+			}
+		}
+	})
 }

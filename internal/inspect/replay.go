@@ -266,7 +266,7 @@ func (r *Replay) publish(ctx context.Context) error {
 	}
 	r.Printf("publishing %s of %s, which is not the order of commits where transactions overlapped\n",
 		display.Plural(int(max(0, r.total-r.State.Place.Rows)), "event"), strings.Join(r.State.Tables, ", "))
-	rows, err := r.run(ctx, sink, &stateStore{Replay: r, problems: problems, told: time.Now(), start: time.Now(), began: r.State.Place.Done}, problems)
+	rows, err := r.run(ctx, sink, &stateStore{Replay: r, problems: problems, pace: display.NewPace(r.total, r.State.Place.Done)}, problems)
 	if r.Resume && cdc.ReasonOf(err) == tableread.ReasonNotAnID {
 		return r.unreadable(err)
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/backfill"
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/deadletter"
+	"github.com/cdc-relay/cdc-relay/internal/display"
 )
 
 // DefaultState is the file with the state, unless another one is named.
@@ -75,9 +76,7 @@ type stateStore struct {
 	*Replay
 
 	problems *cdc.Problems
-	told     time.Time
-	start    time.Time
-	began    int64  // what was done before
+	pace     *display.Pace
 	why      string // it stands still
 }
 
@@ -103,9 +102,6 @@ func (s *stateStore) Save(_ context.Context, c cdc.Checkpoint) (err error) {
 	return nil
 }
 
-// toldEvery is how often a line tells how far a replay is.
-const toldEvery = 10 * time.Second
-
 // tell says now and then how far it is, and why it stands still.
 func (s *stateStore) tell() {
 	why := ""
@@ -116,14 +112,8 @@ func (s *stateStore) tell() {
 		s.why = why
 		_, _ = io.WriteString(s.Progress, why) // the reader may have gone
 	}
-	if now := time.Now(); now.Sub(s.told) >= toldEvery {
-		done := s.State.Place.Done
-		left := ""
-		if rate := float64(done-s.began) / now.Sub(s.start).Seconds(); rate > 0 {
-			left = fmt.Sprintf(", %s left", time.Duration(float64(s.total-done)/rate*1e9).Round(time.Second))
-		}
-		s.told = now
-		_, _ = fmt.Fprintf(s.Progress, "%d of %d events (%d %%)%s\n", done, s.total, 100*done/s.total, left)
+	if far, due := s.pace.Tell(s.State.Place.Done); due {
+		_, _ = io.WriteString(s.Progress, "published "+far+"\n")
 	}
 }
 

@@ -185,7 +185,7 @@ func TestPageInBrowser(t *testing.T) {
 	b.view("#letters")
 	b.shows("#letters", "<b>a</b>")
 	b.resolves("Retry", eventID(3), "")
-	b.shows(".bar", "1 letter")
+	b.shows(".bar", "1 dead letter")
 	b.resolves("Drop", eventID(1), "1")
 	b.shows("#letters", "There are no dead letters")
 	if !slices.ContainsFunc(s.consume(s.name, events+1), func(r *kgo.Record) bool { return header(r, "ce_id") == eventID(3) }) {

@@ -69,72 +69,29 @@ func servedPage(t *testing.T) *url.URL {
 	return &url.URL{Scheme: "http", Host: s.Addr().String()}
 }
 
-// pageStates are the answers to /api/page for each state: what differs from the base is written down.
+// pageStates are the answers to /api/page in each state, as internal/admin has them, with a history that fits.
 func pageStates(t *testing.T) map[string]object {
 	t.Helper()
-	var file struct {
-		Base   json.RawMessage   `json:"base"`
-		States map[string]object `json:"states"`
-	}
-	text, err := os.ReadFile(filepath.Join("testdata", "page", "states.json"))
+	text, err := os.ReadFile(filepath.Join("..", "..", "internal", "admin", "testdata", "states.json"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := json.Unmarshal(text, &file); err != nil {
+	states := map[string]object{}
+	if err := json.Unmarshal(text, &states); err != nil {
 		t.Fatal(err)
 	}
-	for name, state := range file.States {
-		var all object
-		if err := json.Unmarshal(file.Base, &all); err != nil {
-			t.Fatal(err)
-		}
-		for key, value := range state {
-			if inner, ok := value.(object); ok && key == "now" {
-				maps.Copy(all["now"].(object), inner)
-			} else if earlier, ok := all["incidents"].([]any); ok && key == "incidents" && len(value.([]any)) > 0 {
-				all[key] = append(value.([]any), earlier...)
-			} else {
-				all[key] = value
-			}
-		}
-		file.States[name] = completed(all)
+	states["topics-300"]["topics"] = manyTopics(300)
+	hostile := maps.Clone(states["redis-away"])
+	hostile["name"], hostile["standbys"] = "<b>orders</b>\u202egnp", []any{object{"name": "<u>x</u>", "url": "javascript:alert(1)"}}
+	hostile["verdict"] = object{
+		"state": "publishing_but", "level": "warn", "title": "Publishing, but <img src=x onerror=alert(1)> is not saved", "since": "2026-01-02T15:34:06Z",
+		"cause": "<script>alert(1)</script>\u0007" + strings.Repeat("long ", 200_000), "fix": "</p><style>*{display:none}</style>", "command": "rm '\u202e' <i>x</i>", "effect": "javascript:alert(1)",
 	}
-	return file.States
-}
-
-// completed derives what a state does not spell out: steps, what a standby cannot know, many topics, the history.
-func completed(all object) object {
-	steps := all["steps"].([]any)
-	if all["standby"] == true {
-		for _, key := range []string{"per_second", "lag", "p50", "p99", "waiting", "waiting_bytes", "kept_bytes", "limit_bytes", "lost_in", "dead_letters"} {
-			all["now"].(object)[key] = nil
-		}
-		all["off"], all["standbys"], all["slot"], all["partitions"], all["positions"], all["topics"] = "read visible in_flight saved", nil, nil, nil, nil, object{"list": []any{}}
-		if all["database"] == "broken" {
-			all["broken"], all["text"], all["unknown"] = "database", "connection refused", "kafka"
-		}
+	states["hostile"] = hostile
+	for _, all := range states {
+		all["history"] = pastOf(all)
 	}
-	for _, step := range steps {
-		s := step.(object)
-		for _, state := range []string{"broken", "waiting", "unknown", "off"} {
-			if !slices.Contains(strings.Fields(fmt.Sprint(all[state])), s["id"].(string)) {
-				continue
-			}
-			delete(s, "latency")
-			s["state"], s["text"], s["since"] = state, "", "2026-01-02T15:34:06Z"
-			if state == "broken" {
-				s["text"] = all["text"]
-			}
-		}
-	}
-	if all["topics-300"] == true {
-		all["topics"] = manyTopics(300)
-	}
-	if all["long cause"] == true {
-		all["verdict"].(object)["cause"] = all["verdict"].(object)["cause"].(string) + strings.Repeat("long ", 200_000)
-	}
-	all["history"] = pastOf(all)
-	return all
+	return states
 }
 
 func manyTopics(n int) object {
@@ -163,8 +120,10 @@ func pastOf(all object) object {
 		row := []any{rate, lag, p99 / 3, p99, 12, kept, 0, 0}
 		gone := moment.Hour() == 12 && moment.Minute() < 12 // the other relay led
 		switch {
-		case all["standby"] == true || gone || now["dead_letters"] == nil && moment.After(since):
+		case verdict["state"] == "standing_by" || gone:
 			row = []any{nil, nil, nil, nil, nil, nil, nil, 3}
+		case now["lag"] == nil && moment.After(since):
+			row = []any{now["per_second"], nil, nil, nil, nil, nil, now["dead_letters"], map[string]int{"not_publishing": 2, "starting": 4, "parked": 6}[verdict["state"].(string)]}
 		case i == 0:
 			row = []any{now["per_second"], now["lag"], now["p50"], now["p99"], now["waiting"], now["kept_bytes"], now["dead_letters"], 0}
 		case moment.Format(time.RFC3339) < all["started_at"].(string):
@@ -360,7 +319,7 @@ func (f *fixture) resolve(state string, q pageRequest) (any, int) {
 		after = l["letter"].(string)
 	}
 	if q.Count != nil && *q.Count != matching+left {
-		return object{"error": fmt.Sprintf("%d letters match now, not %d. Fix: load the list again", matching+left, *q.Count)}, http.StatusConflict
+		return object{"error": fmt.Sprintf("%d dead letters match now, not %d. Fix: load the list again", matching+left, *q.Count)}, http.StatusConflict
 	}
 	f.letters[state] = kept
 	return object{"done": matching - len(failed), "failed": failed, "left": left, "after": after}, http.StatusOK

@@ -57,7 +57,7 @@ func (s *site) resolvesLetters() {
 		{"event", `{"id":"` + eventID(1) + `"}`, `"reason":"unroutable"`},
 		{"check", `{}`, `"ok":true`},
 		{"resolve", `{"do":"retry","id":"` + letter + `"}`, `"failed":[{"id":"` + letter + `","error":"unroutable: `},
-		{"resolve", `{"do":"drop","filter":{"reason":"unroutable"},"count":2,"until":"` + until + `"}`, "the filter takes 3 letters now, not 2"},
+		{"resolve", `{"do":"drop","filter":{"reason":"unroutable"},"count":2,"until":"` + until + `"}`, "the filter takes 3 dead letters now, not 2"},
 		{"resolve", `{"do":"drop","id":"` + letter + `"}`, `"done":1`},
 		{"resolve", `{"do":"drop","id":"` + letter + `"}`, "was resolved meanwhile"},
 		{"resolve", `{"do":"drop","filter":{},"count":2,"until":"` + until + `"}`, `"done":2,"failed":[]`},

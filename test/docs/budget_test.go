@@ -15,7 +15,7 @@ import (
 var budget = map[string]int{
 	"lines of the product": 45_000, // cmd and internal, without tests and what is only for them
 	"packages":             29,     // of the product
-	"lines of tests":       73_415, // with testenv, cdctest and the other helpers
+	"lines of tests":       73_520, // with testenv, cdctest and the other helpers
 }
 
 var words = map[string]int{
@@ -23,15 +23,15 @@ var words = map[string]int{
 
 	"docs/quickstart.md": 600, "docs/tutorial.md": 950, "docs/install.md": 800, "docs/postgresql.md": 1300, "docs/mysql.md": 1950,
 	"docs/managed-databases.md": 850, "docs/kafka.md": 550, "docs/security.md": 1100, "docs/routing.md": 1100, "docs/migrate-debezium.md": 650,
-	"docs/migrate-from-polling.md": 1100, "docs/go.md": 650, "docs/other-languages.md": 1000, "docs/consumer.md": 1590, "docs/idempotency.md": 645,
+	"docs/migrate-from-polling.md": 1100, "docs/go.md": 650, "docs/other-languages.md": 1000, "docs/consumer.md": 1610, "docs/idempotency.md": 645,
 	"docs/checklist.md": 860, "docs/monitoring.md": 800, "docs/alerts.md": 1100, "docs/retention.md": 735, "docs/dead-letters.md": 650,
 	"docs/recovery.md": 1760, "docs/replay.md": 350, "docs/upgrade.md": 460, "docs/troubleshooting.md": 1200, "docs/configuration.md": 3600,
 	"docs/commands.md": 1400, "docs/metrics.md": 900, "docs/records.md": 450, "docs/how-it-works.md": 1100, "docs/guarantees.md": 1200,
-	"docs/exactly-once.md": 650, "docs/threat-model.md": 800, "docs/comparison.md": 800, "docs/performance.md": 600, "docs/faq.md": 350,
+	"docs/exactly-once.md": 650, "docs/threat-model.md": 800, "docs/comparison.md": 800, "docs/performance.md": 740, "docs/faq.md": 400,
 
 	"docs/maintainers/structure.md": 1000, "docs/maintainers/positions.md": 850, "docs/maintainers/repair.md": 900,
 	"docs/maintainers/dead-letters.md": 1300, "docs/maintainers/mapping.md": 600, "docs/maintainers/visibility.md": 650,
-	"docs/maintainers/kafka-transactions.md": 450, "docs/maintainers/performance.md": 700, "docs/maintainers/dependencies.md": 200,
+	"docs/maintainers/kafka-transactions.md": 450, "docs/maintainers/performance.md": 800, "docs/maintainers/dependencies.md": 200,
 	"docs/maintainers/testing.md": 460, "docs/maintainers/releasing.md": 250,
 }
 

@@ -54,7 +54,7 @@ function usePlace() {
 const views = [["overview", "Overview"], ["topics", "Topics"], ["letters", "Dead letters"], ["find", "Find"], ["operations", "Operations"], ["fleet", "Fleet"]];
 
 const Header = ({ data, view }) => html`<header class="top"><a class="skip" href="#main" onClick=${(e) => { e.preventDefault(); document.getElementById("main").focus(); }}>Skip to the content</a>
-  <h1>cdc-relay <span>${data ? text(data.name, 60) : ""}</span></h1>
+  <h1>cdc-relay <span>${data ? text(data.name, 60) + " " : ""}<span class="host">${data ? text(data.instance, 60) : ""}</span></span></h1>
   <nav aria-label="Views">${views.map(([id, name]) => {
     const n = data && (id === "letters" ? (data.now || {}).dead_letters : id === "topics" ? ((data.topics || {}).list || []).length : 0);
     return html`<a key=${id} href=${"#" + id} aria-current=${view === id ? "page" : undefined}>${name}${n ? html` <span class="count">${number(n)}</span>` : ""}</a>`;
@@ -67,7 +67,7 @@ function View({ at, data, past, rights, range, setRange, onFleet }) {
     case "find": return html`<${Find} query=${at.query} rights=${rights} />`;
     case "operations": return html`<${Operations} data=${data} rights=${rights} />`;
     case "fleet": return html`<${Fleet} onVerdict=${onFleet} />`;
-    default: return html`<${Way} data=${data} /><${Numbers} data=${data} past=${past} rights=${rights} /><${Charts} data=${data} past=${past} range=${range} setRange=${setRange} /><${Incidents} list=${data.incidents} />`;
+    default: return html`<${Way} data=${data} /><${Numbers} data=${data} past=${past} rights=${rights} />${data.verdict.state !== "standing_by" && html`<${Charts} data=${data} past=${past} range=${range} setRange=${setRange} />`}<${Incidents} list=${data.incidents} />`;
   }
 }
 

@@ -26,8 +26,8 @@ const moments = ["leading", "standby", "takeover"];
 function shade(u, { past, seconds, incidents }) {
   const { left, top, width, height } = u.bbox;
   const paint = (name, from, to) => {
-    const a = Math.max(left, u.valToPos(from, "x", true)), b = Math.min(left + width, Math.max(u.valToPos(to, "x", true), a + 3));
-    if (b <= a) return;
+    const end = u.valToPos(to, "x", true), a = Math.max(left, u.valToPos(from, "x", true)), b = Math.min(left + width, Math.max(end, a + 3));
+    if (b <= a || end < left) return;
     u.ctx.fillStyle = color(name);
     u.ctx.fillRect(a, top, b - a, height);
   };

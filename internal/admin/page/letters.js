@@ -5,7 +5,7 @@ const facets = [["reason", "Reason"], ["topic", "Topic"], ["type", "Type"], ["ag
 const ages = { "1h": "under 1 hour", "24h": "1 to 24 hours", "7d": "1 to 7 days", older: "over 7 days" };
 const verbs = { retry: "Retry", drop: "Drop" };
 const filterOf = (query) => Object.fromEntries(["reason", "topic", "type", "age", "cause"].filter((k) => query[k]).map((k) => [k, query[k]]));
-const plural = (n) => number(n) + (n === 1 ? " letter" : " letters");
+const plural = (n) => number(n) + (n === 1 ? " dead letter" : " dead letters");
 
 export function Letters({ query, rights }) {
   if (!rights.loaded) return html`<section><h2>Dead letters</h2><${Answer} of=${rights} /></section>`;
@@ -39,7 +39,7 @@ function List({ query, rights }) {
             onClick=${() => begin(chosen.length ? { do: verb, letters: chosen } : { do: verb, filter, count: g.total, until: g.last })}>${verbs[verb]} ${chosen.length ? number(chosen.length) + " selected" : "all " + number(g.total)}</button>`)}
           ${!rights.actions && html`<span class="quiet">${sentences(rights.reason || "This user may only look.")}</span>`}
         </div>
-        ${list.length ? html`<${Rows} list=${list} picked=${picked} pick=${pick} actions=${rights.actions} open=${(l) => { location.hash = link("letters", { ...filter, letter: l.letter }); }} />` : html`<p class="empty">No letter matches the filter. <a href="#letters">Remove it</a></p>`}
+        ${list.length ? html`<${Rows} list=${list} picked=${picked} pick=${pick} actions=${rights.actions} open=${(l) => { location.hash = link("letters", { ...filter, letter: l.letter }); }} />` : html`<p class="empty">No dead letter matches the filter. <a href="#letters">Remove it</a></p>`}
         ${last.next && html`<${More} key=${last.next + JSON.stringify(filter)} ask=${() => post("letters", { after: last.next, filter })} add=${(m) => setMore([...more, m])}>Show more (${number(list.length)} of ${number(g.total)})<//>`}
       </div></div>`}<//>
     ${task && html`<${Task} task=${task} onClose=${closed} />`}
@@ -85,7 +85,7 @@ function Detail({ id, act, onClose }) {
   return html`<${Dialog} title="Dead letter" className="drawer" onClose=${onClose}><${Answer} of=${of}>${(l) => html`<p class="error">${sentences(text(l.error || "no error is known", 2000))}</p>
       ${act && html`<div class="line">${Object.keys(verbs).map((verb) => html`<button type="button" key=${verb} class=${verb === "drop" ? "danger" : ""} onClick=${() => act(verb, l)}>${verbs[verb]}</button>`)}</div>`}
       <${Pairs} list=${[["Event", html`<a href=${link("find", { id: l.id })}>${text(l.id)}</a>`], ["Key", text(l.key)], ["Topic", text(l.topic)], ["Type", text(l.type)], ["Reason", text(l.reason)], ["Since", html`<${Time} at=${l.time} />`],
-        ["Last attempt", l.tried ? html`<${Time} at=${l.tried} />` : "none"], ["Attempts", known(l.attempts ?? 0, number)], ["Waits behind it", known(l.behind, plural)], ["Table", text(l.table)], ["Position", text(l.place)]].filter(([, v]) => v !== "")} />
+        ["Last attempt", l.tried ? html`<${Time} at=${l.tried} />` : "none"], ["Attempts", known(l.attempts ?? 0, number)], ["Wait for it", known(l.behind, (n) => number(n) + (n === 1 ? " event" : " events"))], ["Table", text(l.table)], ["Position", text(l.place)]].filter(([, v]) => v !== "")} />
       <h3>Headers</h3><${Pairs} list=${Object.entries(l.headers || {}).map(([k, v]) => [text(k, 80), text(v)])} /><p class="quiet">Payloads are never shown.</p>`}<//><//>`;
 }
 
@@ -139,7 +139,7 @@ function Task({ task, onClose }) {
   const what = plural(count);
   return html`<${Dialog} title=${verb + " " + what} onClose=${onClose}>
     ${state.at === "ask" && html`<form onSubmit=${(e) => { e.preventDefault(); run(); }}>
-      <p>${task.do === "drop" ? "Dropped events are never published. This cannot be undone." : "They are published again."} Those that wait behind them follow.</p>
+      <p>${task.do === "drop" ? "Dropped events are never published. This cannot be undone." : "They are published again."} Those that wait for them follow.</p>
       ${mustType && html`<p><label for="typed">Type ${count} to confirm</label> <input id="typed" inputmode="numeric" autocomplete="off" value=${typed} onInput=${(e) => type(e.target.value)} /></p>`}
       <div class="line"><button type="submit" class=${task.do === "drop" ? "danger strong" : "strong"} disabled=${mustType && typed.trim() !== String(count)}>${verb} ${what}</button></div></form>`}
     ${state.at === "run" && html`<p role="status">${verb}: ${number(handled(state))} of ${number(count)}</p><progress max=${count} value=${handled(state)} aria-label="Progress"></progress>`}

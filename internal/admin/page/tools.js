@@ -50,7 +50,7 @@ export const Operations = ({ data, rights }) => html`
   ${guarded(rights, "Check", () => html`<${Ask} id="check" path="check" name="Run check" text="Verifies what a run needs, and changes nothing.">${(r) => html`<${Table} label="Findings" columns=${[["Result"], ["Subject"], ["Found"]]}
     rows=${(r.findings || []).map((f, i) => ({ key: i, cells: [html`<span class=${"tag " + (statuses[f.status] || "info")}>${text(f.status)}</span>`, text(f.subject), html`${sentences(f.text)}${f.fix ? html`<br /><span class="quiet">Fix: ${sentences(f.fix)}</span>` : ""}`] }))} />`}<//>`)}
   <section><h2>Partitions and TTL</h2>${!(data.partitions || []).length ? html`<p class="empty">Not maintained by this relay: the configuration has no section retention, or another relay leads.</p>`
-    : html`<${Table} label="Partitions" columns=${[["Table"], ["Days ahead", true], ["Oldest day", true], ["Rows in the default", true], ["Past the TTL, not relayed", true]]}
+    : html`<${Table} label="Partitions" columns=${[["Table"], ["Days ahead", true], ["Oldest day", true], ["Rows in the default partition", true], ["Past the TTL, not relayed", true]]}
       rows=${data.partitions.map((p) => ({ key: p.table, cells: [text(p.table), known(p.days_ahead, number), known(p.oldest_seconds, duration), known(p.default_rows, number), known(p.past_ttl, number)] }))} />`}</section>
   <section><h2>Positions</h2><${Positions} data=${data} /></section>
   ${guarded(rights, "Configuration", () => html`<${Ask} path="config" name="Show it" text="The effective one, without secrets.">${(c) => html`<pre tabindex="0">${text(c.text, 100000).replaceAll("\\u000a", "\n")}</pre>`}<//>`)}
@@ -86,7 +86,7 @@ function fleetVerdict(list) {
   const led = new Set(list.filter((r) => r.verdict && r.verdict.state.startsWith("publishing")).map((r) => r.name));
   const idle = new Set(list.map((r) => r.name).filter((name) => !led.has(name))).size;
   const of = " of " + list.length + (list.length === 1 ? " relay " : " relays ");
-  if (bad) return { level: "bad", title: bad + of + (bad === 1 ? "does" : "do") + " not publish" };
+  if (bad) return { level: "bad", title: bad + of + (bad === 1 ? "needs" : "need") + " somebody now" };
   if (silent) return { level: "bad", title: silent + of + (silent === 1 ? "does" : "do") + " not answer" };
   if (warn) return { level: "warn", title: warn + of + (warn === 1 ? "is" : "are") + " impaired" };
   if (idle) return { level: "idle", title: "No relay of " + idle + (idle === 1 ? " database" : " databases") + " is known to publish" };
@@ -97,13 +97,13 @@ export function Fleet({ onVerdict }) {
   const of = useAnswer(() => get("api/fleet"), 0, 5000);
   useEffect(() => { onVerdict(of.error ? null : of.got && of.got.length ? fleetVerdict(of.got) : null); return () => onVerdict(null); }, [of.got, of.error]);
   return html`<section aria-labelledby="h-fleet"><h2 id="h-fleet">Fleet</h2><${Answer} of=${of}>${(g) => html`
-    ${g.length < 2 && html`<p class="empty">No other relays are known: name them in http.peers.</p>`}<p class="quiet">${["bad", "warn", "idle", "good"].map((l) => [g.filter((r) => r.verdict && levelOf(r.verdict) === l).length, { bad: "not publishing", warn: "impaired", idle: "not leading", good: "publishing" }[l]]).concat([[g.filter((r) => !r.verdict).length, "unknown"]])
+    ${g.length < 2 && html`<p class="empty">No other relays are known: name them in http.peers.</p>`}<p class="quiet">${["bad", "warn", "idle", "good"].map((l) => [g.filter((r) => r.verdict && levelOf(r.verdict) === l).length, { bad: "need somebody now", warn: "impaired", idle: "not leading", good: "publishing" }[l]]).concat([[g.filter((r) => !r.verdict).length, "unknown"]])
       .filter(([n]) => n).map(([n, name]) => number(n) + " " + name).join(", ")}</p>
-    <${Table} label="Relays" columns=${[["Verdict"], ["Relay"], ["Since"], ["Events/s", true], ["Lag", true], ["Waiting", true], ["Kept", true], ["Dead letters", true]]}
+    <${Table} label="Relays" columns=${[["Verdict"], ["Relay"], ["Since"], ["Events/s", true], ["Lag", true], ["Waiting", true], ["Kept", true], ["Lost in", true], ["Dead letters", true]]}
       rows=${[...g].sort((a, b) => rank(a) - rank(b) || (a.name || "").localeCompare(b.name || "")).map((r) => {
         const n = r.now || {}, v = r.verdict, level = v ? levelOf(v) : "unknown";
         return { key: r.url + r.name, cells: [html`<span class=${"pill " + level}>${v ? html`<${Sign} level=${level} />${text(v.title, 80)}` : "No answer"}</span>${v ? v.cause && html`<span class="quiet block">${sentences(text(v.cause, 160))}</span>` : html`<span class="quiet block">${sentences(r.error || "it gave no reason")}</span>`}`,
           html`<a href=${safe(r.url)}>${text(r.name || r.url, 80)}</a>${r.instance && html`<span class="quiet block">${text(r.instance, 80)}</span>`}`, v && v.since ? html`<${Time} at=${v.since} />` : known(null),
-          known(n.per_second, number), known(n.lag, duration), known(n.waiting, number), known(n.kept_bytes, bytes), known(n.dead_letters, number)] };
+          known(n.per_second, number), known(n.lag, duration), known(n.waiting, number), known(n.kept_bytes, bytes), n.lost_in ? duration(n.lost_in) : "", known(n.dead_letters, number)] };
       })} />`}<//></section>`;
 }

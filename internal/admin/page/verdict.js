@@ -17,7 +17,7 @@ export const Sign = ({ level }) => html`<svg class="sign" viewBox="0 0 32 32" ar
 // lost is the verdict on a relay that does not answer.
 export const lost = (at, why, standbys) => ({
   state: "no_answer", level: "bad", title: "No answer", since: at, cause: text(why),
-  fix: "Look whether the process runs, and read the last line of its log.",
+  fix: "See whether its process runs, and read the last lines of its log; if it runs, the network between here and there is away.",
   effect: standbys && standbys.length ? "Not known from here: a standby may have taken over." : "Not known from here. Events wait in the database.",
 });
 
@@ -71,9 +71,9 @@ function standbys(data) {
     return html` <span class=${"chip " + (l.publishing === true ? "ok" : l.publishing === false ? "broken" : "unknown")}>${!l.name ? "unknown" : safe(l.url) ? html`<a href=${safe(l.url)}>${text(l.name, 80)}</a>` : text(l.name, 80)}, ${does}${
       l.asked_at && since(l.asked_at) > 15 ? html`, asked <${For} at=${l.asked_at} /> ago` : ""}</span>`;
   }
-  if (!data.standbys) return html` <span class="chip unknown">unknown: http.peers names relays to ask</span>`;
+  if (!data.standbys) return html` <span class="chip unknown">unknown: set http.peers to the addresses of the other relays</span>`;
   if (!data.standbys.length) return html` <span class="chip waiting">none: nobody takes over</span>`;
-  return data.standbys.map((s) => html` <span class="chip"><a href=${safe(s.url)}>${text(s.name, 80)}</a>${s.since && html` since <${Time} at=${s.since} short />`}</span>`);
+  return data.standbys.map((s) => html` <span class="chip ok"><a href=${safe(s.url)}>${text(s.name, 80)}</a>${s.since && html` since <${Time} at=${s.since} short />`}</span>`);
 }
 
 // told is what a line says below a value that is known.
@@ -95,6 +95,7 @@ function Spark({ times, values, label }) {
 }
 
 export function Numbers({ data, past, rights }) {
+  if (data.verdict.state === "standing_by") return html`<section><p class="quiet">A standby reads nothing: numbers and charts are on the page of the leader.</p></section>`;
   const n = data.now || {};
   const log = data.slot || (data.source || {}).slot ? "WAL" : "Binlog";
   const left = n.lost_in !== null && n.lost_in !== undefined ? "lost in " + duration(n.lost_in) + (log === "WAL" ? " at this speed" : "")
@@ -102,12 +103,12 @@ export function Numbers({ data, past, rights }) {
   const tile = (name, value, below, column, className) => html`<div key=${name} class=${"tile " + (className || "")}><dt>${name}</dt><dd>${value}</dd>
     <dd class="below">${below || "\u00a0"}</dd><dd><${Spark} times=${past.times} values=${past.columns[column] || []} label=${name} /></dd></div>`;
   return html`<section aria-labelledby="h-numbers"><h2 id="h-numbers">Now, and the last hour</h2>
-    ${data.verdict.state === "standing_by" && html`<p class="quiet">A standby reads nothing: the numbers are on the page of the leader.</p>`}<dl class="tiles">
+    <dl class="tiles">
     ${tile("Events per second", known(n.per_second, number), told(n.per_second, "in the last seconds"), 0)}
     ${tile("Lag", known(n.lag, duration), told(n.lag, "age of the oldest event"), 1, n.lag > 60 ? "warn" : "")}
-    ${tile("Commit to Kafka, p99", known(n.p99, duration), told(n.p50, "p50 " + duration(n.p50 || 0)), 3)}
-    ${tile("Waiting events", known(n.waiting, number), told(n.waiting_bytes, bytes(n.waiting_bytes || 0)), 4)}
+    ${tile("Commit to Kafka, p99", n.per_second === 0 && !n.p99 ? "none" : known(n.p99, duration), told(n.p50, "p50 " + duration(n.p50 || 0)), 3)}
+    ${tile("Waiting events", known(n.waiting, number), told(n.waiting_bytes, bytes(n.waiting_bytes || 0) + (data.verdict.state === "not_publishing" ? ", and more in the database" : "")), 4)}
     ${tile(log + " kept", known(n.kept_bytes, bytes), told(n.lost_in ?? n.kept_bytes, left), 5, n.lost_in && n.lost_in < 3600 ? "bad" : "")}
-    ${tile("Dead letters", rights.loaded && !rights.letters ? "off" : known(n.dead_letters, (v) => v ? html`<a href=${link("letters")}>${number(v)}</a>` : "0"), n.held ? number(n.held) + " held behind them" : "", 6, n.dead_letters ? "warn" : "")}
+    ${tile("Dead letters", rights.loaded && !rights.letters ? "off" : known(n.dead_letters, (v) => v ? html`<a href=${link("letters")}>${number(v)}</a>` : "0"), n.held ? number(n.held) + " of them only wait" : "", 6, n.dead_letters ? "warn" : "")}
   </dl></section>`;
 }

@@ -24,7 +24,7 @@ export const known = (value, show = text) => value === null || value === undefin
 export const number = (n) => n.toLocaleString("en", Math.abs(n) < 1 ? { maximumSignificantDigits: 2 } : { maximumFractionDigits: Math.abs(n) < 10 ? 1 : 0 });
 
 export function bytes(n) {
-  const units = ["bytes", "KiB", "MiB", "GiB", "TiB"];
+  const units = ["bytes", "kB", "MB", "GB", "TB"];
   let i = 0;
   while (n >= 1024 && i < units.length - 1) { n /= 1024; i++; }
   return number(n) + " " + units[i];

@@ -15,8 +15,8 @@ import (
 	"github.com/cdc-relay/cdc-relay/writer/writertest"
 )
 
-// Tx returns a transaction that accepts every statement of Exec, like the recorder's own. Its writer needs the recorder's
-// Option. Methods other than Exec, Commit and Rollback panic.
+// Tx returns a transaction that accepts every statement of Exec, which changes one row, as the recorder's own does; QueryRow finds no row, Query
+// and Begin fail. Its writer needs the recorder's Option. Other methods panic.
 func Tx(r *writertest.Recorder) pgx.Tx { return &tx{recorded: r.Tx()} }
 
 // DB returns the [writer.DB] of transactions like [Tx], for [writer.Run].
@@ -34,8 +34,18 @@ type tx struct {
 
 func (t *tx) Exec(ctx context.Context, query string, args ...any) (pgconn.CommandTag, error) {
 	_, err := t.recorded.ExecContext(ctx, query, args...)
-	return pgconn.CommandTag{}, closed(err)
+	return pgconn.NewCommandTag("INSERT 0 1"), closed(err)
 }
+
+var errRecorder = errors.New("a recorder runs no queries and has no savepoints: test this with a database, and writertest.Pgx in place of the recorder")
+
+func (*tx) Query(context.Context, string, ...any) (pgx.Rows, error) { return nil, errRecorder }
+func (*tx) QueryRow(context.Context, string, ...any) pgx.Row        { return noRow{} }
+func (*tx) Begin(context.Context) (pgx.Tx, error)                   { return nil, errRecorder }
+
+type noRow struct{}
+
+func (noRow) Scan(...any) error { return pgx.ErrNoRows }
 
 func (t *tx) Commit(context.Context) error   { return closed(t.recorded.Commit()) }
 func (t *tx) Rollback(context.Context) error { return closed(t.recorded.Rollback()) }
