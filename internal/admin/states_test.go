@@ -153,7 +153,7 @@ func usually() *seen {
 }
 
 func (s *seen) page() *page {
-	v, now := verdictOf(&s.situation), s.situation.numbers()
+	v, now := verdictOf(&s.situation), s.numbers()
 	sent := buckets{{0.0038, 0}, {0.0042, 900}}
 	if s.State == "leading" {
 		now.PerSecond = &s.perSecond

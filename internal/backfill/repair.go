@@ -187,7 +187,7 @@ func (s *Repair) publish(ctx context.Context, q cdc.Queue) error {
 		}
 		err := tableread.Each(ctx, t, filters[i], tableread.Key{}, tied, func(b *cdc.Batch, _ tableread.Key) error {
 			if far, due := pace.Tell(s.rows.Load()); due {
-				s.log.Info("published " + far)
+				s.log.Info("publishing", "progress", far)
 			}
 			if b == nil {
 				return nil

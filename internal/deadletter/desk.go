@@ -224,6 +224,7 @@ type asking struct {
 	waits, far func(text string)
 	heard      time.Time // when a relay was heard last
 	pace       *display.Pace
+	gone       int64 // letters, also those that nobody asked for
 
 	result Result
 }
@@ -244,7 +245,7 @@ func (a *asking) wait(ctx context.Context, answers <-chan answer) error {
 			}
 			a.hear(answer)
 		case <-tick.C:
-			if text, due := a.pace.Tell(a.done()); due {
+			if text, due := a.pace.Tell(a.gone); due {
 				a.far(text)
 			}
 		case <-again.C:
@@ -276,6 +277,9 @@ func (a *asking) send(ctx context.Context) error {
 
 func (a *asking) hear(got answer) {
 	a.heard = time.Now()
+	if got.gone {
+		a.gone++
+	}
 	if !a.said[got.Waits] {
 		a.said[got.Waits] = true
 		a.waits(got.Waits)
@@ -289,15 +293,6 @@ func (a *asking) hear(got answer) {
 		a.result.Failed += got.Failed
 		delete(a.open, got.key)
 	}
-}
-
-// done counts the letters that have an answer.
-func (a *asking) done() int64 {
-	n := a.result.Done + a.result.Skipped + a.result.Failed
-	for _, ask := range a.open {
-		n += ask.Done
-	}
-	return int64(n)
 }
 
 // withdraw removes what was asked. A leader that starts later removes what is left.
@@ -316,7 +311,8 @@ func (a *asking) withdraw(ctx context.Context) error {
 type answer struct {
 	Ask
 
-	key string
+	key  string
+	gone bool // a letter was resolved
 }
 
 // follow passes on what is answered.
@@ -328,6 +324,7 @@ func (d *Desk) follow(ctx context.Context, keys []string, from int64, answers ch
 			var a answer
 			switch key := string(r.Key); {
 			case IsEntry(key):
+				a.gone = r.Value == nil
 			case r.Value != nil && slices.Contains(keys, key):
 				a.key = key
 				if err := json.Unmarshal(r.Value, &a.Ask); err != nil || a.State == "" { // no answer

@@ -338,7 +338,7 @@ func TestDroppedLettersAreCountedByTheNextLeader(t *testing.T) {
 		var found []Ask
 		s.answered = func(a *Ask) {
 			found = append(found, *a)
-			if command.hear(answer{*a, "drop"}); command.open["drop"] != nil {
+			if command.hear(answer{Ask: *a, key: "drop"}); command.open["drop"] != nil {
 				found = append(found, *drop)
 			}
 		}

@@ -27,7 +27,7 @@ func TestPace(t *testing.T) {
 		}{
 			{time.Second, 150, ""}, {time.Second, 200, "200 of 1000 (20 %), 16s left"}, {4 * time.Second, 400, ""}, {time.Second, 450, "450 of 1000 (45 %), 11s left"}, {time.Minute, 1001, "1001 of 1000 (100 %), 0s left"},
 		} {
-			time.Sleep(tt.after)
+			<-time.After(tt.after)
 			if got, due := p.Tell(tt.done); got != tt.want || due != (tt.want != "") {
 				t.Errorf("%d done: %q", tt.done, got)
 			}
