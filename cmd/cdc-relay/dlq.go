@@ -284,15 +284,14 @@ func (r *resolution) run(cmd *cobra.Command, args []string) error {
 
 // ask asks the leader, and returns how many letters could not be published.
 func (r *resolution) ask(ctx context.Context, desk *deadletter.Desk, list []deadletter.Listed, read deadletter.Read) (failed int, err error) {
-	verb := map[string]string{deadletter.Retry: "published", deadletter.Drop: "dropped"}[r.do]
-	result, err := desk.Ask(ctx, r.do, list, read, func(why string) { r.cli.printf("waiting: %s\n", why) }, func(far string) { r.cli.printf("%s %s\n", verb, far) })
+	result, err := desk.Ask(ctx, r.do, list, read, func(why string) { r.cli.printf("waiting: %s\n", why) }, func(far string) { r.cli.printf("resolved %s\n", far) })
 	if result.Asked && err != nil && ctx.Err() != nil {
 		r.cli.printf("the request is withdrawn: what the relay has begun it ends, nothing else is done\n")
 	}
 	if err != nil {
 		return 0, err
 	}
-	r.cli.printf("%s: %s\n", verb, display.Plural(result.Done, "dead letter"))
+	r.cli.printf("%s: %s\n", map[string]string{deadletter.Retry: "published", deadletter.Drop: "dropped"}[r.do], display.Plural(result.Done, "dead letter"))
 	if result.Before > 0 && r.do == deadletter.Drop {
 		return 0, cdc.Fixable("see with `cdc-relay event ID` whether it was published", "%s not dropped: the relay published them, or another command resolved them, before it took the request", display.Plural(result.Before, "dead letter"))
 	}

@@ -183,7 +183,7 @@ func (a *cli) reportRepair(rows *backfill.Repair, o backfill.Options) error {
 	select {
 	case <-rows.Done():
 	default:
-		return cdc.Fixable(rows.Again(nil), "interrupted after %s; the position was not moved", display.Plural(int(done.Rows), "row"))
+		return cdc.Fixable(rows.Again(nil), "interrupted after %s were read; the position was not moved", display.Plural(int(done.Rows), "row"))
 	}
 	repeats := "some"
 	if done.Counted {

@@ -150,7 +150,7 @@ func statusLines(st *admin.Status, now time.Time) [][2]string {
 		{"confirmed", display.OrNone(st.Positions.Confirmed)},
 	}...)
 	if st.Slot != nil {
-		lines = append(lines, [2]string{"slot", slotText(st.Slot)})
+		lines = append(lines, [2]string{"slot", slotText(st.Slot, now)})
 	}
 	if st.DeadLetters != nil {
 		lines = append(lines, [2]string{"dead letters", lettersText(st.DeadLetters, now)})
@@ -230,8 +230,11 @@ func lettersText(l *admin.DeadLetters, now time.Time) string {
 	return fmt.Sprintf("%s, of which %d only wait, of %s; the oldest for %s", display.Plural(l.Events, "event"), l.Held, display.Plural(l.Keys, "key"), age(now, l.Oldest))
 }
 
-func slotText(s *cdc.SlotStatus) string {
+func slotText(s *cdc.SlotStatus, now time.Time) string {
 	text := fmt.Sprintf("%s, keeps %s of WAL", s.Status, display.Bytes(s.RetainedBytes))
+	if old := now.Sub(s.AskedAt); old > time.Minute {
+		return text + ", as it was " + age(now, s.AskedAt) + " ago"
+	}
 	if s.SafeBytes != nil {
 		text += fmt.Sprintf(", %s more until it is in danger", display.Bytes(*s.SafeBytes))
 	}

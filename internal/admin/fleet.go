@@ -107,6 +107,12 @@ func (f *fleet) look(ctx context.Context) {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	for i := range found {
+		was := slices.IndexFunc(f.peers, func(old peer) bool { return old.URL == found[i].URL })
+		if p := &found[i]; p.Error != "" && p.group == "" && was >= 0 { // it is gone
+			p.group = f.peers[was].group
+		}
+	}
 	f.peers, f.asked = slices.Concat(found, failed), true
 }
 
@@ -212,7 +218,7 @@ func (f *fleet) pair(st *Status) (leader *Leader, alone bool) {
 	for i := range f.peers {
 		p := &f.peers[i]
 		unknown = unknown || p.group == ""
-		if st.Group == "" || p.group != st.Group || p.is(st) {
+		if st.Group == "" || p.group != st.Group || p.is(st) || p.state == "" {
 			continue
 		}
 		others++

@@ -185,6 +185,11 @@ func (r *recorder) walPerSecond(st *Status) *float64 {
 // numbers are those that the situation tells.
 func (s *situation) numbers() *Now {
 	n := new(Now)
+	waits := s.State == "parked" || s.State == "stopped" || s.State == "leading" && s.holdsUp()
+	if _, at := s.kept(); !at.IsZero() && waits {
+		in := max(0, at.Sub(s.now).Seconds())
+		n.LostIn = &in
+	}
 	if s.State != "leading" && s.State != "stopping" {
 		return n
 	}
@@ -200,10 +205,6 @@ func (s *situation) numbers() *Now {
 	}
 	if d := s.DeadLetters; d != nil {
 		n.DeadLetters, n.Held = &d.Events, &d.Held
-	}
-	if _, at := s.kept(); !at.IsZero() && s.State == "leading" && s.holdsUp() {
-		in := max(0, at.Sub(s.now).Seconds())
-		n.LostIn = &in
 	}
 	return n
 }

@@ -131,6 +131,12 @@ func (s *situation) stateVerdict() Verdict {
 		if n := s.InFlight.Events; n > 0 {
 			v.Title = fmt.Sprintf("Stopping: %s left", display.Plural(n, "event"))
 		}
+		if len(s.Problems) > 0 {
+			r := reasonOf("", &s.Problems[0])
+			v.Level, v.Cause, v.Fix = Warn, r.cause, r.fix
+		} else if e := s.LastError; e != nil && !e.Past {
+			v.Level, v.Cause, v.Fix = Warn, e.Cause, e.Fix
+		}
 		return v
 	case "stopped", "parked":
 		v := Verdict{State: Parked, Level: Bad, Title: "Parked: nothing is published until somebody acts", Since: s.Since}
@@ -160,6 +166,14 @@ func (s *situation) leading() Verdict {
 	if len(stops) > 0 {
 		v.State, v.Level, v.Title = NotPublishing, Bad, "Not publishing"
 		v.Effect, v.LostAt = s.kept()
+		for _, r := range stops {
+			if !r.since.IsZero() && r.since.Before(v.Since) {
+				v.Since = r.since
+			}
+		}
+		if s.before.State == NotPublishing && s.before.Since.Before(v.Since) { // what has failed since does not begin it anew
+			v.Since = s.before.Since
+		}
 	}
 	if !v.LostAt.IsZero() && v.LostAt.Sub(s.now) < soon {
 		v.Level = Bad
@@ -297,7 +311,7 @@ func (s *situation) kept() (effect string, lostAt time.Time) {
 	case s.Slot == nil:
 		return effect + ".", time.Time{}
 	case !s.slotKnown():
-		return effect + "'s WAL. For how long is not known now.", time.Time{}
+		return "Events wait in the database's WAL; whether the slot still has all of them is not known now.", time.Time{}
 	case s.Slot.SafeBytes == nil:
 		return effect + "'s WAL, which has no limit but the disk.", time.Time{}
 	case s.walPerSecond == nil:

@@ -1,6 +1,8 @@
 package admin
 
 import (
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -106,6 +108,10 @@ func TestVerdict(t *testing.T) {
 		},
 		{"alone by choice", leading(func(*situation) {}), Verdict{State: Publishing, Level: Good, Title: "Publishing"}, "standby"},
 		{"behind", leading(func(s *situation) { s.Lag.Seconds = 125 }), Verdict{State: PublishingBut, Level: Warn, Title: "events are 2m5s late"}, ""},
+		{"the database fails in an outage of Kafka", leading(func(s *situation) {
+			s.Problems, s.Connected, s.before = []Problem{{With: "database", Since: ago(18 * time.Second), Cause: "refused"}}, false, Verdict{State: NotPublishing, Since: kafka.Since}
+		}), Verdict{State: NotPublishing, Level: Bad, Title: "Not publishing", Since: kafka.Since, Cause: "refused"}, ""},
+		{"stopping, and Kafka is away", in("stopping", func(s *situation) { s.Problems = []Problem{kafka} }), Verdict{State: Stopping, Level: Warn, Title: "Stopping", Cause: "k1:9092: connection refused"}, ""},
 		{"several", leading(func(s *situation) {
 			s.Problems, s.alone, s.DeadLetters = []Problem{kafka, redis}, true, &DeadLetters{Events: 1}
 			s.moved = time.Time{}
@@ -137,5 +143,26 @@ func TestVerdict(t *testing.T) {
 				t.Errorf("%q says %q", all, tt.not)
 			}
 		})
+	}
+}
+
+// A standby that was there and does not answer any more is gone, not unknown.
+func TestStandbyIsGone(t *testing.T) {
+	code := http.StatusOK
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(code)
+		_, _ = w.Write([]byte(`{"state":"standby","group":"orders","instance":"b:9464","verdict":{"state":"standing_by"}}`))
+	}))
+	defer s.Close()
+	f := newFleet(&Options{Peers: Peers{URLs: []string{s.URL}}})
+	for _, gone := range []bool{false, true} {
+		if gone {
+			code = http.StatusInternalServerError
+		}
+		f.look(t.Context())
+		leader := &Status{State: "leading", Group: "orders", Instance: "a:9464"}
+		if _, alone := f.pair(leader); alone != gone || f.standbys(leader) == nil || (len(f.standbys(leader)) == 0) != gone {
+			t.Errorf("the standby is gone: %t; alone: %t, standbys %v", gone, alone, f.standbys(leader))
+		}
 	}
 }

@@ -192,11 +192,12 @@ func (d *Desk) Ask(ctx context.Context, do string, letters []Listed, read Read, 
 		return Result{}, err
 	}
 	defer closeAll()
-	ids := make([]string, len(letters))
+	ids, entries := make([]string, len(letters)), make(map[string]bool, len(letters))
 	for i := range letters {
 		ids[i] = letters[i].Letter
+		entries[string(EntryKey(ids[i]))] = true
 	}
-	a := asking{write: write, open: map[string]*Ask{}, said: map[string]bool{"": true}, waits: waits, far: far, heard: time.Now(), pace: display.NewPace(int64(len(letters)), 0)}
+	a := asking{write: write, open: map[string]*Ask{}, said: map[string]bool{"": true}, waits: waits, far: far, heard: time.Now(), pace: display.NewPace(int64(len(letters)), 0), entries: entries}
 	for _, ask := range NewAsks(do, ids) {
 		key := string(AskKey(uuid.NewString()))
 		a.keys, a.open[key] = append(a.keys, key), ask
@@ -224,7 +225,8 @@ type asking struct {
 	waits, far func(text string)
 	heard      time.Time // when a relay was heard last
 	pace       *display.Pace
-	gone       int64 // letters, also those that nobody asked for
+	entries    map[string]bool // of the letters that are not resolved
+	gone       int64           // of these letters
 
 	result Result
 }
@@ -277,7 +279,8 @@ func (a *asking) send(ctx context.Context) error {
 
 func (a *asking) hear(got answer) {
 	a.heard = time.Now()
-	if got.gone {
+	if a.entries[got.resolved] {
+		delete(a.entries, got.resolved)
 		a.gone++
 	}
 	if !a.said[got.Waits] {
@@ -311,8 +314,9 @@ func (a *asking) withdraw(ctx context.Context) error {
 type answer struct {
 	Ask
 
-	key  string
-	gone bool // a letter was resolved
+	key string
+	// resolved is the key of an entry that is not there any more.
+	resolved string
 }
 
 // follow passes on what is answered.
@@ -324,7 +328,9 @@ func (d *Desk) follow(ctx context.Context, keys []string, from int64, answers ch
 			var a answer
 			switch key := string(r.Key); {
 			case IsEntry(key):
-				a.gone = r.Value == nil
+				if r.Value == nil {
+					a.resolved = key
+				}
 			case r.Value != nil && slices.Contains(keys, key):
 				a.key = key
 				if err := json.Unmarshal(r.Value, &a.Ask); err != nil || a.State == "" { // no answer

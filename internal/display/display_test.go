@@ -25,7 +25,7 @@ func TestPace(t *testing.T) {
 			done  int64
 			want  string
 		}{
-			{time.Second, 150, ""}, {time.Second, 200, "200 of 1000 (20 %), 16s left"}, {4 * time.Second, 400, ""}, {time.Second, 450, "450 of 1000 (45 %), 11s left"}, {time.Minute, 1001, "1001 of 1000 (100 %), 0s left"},
+			{time.Second, 150, ""}, {time.Second, 200, "200 of 1000 (20 %), 16s left"}, {4 * time.Second, 400, ""}, {time.Second, 450, "450 of 1000 (45 %), 11s left"}, {time.Minute, 1001, "1001 so far"},
 		} {
 			<-time.After(tt.after)
 			if got, due := p.Tell(tt.done); got != tt.want || due != (tt.want != "") {

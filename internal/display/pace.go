@@ -31,9 +31,12 @@ func (p *Pace) Tell(done int64) (text string, due bool) {
 		return "", false
 	}
 	p.next = now.Add(toldEvery)
+	if done > p.total { // there are more by now
+		return fmt.Sprintf("%d so far", done), true
+	}
 	text = fmt.Sprintf("%d of %d (%d %%)", done, p.total, 100*done/p.total)
 	if rate := float64(done-p.before) / now.Sub(p.start).Seconds(); rate > 0 {
-		text += ", " + time.Duration(float64(max(0, p.total-done))/rate*float64(time.Second)).Round(time.Second).String() + " left"
+		text += ", " + time.Duration(float64(p.total-done)/rate*float64(time.Second)).Round(time.Second).String() + " left"
 	}
 	return text, true
 }

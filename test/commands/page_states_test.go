@@ -43,7 +43,7 @@ var pageTable = []pageRow{
 	{"standby-without-database", "Standing by: whether the leader publishes is not known", "warn", "PostgreSQL at db-1:5432", "Start it", "cannot take over"},
 	{"kafka-away", "Not publishing since 15:34:06", "bad", "Kafka at k1:9092", "that the broker runs", "slot is lost at 16:47:27"},
 	{"kafka-silent", "Not publishing since 15:34:06", "bad", "Kafka acknowledges nothing", "in-sync replicas", "lost in 1 h 11 min"},
-	{"database-away", "Not publishing since 15:34:06", "bad", "PostgreSQL at db-1:5432", "Start it", "For how long is not known"},
+	{"database-away", "Not publishing since 15:34:06", "bad", "PostgreSQL at db-1:5432", "Start it", "whether the slot still has all of them"},
 	{"redis-away", "Publishing, but the position is not saved", "warn", "Redis at redis-1:6379", "Start it", "slot is lost at 16:47:27"},
 	{"no-standby", "Publishing, but no standby", "warn", "stood by does not answer", "http.peers does not reach it", "none: nobody takes over"},
 	{"slot-near-limit", "Publishing, but the slot has used 74 % of its limit since 15:20:00", "bad", "keeps 762.9 MB of WAL", "pg_stat_activity", "lost in 18 min"},
