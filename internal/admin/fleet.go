@@ -110,7 +110,7 @@ func (f *fleet) look(ctx context.Context) {
 	for i := range found {
 		was := slices.IndexFunc(f.peers, func(old peer) bool { return old.URL == found[i].URL })
 		if p := &found[i]; p.Error != "" && p.group == "" && was >= 0 { // it is gone
-			p.group = f.peers[was].group
+			p.group, p.Instance = f.peers[was].group, f.peers[was].Instance
 		}
 	}
 	f.peers, f.asked = slices.Concat(found, failed), true
@@ -210,15 +210,19 @@ func (f *fleet) list(own *Status) []peer {
 	return list
 }
 
-// pair returns the relay for which this one stands by, and whether a relay that was there for this database is gone.
-func (f *fleet) pair(st *Status) (leader *Leader, alone bool) {
+// pair returns the relay for which this one stands by, and the name of one that did so for this database and is gone, if no other is there.
+func (f *fleet) pair(st *Status) (leader *Leader, gone string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	others, unknown := 0, false
+	others, unknown, name := 0, false, "the relay that"
 	for i := range f.peers {
 		p := &f.peers[i]
 		unknown = unknown || p.group == ""
-		if st.Group == "" || p.group != st.Group || p.is(st) || p.state == "" {
+		if st.Group == "" || p.group != st.Group || p.is(st) {
+			continue
+		}
+		if p.state == "" {
+			name = cmp.Or(p.Instance, p.URL)
 			continue
 		}
 		others++
@@ -228,7 +232,10 @@ func (f *fleet) pair(st *Status) (leader *Leader, alone bool) {
 		}
 	}
 	f.had = f.had || others > 0
-	return leader, f.had && f.asked && others == 0 && !unknown && st.State == "leading"
+	if f.had && f.asked && others == 0 && !unknown && st.State == "leading" {
+		gone = name
+	}
+	return leader, gone
 }
 
 // standbys are those of this database; nil: not known.

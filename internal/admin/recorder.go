@@ -125,10 +125,10 @@ func (r *recorder) status(now time.Time) Status {
 	if err := r.o.Ready(); err != nil {
 		st.Ready, st.NotReady = false, cdc.Explain(err)
 	}
-	leader, alone := r.fleet.pair(&st)
+	leader, gone := r.fleet.pair(&st)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	s := situation{Status: st, now: now, moved: r.moved, walPerSecond: r.walPerSecond(&st), leader: leader, alone: alone, before: r.before}
+	s := situation{Status: st, now: now, moved: r.moved, walPerSecond: r.walPerSecond(&st), leader: leader, gone: gone, before: r.before}
 	if seconds, known := r.gauge("binlog_expire_seconds"); known && st.Source.SystemID != "" { // it was asked
 		kept := time.Duration(seconds * float64(time.Second))
 		s.binlogKept = &kept

@@ -73,8 +73,8 @@ type situation struct {
 	// binlogKept is how long the server keeps a binlog, 0 until somebody removes it; nil: it has none, or that is not known.
 	binlogKept *time.Duration
 	leader     *Leader
-	// alone says that a standby was there, and is not there any more.
-	alone bool
+	// gone is a standby that was there, and is not there any more; "": none is.
+	gone string
 	// before is the verdict until now.
 	before Verdict
 }
@@ -92,6 +92,8 @@ const (
 	late = time.Minute
 	// slotShare is how much of what the slot may keep is worth a word.
 	slotShare = 0.7
+	// silent is why nothing is published although Kafka has no problem that it tells.
+	silent = "Kafka acknowledges nothing"
 	// longestText of others' in a verdict, in characters.
 	longestText = 300
 )
@@ -131,6 +133,7 @@ func (s *situation) stateVerdict() Verdict {
 		if n := s.InFlight.Events; n > 0 {
 			v.Title = fmt.Sprintf("Stopping: %s left", display.Plural(n, "event"))
 		}
+		v.Cause, v.Fix = "it was told to stop", "nothing: it ends by itself, and another relay may take over"
 		if len(s.Problems) > 0 {
 			r := reasonOf("", &s.Problems[0])
 			v.Level, v.Cause, v.Fix = Warn, r.cause, r.fix
@@ -223,7 +226,7 @@ func (s *situation) stops() (all []reason) {
 		all = append(all, reasonOf("Kafka is away", &kafka[0]))
 	case s.Stalled || !waits.IsZero() && s.now.Sub(waits) > silence && !s.goesOn(waits):
 		all = append(all, reason{
-			title: "Kafka acknowledges nothing", cause: "Kafka acknowledges nothing", since: waits,
+			title: silent, cause: silent, since: waits,
 			fix: "check that its brokers are reachable and have enough in-sync replicas",
 		})
 	}
@@ -241,7 +244,7 @@ func (s *situation) goesOn(since time.Time) bool {
 // doubts are what is not as it should be although events are published, the worst first.
 func (s *situation) doubts() (all []reason) {
 	if share, known := s.slotShare(); known && share >= slotShare {
-		effect, at := s.kept()
+		effect, at := s.threat("Events are published.")
 		all = append(all, reason{
 			title: fmt.Sprintf("the slot has used %d %% of its limit", int(share*100)), cause: fmt.Sprintf("slot %s keeps %s of WAL, and may keep %s more", s.Source.Slot, display.Bytes(s.Slot.RetainedBytes), display.Bytes(*s.Slot.SafeBytes)),
 			fix: "end the oldest transaction (pg_stat_activity, by xact_start) if it is long; otherwise raise max_slot_wal_keep_size", effect: effect, lostAt: at,
@@ -259,9 +262,7 @@ func (s *situation) doubts() (all []reason) {
 		}
 		r := reasonOf(known.title, &found[0])
 		if r.effect = known.effect; known.with == "checkpoint" && s.Slot != nil {
-			if _, r.lostAt = s.kept(); !r.lostAt.IsZero() {
-				r.effect += " At this speed the slot is lost at " + r.lostAt.UTC().Format(time.RFC3339) + "."
-			}
+			r.effect, r.lostAt = s.threat(known.effect)
 		}
 		all = append(all, r)
 	}
@@ -273,18 +274,27 @@ func (s *situation) doubts() (all []reason) {
 	}
 	if d := s.DeadLetters; d != nil && d.Events > 0 && !d.Full {
 		r := reason{
-			title: display.Plural(d.Events, "dead letter"), cause: fmt.Sprintf("%s could not be published, and %d only wait for them", display.Plural(d.Events-d.Held, "event"), d.Held), since: d.Oldest,
+			title: display.Plural(d.Events, "dead letter"), cause: fmt.Sprintf("%s could not be published, and %d only wait for them: each has its reason", display.Plural(d.Events-d.Held, "event"), d.Held), since: d.Oldest,
 			fix: "see why with `cdc-relay dlq list --by cause`, correct that, then retry them", effect: "All other events are published.",
 		}
 		all = append(all, r)
 	}
-	if s.alone {
+	if s.gone != "" {
 		all = append(all, reason{
-			title: "no standby", cause: "the relay that stood by does not answer", fix: "start it, or see why http.peers does not reach it",
+			title: "no standby", cause: s.gone + " stood by, and does not answer", fix: "start it, or see why this relay does not reach it",
 			effect: "No event is lost. If this relay ends, nothing is published until one is started.",
 		})
 	}
 	return all
+}
+
+// threat adds when the slot is lost, if that can be told.
+func (s *situation) threat(effect string) (string, time.Time) {
+	_, at := s.kept()
+	if !at.IsZero() {
+		effect += " At this speed the slot is lost at " + at.UTC().Format(time.RFC3339) + ", and with it what is not published by then."
+	}
+	return effect, at
 }
 
 // slotShare is how much of its limit the slot has used.
@@ -343,8 +353,7 @@ func (s *situation) starting() Verdict {
 	if s.now.Sub(s.Since) < 3*silence {
 		v.Level = Warn
 	}
-	v.Effect, v.LostAt = s.kept()
-	v.Effect = "Nothing is published meanwhile. " + v.Effect
+	v.Effect = "This relay publishes nothing meanwhile. Events wait in the database."
 	return v
 }
 

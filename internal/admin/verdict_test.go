@@ -113,7 +113,7 @@ func TestVerdict(t *testing.T) {
 		}), Verdict{State: NotPublishing, Level: Bad, Title: "Not publishing", Since: kafka.Since, Cause: "refused"}, ""},
 		{"stopping, and Kafka is away", in("stopping", func(s *situation) { s.Problems = []Problem{kafka} }), Verdict{State: Stopping, Level: Warn, Title: "Stopping", Cause: "k1:9092: connection refused"}, ""},
 		{"several", leading(func(s *situation) {
-			s.Problems, s.alone, s.DeadLetters = []Problem{kafka, redis}, true, &DeadLetters{Events: 1}
+			s.Problems, s.gone, s.DeadLetters = []Problem{kafka, redis}, "b", &DeadLetters{Events: 1}
 			s.moved = time.Time{}
 		}), Verdict{State: NotPublishing, Level: Bad, Title: "Not publishing", Others: []string{"the position is not saved", "1 dead letter", "no standby"}}, ""},
 		{"starting", in("starting", func(*situation) {}), Verdict{State: Starting, Level: Idle, Title: "Starting", Since: ago(time.Minute)}, ""},
@@ -161,8 +161,8 @@ func TestStandbyIsGone(t *testing.T) {
 		}
 		f.look(t.Context())
 		leader := &Status{State: "leading", Group: "orders", Instance: "a:9464"}
-		if _, alone := f.pair(leader); alone != gone || f.standbys(leader) == nil || (len(f.standbys(leader)) == 0) != gone {
-			t.Errorf("the standby is gone: %t; alone: %t, standbys %v", gone, alone, f.standbys(leader))
+		if _, name := f.pair(leader); (name == "b:9464") != gone || f.standbys(leader) == nil || (len(f.standbys(leader)) == 0) != gone {
+			t.Errorf("the standby is gone: %t; %q, standbys %v", gone, name, f.standbys(leader))
 		}
 	}
 }

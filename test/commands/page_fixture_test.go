@@ -128,11 +128,11 @@ func pastOf(all object) object {
 			row = []any{now["per_second"], now["lag"], now["p50"], now["p99"], now["waiting"], now["kept_bytes"], now["dead_letters"], 0}
 		case moment.Format(time.RFC3339) < all["started_at"].(string):
 			row = []any{nil, nil, nil, nil, nil, nil, nil, 4}
-		case moment.After(since) && verdict["level"] == "bad":
+		case moment.After(since) && verdict["state"] == "not_publishing":
 			grown := moment.Sub(since).Seconds() / at.Sub(since).Seconds()
 			row = []any{now["per_second"], part(now["lag"], grown), nil, nil, part(now["waiting"], grown), part(now["kept_bytes"], grown), now["dead_letters"], 2}
 		case moment.After(since):
-			row[5], row[6], row[7] = now["kept_bytes"], now["dead_letters"], map[bool]int{verdict["level"] == "warn": 1}[true]
+			row[5], row[6], row[7] = now["kept_bytes"], now["dead_letters"], map[bool]int{verdict["state"] == "publishing_but": 1}[true]
 		}
 		samples = append(samples, row)
 	}
