@@ -284,7 +284,7 @@ func (r *resolution) run(cmd *cobra.Command, args []string) error {
 
 // ask asks the leader, and returns how many letters could not be published.
 func (r *resolution) ask(ctx context.Context, desk *deadletter.Desk, list []deadletter.Listed, read deadletter.Read) (failed int, err error) {
-	result, err := desk.Ask(ctx, r.do, list, read, func(why string) { r.cli.printf("waiting: %s\n", why) }, func(far string) { r.cli.printf("resolved %s\n", far) })
+	result, err := desk.Ask(ctx, r.do, list, read, func(why string) { r.cli.printf("waiting: %s\n", why) }, func(far string) { _, _ = fmt.Fprintf(r.cli.stderr, "resolved %s\n", far) })
 	if result.Asked && err != nil && ctx.Err() != nil {
 		r.cli.printf("the request is withdrawn: what the relay has begun it ends, nothing else is done\n")
 	}

@@ -183,7 +183,14 @@ func (a *cli) reportRepair(rows *backfill.Repair, o backfill.Options) error {
 	select {
 	case <-rows.Done():
 	default:
-		return cdc.Fixable(rows.Again(nil), "interrupted after %s were read; the position was not moved", display.Plural(int(done.Rows), "row"))
+		fix := "run the same `cdc-relay repair` again: it begins again, and repeats what was published"
+		switch {
+		case o.Where != "":
+			fix = "run the same setup again: it begins again"
+		case o.All:
+			fix = "run `cdc-relay backfill` again: it begins again, and repeats what was published"
+		}
+		return cdc.Fixable(fix, "interrupted after %s were read; the position was not moved", display.Plural(int(done.Rows), "row"))
 	}
 	repeats := "some"
 	if done.Counted {

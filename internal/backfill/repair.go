@@ -148,12 +148,12 @@ func (s *Repair) Identity(seq uint64) cdc.Source {
 // Run implements relay.Source. An error ends the repair, because the snapshot is lost with the connection.
 func (s *Repair) Run(ctx context.Context, q cdc.Queue) error {
 	return s.leave(ctx, s.publish(ctx, q), func(err error) error {
-		return cdc.Stop(cdc.ClassRuntime, "repair_interrupted", fmt.Errorf("repair ended early: %w", err), s.Again(err))
+		return cdc.Stop(cdc.ClassRuntime, "repair_interrupted", fmt.Errorf("repair ended early: %w", err), s.again(err))
 	})
 }
 
-// Again says how to go on after an interruption, behind what an error says itself.
-func (s *Repair) Again(err error) string {
+// again says how to go on, behind what an error says itself.
+func (s *Repair) again(err error) string {
 	fix := "run the same command again: it begins again, and repeats what was published"
 	if s.opts.Where != "" {
 		fix = "run the same setup again: it begins again, and repeats what was committed to Kafka"
