@@ -214,7 +214,7 @@ func (f *fleet) list(own *Status) []peer {
 func (f *fleet) pair(st *Status) (leader *Leader, gone string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	others, unknown, name := 0, false, "the relay that"
+	others, unknown, name := 0, false, "another relay"
 	for i := range f.peers {
 		p := &f.peers[i]
 		unknown = unknown || p.group == ""

@@ -134,10 +134,7 @@ func (s *situation) stateVerdict() Verdict {
 			v.Title = fmt.Sprintf("Stopping: %s left", display.Plural(n, "event"))
 		}
 		v.Cause, v.Fix = "it was told to stop", "nothing: it ends by itself, and another relay may take over"
-		if len(s.Problems) > 0 {
-			r := reasonOf("", &s.Problems[0])
-			v.Level, v.Cause, v.Fix = Warn, r.cause, r.fix
-		} else if e := s.LastError; e != nil && !e.Past {
+		if e := s.LastError; e != nil && !e.Past { // a problem with a server if nothing else ends it
 			v.Level, v.Cause, v.Fix = Warn, e.Cause, e.Fix
 		}
 		return v

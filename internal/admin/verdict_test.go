@@ -111,7 +111,9 @@ func TestVerdict(t *testing.T) {
 		{"the database fails in an outage of Kafka", leading(func(s *situation) {
 			s.Problems, s.Connected, s.before = []Problem{{With: "database", Since: ago(18 * time.Second), Cause: "refused"}}, false, Verdict{State: NotPublishing, Since: kafka.Since}
 		}), Verdict{State: NotPublishing, Level: Bad, Title: "Not publishing", Since: kafka.Since, Cause: "refused"}, ""},
-		{"stopping, and Kafka is away", in("stopping", func(s *situation) { s.Problems = []Problem{kafka} }), Verdict{State: Stopping, Level: Warn, Title: "Stopping", Cause: "k1:9092: connection refused"}, ""},
+		{"stopping on an error, and Kafka is away", in("stopping", func(s *situation) {
+			s.Problems, s.LastError = []Problem{kafka}, &Error{Cause: "the row has no key", Fix: "set key"}
+		}), Verdict{State: Stopping, Level: Warn, Title: "Stopping", Cause: "the row has no key", Fix: "set key"}, "k1:9092"},
 		{"several", leading(func(s *situation) {
 			s.Problems, s.gone, s.DeadLetters = []Problem{kafka, redis}, "b", &DeadLetters{Events: 1}
 			s.moved = time.Time{}

@@ -45,18 +45,18 @@ func TestConsumersThatAreKilled(t *testing.T) {
 	})
 }
 
-// awaitMembers waits until Kafka has removed all members of the group but n.
+// awaitMembers waits until the group has n members.
 func awaitMembers(t *testing.T, client *kgo.Client, group string, n int) {
 	t.Helper()
 	deadline := time.Now().Add(cdctest.Patience(2 * time.Minute))
 	for tick := time.NewTicker(50 * time.Millisecond); ; <-tick.C {
 		groups, err := kadm.NewClient(client).DescribeGroups(t.Context(), group)
 		g := groups[group]
-		if err == nil && len(g.Members) <= n {
+		if err == nil && len(g.Members) == n {
 			return
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("the group still has %d members, and is %s: %v", len(g.Members), g.State, err)
+			t.Fatalf("the group has %d members, want %d, and is %s: %v", len(g.Members), n, g.State, err)
 		}
 	}
 }

@@ -157,7 +157,8 @@ func TestConsumersWithoutTheirDatabase(t *testing.T) {
 	}
 	onEach(t, func(t *testing.T, db *database) {
 		t.Helper()
-		consumeRounds(t, db, 3, func(f *fleet, _ *kgo.Client, _ string) {
+		consumeRounds(t, db, 3, func(f *fleet, client *kgo.Client, group string) {
+			awaitMembers(t, client, group, 2) // a consumer that starts without its database ends
 			f.db.Cut()
 			before := f.said()
 			<-time.After(time.Duration(seconds) * time.Second)
