@@ -7,12 +7,14 @@ import "slices"
 type Source interface{ raising() *Raised }
 
 // Raised holds the events that an aggregate has raised, until the transaction that writes them is committed: an attempt
-// that is rolled back loses nothing. Embed it in the aggregate. Its zero value is ready. Do not copy an aggregate that is
-// tracked: the copy belongs to the same unit, and no other takes it ([ErrStaleSource]). It is not safe for concurrent use.
+// that is rolled back loses nothing, and what was raised before it may be tracked in the next one. Embed it in the aggregate.
+// Its zero value is ready. Do not copy an aggregate that is tracked: the copy belongs to the same unit, and no other takes it
+// ([ErrStaleSource]). It is not safe for concurrent use.
 type Raised struct {
 	events []*Event // those that are not in unit
+	before int      // so many it had raised when unit began to track it
 	unit   *Unit    // where it is tracked
-	stale  bool     // it was tracked in a transaction that was not committed
+	stale  bool     // it raised events in a transaction that was not committed, or whose end is not known
 }
 
 func (r *Raised) raising() *Raised { return r }
@@ -34,7 +36,9 @@ func (r *Raised) Events() []*Event {
 	return slices.Clone(r.events)
 }
 
-// leave ends the tracking.
-func (r *Raised) leave(u *Unit, committed bool) {
-	r.events, r.unit, r.stale = u.by(r), nil, !committed
+// leave ends the tracking. The same function raises again in the next attempt what it raised in one that failed, so the
+// aggregate is stale then.
+func (r *Raised) leave(u *Unit, end outcome) {
+	r.events, r.unit = u.by(r), nil
+	r.stale = end == endUnknown || end == endRolledBack && len(r.events) > r.before
 }

@@ -23,8 +23,8 @@ var errUnfinished = errors.New("the function did not return")
 // and only if the transaction is known to be committed.
 //
 // If an error is [Retryable], also that of the commit, Run rolls back and runs fn again after a short random pause, with
-// another transaction and unit, up to [WithAttempts] times; fn must therefore load its aggregates itself, and return the errors
-// of its statements. After the last attempt and after any other error, also ctx's, it returns the error. If no answer to COMMIT
+// another transaction and unit, up to [WithAttempts] times; fn must therefore load the aggregates that it changes, and return the
+// errors of its statements. After the last attempt and after any other error, also ctx's, it returns the error. If no answer to COMMIT
 // came, the error is a [*CommitUnknownError]: fn is not run again, and no function after the transaction is called. If fn
 // panics, Run rolls back and the panic goes on.
 //

@@ -6,10 +6,10 @@ import (
 	"fmt"
 )
 
-// ErrStaleSource means that an aggregate was part of a transaction or savepoint that was not committed, or is part of
-// another unit of work, or a copy of one that was. Its fields may not be what the database has: load it again, inside the
-// transaction.
-var ErrStaleSource = errors.New("the aggregate, or one that it is a copy of, was tracked in another unit of work or before a rollback: load it inside the transaction")
+// ErrStaleSource means that an aggregate raised events in a transaction or savepoint that was not committed, or is part of
+// another unit of work, or a copy of one that was. Its fields may not be what the database has: load or make it inside the
+// transaction, or raise its events before.
+var ErrStaleSource = errors.New("the aggregate, or one that it is a copy of, is tracked in another unit of work or raised events in one that was rolled back: load or make it inside the transaction")
 
 // errUnitEnded means that a unit of work was used after its end.
 var errUnitEnded = errors.New("the unit of work has ended: use it only inside its transaction, and make another with NewUnit")
@@ -59,7 +59,7 @@ func (u *Unit) Track(sources ...Source) {
 			continue
 		}
 		before := r.events
-		r.unit, r.events = u, nil
+		r.unit, r.events, r.before = u, nil, len(before)
 		u.sources = append(u.sources, r)
 		u.add(r, before)
 	}

@@ -10,7 +10,7 @@ import (
 
 // Savepoint calls fn, which works in a savepoint and rolls back to it if it fails. If fn returns an error or panics, the unit
 // forgets what was tracked, raised, added and hooked in it, and Savepoint returns the error. Aggregates that were tracked in fn
-// are stale then: load them again. Those tracked before keep what changed in their fields.
+// and raised events there are stale then: load them again. Those tracked before keep what changed in their fields.
 func (u *Unit) Savepoint(fn func() error) error {
 	u.mustBeOpen()
 	raised, sources, committed, rolledBack, flushed, stale := len(u.raised), len(u.sources), len(u.committed), len(u.rolledBack), u.flushed, u.stale
@@ -20,7 +20,7 @@ func (u *Unit) Savepoint(fn func() error) error {
 			return
 		}
 		for _, r := range u.sources[sources:] {
-			r.leave(u, false)
+			r.leave(u, endRolledBack)
 		}
 		u.raised, u.sources = u.raised[:raised], u.sources[:sources]
 		u.committed, u.rolledBack = u.committed[:committed], u.rolledBack[:rolledBack]
@@ -32,8 +32,8 @@ func (u *Unit) Savepoint(fn func() error) error {
 }
 
 // End ends the unit after its transaction. If err is nil, the transaction was committed: the aggregates' events are cleared
-// and the functions of AfterCommit called. Otherwise it was rolled back: the aggregates are stale, and the functions of
-// AfterRollback are called. After a [*CommitUnknownError], see [CommitError], none is called.
+// and the functions of AfterCommit called. Otherwise it was rolled back: aggregates that raised events in it are stale, and the
+// functions of AfterRollback are called. After a [*CommitUnknownError], see [CommitError], all are stale and none is called.
 //
 // Each function is called, also if one before it fails or panics. They get ctx without its end, so one that waits needs a
 // limit of its own. Only the first call of End has an effect.
@@ -45,33 +45,54 @@ func (u *Unit) End(ctx context.Context, err error) {
 		return
 	}
 	u.ended = true
+	end := outcomeOf(err)
 	ctx = context.WithoutCancel(ctx)
 	unflushed := len(u.raised) - u.flushed
 	if err == nil {
 		u.raised = u.raised[u.flushed:]
 	}
 	for _, r := range u.sources {
-		r.leave(u, err == nil)
+		r.leave(u, end)
 	}
 	if err == nil && unflushed > 0 {
 		u.hookErrors(ctx, fmt.Errorf("end unit of work: %d events were not written: call Flush before the commit", unflushed))
 	}
-	for _, h := range u.hooksAfter(err) {
+	for _, h := range u.hooksAfter(end) {
 		if err := h.call(ctx); err != nil {
 			u.hookErrors(ctx, err)
 		}
 	}
 }
 
-func (u *Unit) hooksAfter(err error) []hook {
-	var unknown *CommitUnknownError
+// outcome is how a transaction or savepoint ended.
+type outcome int
+
+const (
+	endCommitted outcome = iota
+	endRolledBack
+	endUnknown // no answer to COMMIT came
+)
+
+func outcomeOf(err error) outcome {
+	var lost *CommitUnknownError
 	switch {
 	case err == nil:
-		return u.committed
-	case errors.As(err, &unknown):
-		return nil
+		return endCommitted
+	case errors.As(err, &lost):
+		return endUnknown
 	default:
+		return endRolledBack
+	}
+}
+
+func (u *Unit) hooksAfter(end outcome) []hook {
+	switch end {
+	case endCommitted:
+		return u.committed
+	case endRolledBack:
 		return u.rolledBack
+	default:
+		return nil
 	}
 }
 

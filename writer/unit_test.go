@@ -94,7 +94,12 @@ func TestFlushAgain(t *testing.T) {
 
 func TestStaleSources(t *testing.T) {
 	for name, spoil := range map[string]func(u *writer.Unit, b *basket){
-		"rolled back": func(u *writer.Unit, b *basket) { u.Track(b); u.End(t.Context(), io.EOF) },
+		"rolled back": func(u *writer.Unit, b *basket) {
+			b.Raised = writer.Raised{}
+			u.Track(b)
+			b.add("1")
+			u.End(t.Context(), io.EOF)
+		},
 		"unknown": func(u *writer.Unit, b *basket) {
 			u.Track(b)
 			u.End(t.Context(), fmt.Errorf("wrapped: %w", &writer.CommitUnknownError{Err: io.EOF}))
@@ -108,9 +113,9 @@ func TestStaleSources(t *testing.T) {
 			b.add("1")
 		},
 		"savepoint": func(u *writer.Unit, b *basket) {
-			_ = u.Savepoint(func() error { u.Track(b); return io.EOF })
+			b.Raised = writer.Raised{}
+			_ = u.Savepoint(func() error { u.Track(b); b.add("1"); return io.EOF })
 		},
-		"ended, not flushed": func(u *writer.Unit, b *basket) { u.Track(b); u.End(t.Context(), writer.ErrInvalidEvent) },
 	} {
 		b, u := &basket{name: "b"}, newUnit(t)
 		b.add("1")
@@ -125,6 +130,25 @@ func TestStaleSources(t *testing.T) {
 		}
 		requireNames(t, flush(t, u))
 	}
+}
+
+// What an aggregate raised before a transaction that was rolled back is written by the next one, once.
+func TestSourceOfTheNextAttempt(t *testing.T) {
+	b := &basket{name: "b"}
+	b.add("1")
+	for _, end := range []func(u *writer.Unit){
+		func(u *writer.Unit) { u.Track(b); u.End(t.Context(), io.EOF) },
+		func(u *writer.Unit) { u.Track(b); requireNames(t, flush(t, u), "b 1"); u.End(t.Context(), io.EOF) },
+		func(u *writer.Unit) { _ = u.Savepoint(func() error { u.Track(b); return io.EOF }) },
+	} {
+		end(newUnit(t))
+		requireNames(t, b.Events(), "b 1")
+	}
+	u := newUnit(t)
+	u.Track(b)
+	requireNames(t, flush(t, u), "b 1")
+	u.End(t.Context(), nil)
+	requireNames(t, b.Events())
 }
 
 func TestMisuseOfAUnitPanics(t *testing.T) {
