@@ -75,12 +75,11 @@ func (a *api) operators(h http.Handler) http.Handler {
 
 // place is called in a transaction that also stores the idempotency key, the response and the order's event.
 func (a *api) place(w http.ResponseWriter, r *http.Request, tx *sql.Tx, u *writer.Unit) error {
-	customer, _, _ := r.BasicAuth() // which the middleware has verified
 	var want order
 	if err := json.NewDecoder(r.Body).Decode(&want); err != nil {
 		return errInvalidOrder
 	}
-	o, err := placeOrder(customer, want.Item, want.Quantity)
+	o, err := placeOrder(idempotency.Caller(r.Context()), want.Item, want.Quantity)
 	if err != nil {
 		return err
 	}

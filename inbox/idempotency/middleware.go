@@ -42,11 +42,19 @@ var errBodyTaken = errors.New("the request's body, which tells it from others, w
 // answered with 500, or 503 if the database failed.
 type Handler[Tx any] func(w http.ResponseWriter, r *http.Request, tx Tx, u *writer.Unit) error
 
+type callerKey struct{}
+
+// Caller returns whose request a [Handler] handles, as scope returned it; ctx is the request's. It is "" elsewhere.
+func Caller(ctx context.Context) string {
+	caller, _ := ctx.Value(callerKey{}).(string)
+	return caller
+}
+
 // Middleware gives a request to h once, in a transaction, and sends what h has written after the commit. A repeat of the
 // request gets the same response. The hash that tells requests apart is that of method, host, path, query, Content-Type and
 // body, which nothing may have read before, also not as a form.
 //
-// scope returns the authenticated caller; without one the request is refused, with 401 for an *[UnauthorizedError] and 403 for
+// scope returns the authenticated caller, see [Caller]; without one the request is refused, with 401 for an *[UnauthorizedError] and 403 for
 // others. h must write with tx only: the response is buffered, at most [WithMaxResponse] bytes, and cannot be streamed. h sees
 // the headers that were set before it, and what it changes in them is stored, but for Set-Cookie and the headers of a
 // connection. There are no trailers. If h answers with a status that [WithStored] does not store, or panics, everything is
@@ -111,7 +119,7 @@ func (s *Store[Tx]) serve(w http.ResponseWriter, r *http.Request, scope func(*ht
 	}
 	var sent http.Header // by h, with what is not stored
 	response, replayed, err := s.Do(r.Context(), k, hash(r, body), func(ctx context.Context, tx Tx, u *writer.Unit) (*Response, error) {
-		again := r.WithContext(ctx)
+		again := r.WithContext(context.WithValue(ctx, callerKey{}, k.Scope))
 		again.Body = io.NopCloser(bytes.NewReader(body))
 		defer func() { // as net/http does for its own request
 			if again.MultipartForm != nil {

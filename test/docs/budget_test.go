@@ -15,7 +15,7 @@ import (
 var budget = map[string]int{
 	"lines of the product": 45_050, // cmd and internal, without tests and what is only for them
 	"packages":             29,     // of the product
-	"lines of tests":       73_580, // with testenv, cdctest and the other helpers
+	"lines of tests":       73_620, // with testenv, cdctest and the other helpers
 }
 
 var words = map[string]int{
@@ -23,7 +23,7 @@ var words = map[string]int{
 
 	"docs/quickstart.md": 600, "docs/tutorial.md": 950, "docs/install.md": 800, "docs/postgresql.md": 1300, "docs/mysql.md": 1950,
 	"docs/managed-databases.md": 850, "docs/kafka.md": 550, "docs/security.md": 1100, "docs/routing.md": 1100, "docs/migrate-debezium.md": 650,
-	"docs/migrate-from-polling.md": 1100, "docs/go.md": 655, "docs/other-languages.md": 1000, "docs/consumer.md": 1625, "docs/idempotency.md": 660,
+	"docs/migrate-from-polling.md": 1100, "docs/go.md": 685, "docs/other-languages.md": 1000, "docs/consumer.md": 1625, "docs/idempotency.md": 675,
 	"docs/checklist.md": 860, "docs/monitoring.md": 800, "docs/alerts.md": 1100, "docs/retention.md": 735, "docs/dead-letters.md": 650,
 	"docs/recovery.md": 1760, "docs/replay.md": 350, "docs/upgrade.md": 460, "docs/troubleshooting.md": 1200, "docs/configuration.md": 3600,
 	"docs/commands.md": 1400, "docs/metrics.md": 900, "docs/records.md": 450, "docs/how-it-works.md": 1100, "docs/guarantees.md": 1200,

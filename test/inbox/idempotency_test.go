@@ -314,6 +314,9 @@ func TestMiddleware(t *testing.T) {
 		})
 		handler := db.ways()[0].open(t, sql.LevelDefault).keys(t, idempotency.WithMaxRequest(300), respond).serve(func(w http.ResponseWriter, r *http.Request, tx execer, u *writer.Unit) error {
 			calls.Add(1)
+			if got, want := idempotency.Caller(r.Context()), r.Header.Get("Caller"); got != want {
+				t.Errorf("caller %q, want %q", got, want)
+			}
 			u.AfterCommit(func(context.Context) error { hooks = append(hooks, "committed"); return nil })
 			u.AfterRollback(func(context.Context) error { hooks = append(hooks, "rolled back"); return nil })
 			must(t, tx(r.Context(), "INSERT INTO effects VALUES ('x')"))

@@ -21,11 +21,11 @@ import (
 // changed returns a part for each package with tests that changed since a commit: those whose lines changed, and all tests of a file
 // that changed elsewhere. Tests of code that changed are not known here: name them with `go test -run`.
 func changed(ctx context.Context, o options) ([]part, error) {
-	diff, err := exec.CommandContext(ctx, "git", "diff", "--unified=0", "--no-color", "--no-ext-diff", o.base, "--", "*_test.go").Output()
+	diff, err := exec.CommandContext(ctx, "git", "diff", "--unified=0", "--no-color", "--no-ext-diff", o.base, "--", "*_test.go", ":!*/testdata/*").Output()
 	if err != nil {
 		return nil, fmt.Errorf("git diff %s: %w", o.base, err)
 	}
-	added, err := exec.CommandContext(ctx, "git", "ls-files", "--others", "--exclude-standard", "--", "*_test.go").Output()
+	added, err := exec.CommandContext(ctx, "git", "ls-files", "--others", "--exclude-standard", "--", "*_test.go", ":!*/testdata/*").Output()
 	if err != nil {
 		return nil, fmt.Errorf("git ls-files: %w", err)
 	}

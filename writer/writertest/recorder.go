@@ -23,6 +23,10 @@ import (
 // Recorder is a [Reader] of what was appended to its transactions, without a database. Its zero value is ready, and it is
 // safe for concurrent use.
 type Recorder struct {
+	// Answer, if set, is called for each statement and for "COMMIT", also by several goroutines at once. It returns how many rows the
+	// statement changes, or how it fails; without it each changes one. A commit that fails rolls back. Set it before the first use.
+	Answer func(statement string) (changed int64, err error)
+
 	mu   sync.Mutex
 	rows []row
 	sent map[uuid.UUID]*recorded // whose statement had this ID last
@@ -51,7 +55,7 @@ func (r *Recorder) Option() writer.Option {
 func (r *Recorder) Tx() writer.Tx { return &recorded{r: r} }
 
 // DB returns a pool whose transactions are like [Recorder.Tx], for code that begins them: with [writer.SQL] for [writer.Run],
-// or under sqlx, bun or GORM. A statement changes one row, and a query has none. The pool is closed after the test.
+// or under sqlx, bun or GORM. A query finds no rows. The pool is closed after the test.
 func (r *Recorder) DB(tb testing.TB) *sql.DB {
 	tb.Helper()
 	db := sql.OpenDB(&conn{r: r})
@@ -68,6 +72,14 @@ func (r *Recorder) events(context.Context, *writer.Writer) (events []*writer.Eve
 	return events, nil
 }
 
+func (r *Recorder) answer(ctx context.Context, statement string) (driver.RowsAffected, error) {
+	if err := ctx.Err(); err != nil || r.Answer == nil {
+		return 1, err
+	}
+	changed, err := r.Answer(statement)
+	return driver.RowsAffected(changed), err
+}
+
 type recorded struct {
 	r    *Recorder
 	done bool
@@ -75,9 +87,13 @@ type recorded struct {
 
 // ExecContext remembers the IDs among the arguments, because an observer is not told the transaction. They are text, or
 // several in the literal of an array.
-func (t *recorded) ExecContext(ctx context.Context, _ string, args ...any) (sql.Result, error) {
+func (t *recorded) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
 	if t.done {
 		return nil, sql.ErrTxDone
+	}
+	changed, err := t.r.answer(ctx, query)
+	if err != nil {
+		return nil, err
 	}
 	t.r.mu.Lock()
 	defer t.r.mu.Unlock()
@@ -92,12 +108,15 @@ func (t *recorded) ExecContext(ctx context.Context, _ string, args ...any) (sql.
 			}
 		}
 	}
-	return driver.RowsAffected(1), ctx.Err()
+	return changed, nil
 }
 
 func (t *recorded) Commit() error {
 	if t.done {
 		return sql.ErrTxDone
+	}
+	if _, err := t.r.answer(context.Background(), "COMMIT"); err != nil {
+		return errors.Join(err, t.Rollback())
 	}
 	t.done = true
 	return nil
@@ -137,7 +156,7 @@ func (c *conn) BeginTx(context.Context, driver.TxOptions) (driver.Tx, error) {
 
 func (c *conn) ExecContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Result, error) {
 	if c.tx == nil || c.tx.done {
-		return driver.RowsAffected(1), ctx.Err()
+		return c.r.answer(ctx, query)
 	}
 	values := make([]any, len(args))
 	for i, a := range args {

@@ -186,6 +186,40 @@ func TestRecorderRollsBack(t *testing.T) {
 	}
 }
 
+// serialization is a failure after which Run tries again.
+type serialization struct{ error }
+
+func (serialization) SQLState() string { return "40001" }
+
+// A test decides what statements do, and whether a commit fails.
+func TestRecorderAnswers(t *testing.T) {
+	commits := 0
+	r := writertest.Recorder{Answer: func(statement string) (int64, error) {
+		if commits += strings.Count(statement, "COMMIT"); statement == "COMMIT" && commits == 1 {
+			return 0, serialization{errors.New("conflict")}
+		}
+		return int64(strings.Count(statement, "x")), nil
+	}}
+	w, err := writer.New(writer.Postgres, r.Option())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var changed []int64
+	err = writer.Run(t.Context(), writer.SQL(r.DB(t), writer.Postgres), w, func(ctx context.Context, tx *sql.Tx, u *writer.Unit) error {
+		u.Add(&writer.Event{AggregateType: "Order", AggregateID: "1", Type: "OrderSent", Tombstone: true})
+		result, err := tx.ExecContext(ctx, "xx")
+		if err == nil {
+			n, _ := result.RowsAffected()
+			changed = append(changed, n)
+		}
+		return err
+	})
+	if err != nil || !slices.Equal(changed, []int64{2, 2}) {
+		t.Errorf("%d rows changed, error %v", changed, err)
+	}
+	writertest.RequireAppended(t, w, &r, writertest.Match{Type: "OrderSent"})
+}
+
 // A service with Run needs no database: what it commits is recorded, and what it rolls back is not.
 func TestRecorderServesRun(t *testing.T) {
 	for _, d := range []writer.Dialect{writer.Postgres, writer.MySQL} {

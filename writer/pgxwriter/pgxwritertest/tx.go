@@ -4,6 +4,7 @@ package pgxwritertest
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 
@@ -15,8 +16,8 @@ import (
 	"github.com/cdc-relay/cdc-relay/writer/writertest"
 )
 
-// Tx returns a transaction that accepts every statement of Exec, which changes one row, as the recorder's own does; QueryRow finds no row, Query
-// and Begin fail. Its writer needs the recorder's Option. Other methods panic.
+// Tx returns a transaction whose Exec does what the recorder's Answer says, by default change one row; QueryRow finds no row, Query and
+// Begin fail. Its writer needs the recorder's Option. Other methods panic.
 func Tx(r *writertest.Recorder) pgx.Tx { return &tx{recorded: r.Tx()} }
 
 // DB returns the [writer.DB] of transactions like [Tx], for [writer.Run].
@@ -33,8 +34,12 @@ type tx struct {
 }
 
 func (t *tx) Exec(ctx context.Context, query string, args ...any) (pgconn.CommandTag, error) {
-	_, err := t.recorded.ExecContext(ctx, query, args...)
-	return pgconn.NewCommandTag("INSERT 0 1"), closed(err)
+	result, err := t.recorded.ExecContext(ctx, query, args...)
+	if err != nil {
+		return pgconn.CommandTag{}, closed(err)
+	}
+	changed, err := result.RowsAffected()
+	return pgconn.NewCommandTag(fmt.Sprint("UPDATE ", changed)), err
 }
 
 var errRecorder = errors.New("a recorder runs no queries and has no savepoints: test this with a database, and writertest.Pgx in place of the recorder")
@@ -52,8 +57,8 @@ func (t *tx) Rollback(context.Context) error { return closed(t.recorded.Rollback
 
 // closed returns pgx's error for a transaction that has ended.
 func closed(err error) error {
-	if err == nil || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
-		return err
+	if errors.Is(err, sql.ErrTxDone) {
+		return fmt.Errorf("%w: %w", pgx.ErrTxClosed, err)
 	}
-	return fmt.Errorf("%w: %w", pgx.ErrTxClosed, err)
+	return err
 }

@@ -64,6 +64,17 @@ func TestTx(t *testing.T) {
 	if row := later.QueryRow(t.Context(), "SELECT 1").Scan(); err != nil || tag.RowsAffected() != 1 || savepoint == nil || !errors.Is(row, pgx.ErrNoRows) {
 		t.Errorf("%d changed rows, %v, %v, %v", tag.RowsAffected(), err, savepoint, row)
 	}
+	refused := errors.New("refused")
+	recorder.Answer = func(statement string) (int64, error) {
+		if statement == "refuse" {
+			return 0, refused
+		}
+		return 0, nil
+	}
+	tag, err = later.Exec(t.Context(), "UPDATE orders SET paid = true")
+	if _, fails := later.Exec(t.Context(), "refuse"); err != nil || tag.RowsAffected() != 0 || !errors.Is(fails, refused) || errors.Is(fails, pgx.ErrTxClosed) {
+		t.Errorf("%d changed rows, %v, %v", tag.RowsAffected(), err, fails)
+	}
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := pgxwritertest.Tx(&recorder).Exec(ended, ""); !errors.Is(err, context.Canceled) || errors.Is(err, pgx.ErrTxClosed) {
