@@ -12,9 +12,11 @@ type Source interface{ raising() *Raised }
 // ([ErrStaleSource]). It is not safe for concurrent use.
 type Raised struct {
 	events []*Event // those that are not in unit
-	before int      // so many it had raised when unit began to track it
 	unit   *Unit    // where it is tracked
+	raised bool     // events while unit tracks it, also if a savepoint has undone them
 	stale  bool     // it raised events in a transaction that was not committed, or whose end is not known
+	again  bool     // it was tracked in a transaction that was rolled back, with kept events
+	kept   int
 }
 
 func (r *Raised) raising() *Raised { return r }
@@ -22,10 +24,11 @@ func (r *Raised) raising() *Raised { return r }
 // Raise adds events, in order. They are checked when they are appended.
 func (r *Raised) Raise(events ...*Event) {
 	if r.unit != nil {
+		r.raised = true
 		r.unit.add(r, events)
 		return
 	}
-	r.events = append(r.events, events...)
+	r.events = append(slices.Clip(r.events), events...) // a copy of the aggregate has the same array
 }
 
 // Events returns the events that are not committed, in order, and keeps them.
@@ -36,9 +39,22 @@ func (r *Raised) Events() []*Event {
 	return slices.Clone(r.events)
 }
 
-// leave ends the tracking. The same function raises again in the next attempt what it raised in one that failed, so the
-// aggregate is stale then.
+// join begins the tracking. It reports false if the aggregate is tracked elsewhere, or is not as it was before an attempt that was rolled
+// back: a function that raised events in it, or before it tracked the aggregate, raises them again in the next one.
+func (r *Raised) join(u *Unit) bool {
+	if r.unit != nil || r.stale || r.again && len(r.events) != r.kept {
+		return false
+	}
+	before := r.events
+	r.unit, r.events, r.raised = u, nil, false
+	u.sources = append(u.sources, r)
+	u.add(r, before)
+	return true
+}
+
+// leave ends the tracking.
 func (r *Raised) leave(u *Unit, end outcome) {
 	r.events, r.unit = u.by(r), nil
-	r.stale = end == endUnknown || end == endRolledBack && len(r.events) > r.before
+	r.stale = end == endUnknown || end == endRolledBack && r.raised
+	r.again, r.kept = end == endRolledBack, len(r.events)
 }

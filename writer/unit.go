@@ -50,18 +50,9 @@ func (w *Writer) NewUnit() *Unit { return &Unit{hookErrors: w.hookErrors} }
 func (u *Unit) Track(sources ...Source) {
 	u.mustBeOpen()
 	for _, s := range sources {
-		r := s.raising()
-		switch {
-		case r.unit == u:
-			continue
-		case r.unit != nil || r.stale:
+		if r := s.raising(); r.unit != u && !r.join(u) {
 			u.stale = fmt.Errorf("track %T: %w", s, ErrStaleSource)
-			continue
 		}
-		before := r.events
-		r.unit, r.events, r.before = u, nil, len(before)
-		u.sources = append(u.sources, r)
-		u.add(r, before)
 	}
 }
 
@@ -95,12 +86,13 @@ func (u *Unit) flush(write func(events ...*Event) error) error {
 	if u.stale != nil {
 		return u.stale
 	}
-	if events := u.unflushed(); len(events) > 0 {
+	for u.flushed < len(u.raised) { // again if an interceptor has raised some
+		events := u.unflushed()
 		if err := write(events...); err != nil {
 			return err
 		}
+		u.flushed += len(events)
 	}
-	u.flushed = len(u.raised)
 	return nil
 }
 

@@ -94,12 +94,6 @@ func TestFlushAgain(t *testing.T) {
 
 func TestStaleSources(t *testing.T) {
 	for name, spoil := range map[string]func(u *writer.Unit, b *basket){
-		"rolled back": func(u *writer.Unit, b *basket) {
-			b.Raised = writer.Raised{}
-			u.Track(b)
-			b.add("1")
-			u.End(t.Context(), io.EOF)
-		},
 		"unknown": func(u *writer.Unit, b *basket) {
 			u.Track(b)
 			u.End(t.Context(), fmt.Errorf("wrapped: %w", &writer.CommitUnknownError{Err: io.EOF}))
@@ -149,6 +143,56 @@ func TestSourceOfTheNextAttempt(t *testing.T) {
 	requireNames(t, flush(t, u), "b 1")
 	u.End(t.Context(), nil)
 	requireNames(t, b.Events())
+}
+
+// A function that changes an aggregate in an attempt that is rolled back, and again in the next one, would write its events twice.
+func TestSourceThatChangesInEachAttempt(t *testing.T) {
+	for name, attempt := range map[string]func(u *writer.Unit, b *basket){
+		"is tracked, then raises": func(u *writer.Unit, b *basket) { u.Track(b); b.add("1") },
+		"raises, then is tracked": func(u *writer.Unit, b *basket) { b.add("1"); u.Track(b) },
+		"raises in a savepoint that is rolled back": func(u *writer.Unit, b *basket) {
+			u.Track(b)
+			_ = u.Savepoint(func() error { b.add("1"); return io.EOF })
+		},
+	} {
+		b, first, second := &basket{name: "b"}, newUnit(t), newUnit(t)
+		attempt(first, b)
+		first.End(t.Context(), io.EOF)
+		b.add("between")
+		attempt(second, b)
+		if err := second.FlushTo(func(...*writer.Event) error { return nil }); !errors.Is(err, writer.ErrStaleSource) {
+			t.Errorf("%s: error %v", name, err)
+		}
+	}
+}
+
+// A copy of an aggregate that is not tracked has events of its own.
+func TestCopyOfASource(t *testing.T) {
+	b := basket{name: "b"}
+	for _, event := range []string{"1", "2", "3"} {
+		b.add(event)
+	}
+	c := b
+	b.add("4")
+	c.add("5")
+	requireNames(t, b.Events(), "b 1", "b 2", "b 3", "b 4")
+}
+
+// An event that is raised while others are written, by an interceptor, is written after them.
+func TestRaisedInFlush(t *testing.T) {
+	u := newUnit(t)
+	u.Add(&writer.Event{AggregateID: "a", Type: "1"})
+	var written []*writer.Event
+	err := u.FlushTo(func(events ...*writer.Event) error {
+		if written = append(written, events...); len(written) == 1 {
+			u.Add(&writer.Event{AggregateID: "a", Type: "2"})
+		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
+	requireNames(t, written, "a 1", "a 2")
 }
 
 func TestMisuseOfAUnitPanics(t *testing.T) {

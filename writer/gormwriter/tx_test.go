@@ -103,3 +103,26 @@ func TestDBWithoutATransaction(t *testing.T) {
 		}
 	}
 }
+
+// A *gorm.DB that holds an error, as after a rollback to a savepoint that failed, still gives its connection back.
+func TestEndOfARefusedTransaction(t *testing.T) {
+	db, closeShop := openShop()
+	defer closeShop()
+	d := gormwriter.DB(db, writer.Postgres)
+	for name, end := range map[string]func(context.Context, *gorm.DB) error{"commit": d.Commit, "rollback": d.Rollback} {
+		tx, err := d.Begin(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		broken := errors.New("savepoint does not exist")
+		_ = tx.AddError(broken)
+		err = end(t.Context(), tx)
+		var unknown *writer.CommitUnknownError
+		if committed := writer.CommitError(t.Context(), err); name == "commit" && (!errors.Is(committed, broken) || errors.As(committed, &unknown)) || name == "rollback" && err != nil {
+			t.Errorf("%s: error %v", name, err)
+		}
+		if n := db.ConnPool.(*sql.DB).Stats().InUse; n > 0 {
+			t.Errorf("%s: %d connections are in use", name, n)
+		}
+	}
+}
