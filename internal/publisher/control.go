@@ -162,7 +162,7 @@ func (l *loop) metadataJob() metadataJob {
 		}
 		tp.wanted, tp.askedAt = false, l.now
 		j.topics = append(j.topics, tp.name)
-		if tp.limitStale || len(tp.partitions) == 0 {
+		if tp.limitStale {
 			j.limits = append(j.limits, tp.name)
 		}
 	}

@@ -262,12 +262,12 @@ func (l *loop) unsendable(p *partition, e *queuedMessage) bool {
 	return e.rejected != nil || l.tooLarge(p, e)
 }
 
-// tooLarge is known in advance only without compression.
+// tooLarge is known in advance only without compression, and once the topic's limit has been read.
 func (l *loop) tooLarge(p *partition, e *queuedMessage) bool {
 	if e.size() > hardLimit {
 		return true
 	}
-	return l.codec == 0 && e.size()+batchOverhead > p.topic.limit && e.pending.kind != republished // whose limit may have been raised just now
+	return l.codec == 0 && !p.topic.limitStale && e.size()+batchOverhead > p.topic.limit && e.pending.kind != republished // whose limit may have been raised just now
 }
 
 // hardLimit is what no limit of a topic can be above: a larger request ends the connection.
@@ -347,16 +347,18 @@ func (l *loop) batchDone(b *batch, e requestDone) {
 func (l *loop) applyBlock(b *batch, block *sarama.ProduceResponseBlock) {
 	p := b.p
 	if block == nil {
-		p.lastError = repeatedError{}
+		b.maybeAppended, p.lastError = true, repeatedError{}
 		l.retryLater(p, errNoBlock)
 		return
 	}
-	r := reactionTo(classify(block.Err))
+	o := classify(block.Err)
+	r := reactionTo(o)
 	if block.Err != sarama.ErrNoError && block.Err != sarama.ErrDuplicateSequenceNumber {
 		l.metrics.errors.WithLabelValues(p.topic.name, reasonOf(block.Err)).Inc()
 	}
-	if block.Err == sarama.ErrRequestTimedOut || block.Err == sarama.ErrNotEnoughReplicasAfterAppend {
-		b.maybeAppended = true // the leader has appended it, and all replicas may yet do so
+	// A leader answers so also after it has appended, while it waited for the replicas: all of them may yet have the batch.
+	if o == moved || o == absent || o == temporary && block.Err != sarama.ErrNotEnoughReplicas {
+		b.maybeAppended = true
 	}
 	if r.refreshMetadata {
 		l.wantMetadata(p.topic)

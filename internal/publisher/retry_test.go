@@ -246,6 +246,33 @@ func TestRefusedAfterLostResponse(t *testing.T) {
 	}
 }
 
+// A leader that is deposed while it waits for its replicas has appended the batch. If another one then refuses it, its sequence numbers are
+// not free: the next batch would pass for a duplicate and be lost.
+func TestRefusedAfterAnotherLeaderMayHaveAppended(t *testing.T) {
+	for _, code := range []*kerr.Error{kerr.NotLeaderForPartition, kerr.KafkaStorageError, kerr.UnknownTopicOrPartition, kerr.NotEnoughReplicas} {
+		c := newCluster(t, 1, 1)
+		var ids atomic.Int32
+		c.ControlKey(int16(kmsg.InitProducerID), func(kmsg.Request) (kmsg.Response, error, bool) {
+			c.KeepControl()
+			ids.Add(1)
+			return nil, nil, false
+		})
+		opts := options(c)
+		opts.TooLarge = cdc.PolicyDrop
+		s := open(t, opts)
+		s.answered(t, s.send(t, numbered(0, 1, 1)...))
+		before := ids.Load()
+		c.Fault(onProduce(code, 1))
+		c.Fault(onProduce(kerr.MessageTooLarge, 1))
+		for i := range 2 {
+			s.answered(t, s.send(t, numbered(1+i, 1, 1)...))
+		}
+		if dropped, renewed := metric(t, s.reg, "cdc_relay_events_dropped_total"), ids.Load() > before; dropped != 1 || renewed != (code != kerr.NotEnoughReplicas) {
+			t.Errorf("%s: %v dropped, a new producer ID: %t", code.Message, dropped, renewed)
+		}
+	}
+}
+
 // hung swallows one write and everything after it on that connection, which stays open.
 type hung struct {
 	net.Conn

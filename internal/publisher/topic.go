@@ -36,7 +36,8 @@ type topic struct {
 	recount bool
 
 	wanted     bool          // metadata is to be requested
-	limitStale bool          // the limit is to be read again
+	limitStale bool          // the limit is to be read, again
+	absent     bool          // the last metadata said for the patience that the topic does not exist, and events for it may be given up
 	lastError  repeatedError // of the metadata
 	failing    trouble       // of the metadata
 	askedAt    time.Time     // when metadata was last requested
@@ -46,7 +47,7 @@ type topic struct {
 func (l *loop) topic(name string) *topic {
 	tp := l.topics[name]
 	if tp == nil {
-		tp = &topic{name: name, own: l.opts.ownTopic(name), limit: l.opts.MaxMessageBytes}
+		tp = &topic{name: name, own: l.opts.ownTopic(name), limit: l.opts.MaxMessageBytes, limitStale: true}
 		l.topics[name] = tp
 		l.wantMetadata(tp)
 	}
@@ -68,7 +69,7 @@ func (l *loop) park(tp *topic, e queuedMessage) {
 	case tp.lastError.since.IsZero(): // a response is due
 	case l.now.Sub(tp.askedAt) > time.Second:
 		l.wantMetadata(tp)
-	case l.now.Sub(tp.lastError.since) >= l.opts.Timing.Patience && !tp.wanted:
+	case tp.absent && !tp.wanted:
 		l.giveUpParked(tp, errTopicMissing)
 	}
 }
@@ -119,6 +120,7 @@ func (l *loop) applyMetadata(tp *topic, md *sarama.TopicMetadata, limit int) {
 	if limit > 0 {
 		tp.limit, tp.limitStale = limit, false
 	}
+	tp.absent = false
 	switch {
 	case md.Err == sarama.ErrNoError && len(md.Partitions) > 0:
 		l.applyPartitions(tp, md.Partitions)
@@ -315,6 +317,7 @@ func (l *loop) topicMissing(tp *topic, cause error) {
 		delete(l.topics, tp.name) // nothing is lost yet: the next message requests metadata again
 		return
 	}
+	tp.absent = true
 	l.giveUpParked(tp, cause)
 }
 

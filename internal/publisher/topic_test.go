@@ -103,6 +103,59 @@ func TestUnknownTopicDrops(t *testing.T) {
 	}
 }
 
+// An event that comes while metadata is asked for the last time before the patience is over waits for the answer.
+func TestUnknownTopicStopsForLaterEventsToo(t *testing.T) {
+	c := newCluster(t, 1, 1)
+	var later atomic.Int64
+	held, release, asked := make(chan struct{}), make(chan struct{}), 0
+	c.ControlKey(kmsg.Metadata.Int16(), func(req kmsg.Request) (kmsg.Response, error, bool) {
+		c.KeepControl()
+		if md, _ := req.(*kmsg.MetadataRequest); len(md.Topics) == 1 && *md.Topics[0].Topic == "nowhere" {
+			if asked++; asked == 2 {
+				later.Store(int64(500 * time.Millisecond))
+				close(held)
+				c.SleepControl(func() { <-release })
+			}
+		}
+		return nil, nil, false
+	})
+	opts := options(c)
+	opts.UnknownTopic = cdc.PolicyStop
+	opts.Timing.Now = func() time.Time { return time.Now().Add(time.Duration(later.Load())) }
+	s := open(t, opts)
+	s.answered(t, s.send(t, msg("k", "known")))
+	s.send(t, to("nowhere", msg("k", "a"))...)
+	<-held
+	s.send(t, to("nowhere", msg("k", "b"))...)
+	behind := s.send(t, msg("k", "behind"))
+	s.await(t, "the message behind", func() bool { return s.done[behind] > 0 })
+	close(release)
+	var stop *cdc.StopError
+	if err := s.failed(t); !errors.As(err, &stop) || stop.Reason != "unknown_topic" {
+		t.Errorf("error %v, want a stop", err)
+	}
+	if n := metric(t, s.reg, "cdc_relay_events_dropped_total"); n != 0 {
+		t.Errorf("%v events are dropped", n)
+	}
+}
+
+// A limit that could not be read is the brokers' to judge by.
+func TestUnreadLimit(t *testing.T) {
+	c := newCluster(t, 1, 1)
+	createTopic(t, c.ListenAddrs(), "large", 1, map[string]string{"max.message.bytes": "10485760"})
+	c.ControlKey(int16(kmsg.DescribeConfigs), func(kmsg.Request) (kmsg.Response, error, bool) {
+		c.KeepControl()
+		return nil, errors.New("the connection is lost"), true
+	})
+	opts := options(c)
+	opts.TooLarge = cdc.PolicyDrop
+	s := open(t, opts)
+	s.answered(t, s.send(t, to("large", msg("k", strings.Repeat("x", 1<<20)))...))
+	if n := metric(t, s.reg, "cdc_relay_events_dropped_total"); n != 0 {
+		t.Errorf("%v events are dropped", n)
+	}
+}
+
 func TestDeniedTopicStops(t *testing.T) {
 	for _, key := range []kmsg.Key{kmsg.Metadata, kmsg.Produce} {
 		t.Run(key.Name(), func(t *testing.T) {
