@@ -91,7 +91,7 @@ type Resolver struct {
 	barrier int64
 	asks    asks
 	asked   chan ask
-	done    map[string]int32 // letters of a round that are resolved, with their partition
+	done    map[string]int32 // letters that are resolved and not yet removed, with their partition
 	// lost are letters without a record, and until when they are not looked for again, unless somebody asks. Each is logged once.
 	lost map[string]time.Time
 	// scanned is up to where each partition of the topic of letters was read for records whose offset is not known.
@@ -121,6 +121,7 @@ func (r *Resolver) Load(ctx context.Context, id cdc.Source, from cdc.Progress) e
 		return err
 	}
 	r.index, r.barrier, r.asks, r.asked = loaded.Index, loaded.Barrier, asks{}, make(chan ask)
+	r.done = map[string]int32{}
 	for id, a := range loaded.Accepted {
 		r.asks[id] = a.pending()
 		r.asks[id].accepted = true

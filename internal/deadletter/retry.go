@@ -27,13 +27,15 @@ func (r *Resolver) retry(ctx context.Context) (bool, error) {
 		}
 		work = r.allStored(ctx, work, whole)
 	}
-	r.done = map[string]int32{}
 	tried, err := r.retryAll(ctx, work)
 	if err == nil {
 		err = r.sink.OpenKeys(ctx, whole)
 	}
 	if err == nil {
 		err = r.sink.Forget(ctx, r.done) // last: a commit would wait for the events of closed keys
+	}
+	if err == nil {
+		clear(r.done)
 	}
 	return tried, err
 }

@@ -237,6 +237,9 @@ func (d *round) flush() error {
 		if p.work.Blocked {
 			p.letter.Attempts++
 			p.letter.Tried = time.Now().UTC()
+			if p.letter.Reason == Held { // when it was written; an entry that says so would be published without being asked for
+				p.letter.Reason, p.letter.Error = "rejected", "an earlier attempt failed"
+			}
 		}
 		p.resolution = d.r.resolution(p)
 	}

@@ -3,6 +3,7 @@ package deadletter
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -27,6 +28,7 @@ type shelf struct {
 	next      int64
 	read      int // records that were read
 	published []string
+	noted     map[string][]byte
 	answers   map[string]*Ask
 	accepted  map[string]*Ask // what a start finds
 	answered  func(*Ask)
@@ -86,7 +88,10 @@ func (s *shelf) Resolve(_ context.Context, letters []Resolution) ([]Outcome, err
 	return outcomes, nil
 }
 
-func (s *shelf) NoteAttempts(context.Context, map[string][]byte) error { return nil }
+func (s *shelf) NoteAttempts(_ context.Context, entries map[string][]byte) error {
+	s.noted = entries
+	return nil
+}
 
 func (s *shelf) CloseKeys(context.Context, []string) error { return nil }
 
@@ -440,6 +445,22 @@ func TestLetterForALeaderlessTopicWaits(t *testing.T) {
 	drain(t, r)
 	if want := []string{"here2@1", "away0@1", "away1@1"}; !slices.Equal(s.published, want) {
 		t.Errorf("published %q, want %q", s.published, want)
+	}
+}
+
+// A letter that waited behind another one, and then failed itself, stays blocked while it is tried again: a relay that starts meanwhile
+// publishes it only if it is asked to.
+func TestRetryOfALetterThatWaited(t *testing.T) {
+	e := Entry{Table: "a.b", Key: "k", Reason: "too_large", Order: Order{Epoch: 1}}
+	s, r := newShelf(t, map[string]*Entry{"k@1": &e})
+	written := e
+	written.Reason = Held
+	s.write("k@1", &written)
+	r.asks.take(ask{id: "a", asked: &Ask{Do: Retry, Letters: []string{"k@1"}}})
+	drain(t, r)
+	var noted Entry
+	if err := json.Unmarshal(s.noted["k@1"], &noted); err != nil || !noted.Blocked() {
+		t.Errorf("entry %s, %v", s.noted["k@1"], err)
 	}
 }
 
