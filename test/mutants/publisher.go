@@ -21,6 +21,16 @@ func publisherMutants() []mutant {
 			caughtBy{publisher, "^(TestRetryableErrorsRepeatTheSameBatch|TestLeaderMoves)$", ""},
 		},
 		{
+			"give up what waits for a topic before it is known to be missing", "internal/publisher/topic.go",
+			[]edit{{"case tp.absent && !tp.wanted", "case !tp.wanted"}},
+			caughtBy{publisher, "^TestUnknownTopicStopsForLaterEventsToo$", ""},
+		},
+		{
+			"take the sequence numbers of a batch for free that a deposed leader may have appended", "internal/publisher/partition.go",
+			[]edit{{"if o == moved || o == absent || o == temporary", "if o == temporary"}},
+			caughtBy{publisher, "^TestRefusedAfterAnotherLeaderMayHaveAppended$", ""},
+		},
+		{
 			"drop an event that stops the relay", "internal/publisher/failure.go",
 			[]edit{{"|| why.policy == cdc.PolicyStop", `|| why.policy == "none"`}},
 			caughtBy{faults, "^TestStopAtRejectedEvent$", testenv.MySQLFlavor},
