@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -32,7 +31,7 @@ func (r *Redis) explain(ctx context.Context, verb string, err error) error {
 		return fmt.Errorf("%s: %w", verb, err)
 	}
 	r.renew(ctx)
-	for _, diagnose := range []func(error) diagnosis{r.access, r.topology, handshake, r.network, state} {
+	for _, diagnose := range []func(error) diagnosis{r.access, r.topology, answer, handshake, r.network} {
 		d := diagnose(err)
 		if d == (diagnosis{}) {
 			continue
@@ -93,11 +92,6 @@ func (r *Redis) access(err error) diagnosis {
 			fix += ", or sentinel_username and sentinel_password"
 		}
 		return mistake("refused the username or the password", fix)
-	case says(err, "NOAUTH"):
-		return mistake("requires a password",
-			"set checkpoint.redis.password, and checkpoint.redis.username for an ACL user")
-	case says(err, "without any password configured"):
-		return mistake("has no password and was given one", "remove checkpoint.redis.password")
 	case says(err, "NOPERM", "ACL failure", "executing the script can't"):
 		return mistake(fmt.Sprintf("denies the user a right (%v)", err),
 			"grant what the relay needs: ACL SETUSER <user> ~"+r.key+" "+r.rights())
@@ -118,10 +112,6 @@ func (r *Redis) rights() string {
 // topology finds a mode that does not fit the server.
 func (r *Redis) topology(err error) diagnosis {
 	switch {
-	case says(err, "MOVED "):
-		return mistake("is a cluster", "set checkpoint.redis.mode to cluster")
-	case says(err, "cluster support disabled"):
-		return mistake("is not a cluster", "set checkpoint.redis.mode to standalone")
 	case r.mode == Sentinel && says(err, "redis: nil"):
 		return mistake("is not known to the sentinels", "correct checkpoint.redis.master_name")
 	case r.mode == Sentinel && says(err, "unknown command"):
@@ -130,13 +120,38 @@ func (r *Redis) topology(err error) diagnosis {
 	case says(err, "unknown command"):
 		return mistake(fmt.Sprintf("lacks a command (%v)", err),
 			"set checkpoint.redis.mode to sentinel if this is a sentinel, or use a server that runs scripts")
-	case says(err, "can't parse"):
-		return temporary("does not answer as Redis does", "correct checkpoint.redis.addrs")
-	case says(err, "DB index is out of range"):
-		return mistake("has no database of that number", "correct checkpoint.redis.db")
 	default:
 		return diagnosis{}
 	}
+}
+
+// answer finds what the server says in words that need no more.
+func answer(err error) diagnosis {
+	for _, known := range []struct {
+		says string
+		diagnosis
+	}{
+		{"NOAUTH", mistake("requires a password", "set checkpoint.redis.password, and checkpoint.redis.username for an ACL user")},
+		{"without any password configured", mistake("has no password and was given one", "remove checkpoint.redis.password")},
+		{"MOVED ", mistake("is a cluster", "set checkpoint.redis.mode to cluster")},
+		{"cluster support disabled", mistake("is not a cluster", "set checkpoint.redis.mode to standalone")},
+		{"can't parse", temporary("does not answer as Redis does", "correct checkpoint.redis.addrs")},
+		{"DB index is out of range", mistake("has no database of that number", "correct checkpoint.redis.db")},
+		// These end by themselves, or the server's operator ends them, while the relay retries.
+		{"READONLY", temporary("is a read-only replica", "wait for the failover to end, give the master's address, or set checkpoint.redis.mode to sentinel")},
+		{"NOREPLICAS", temporary("has too few replicas to take writes", "bring its replicas back or lower min-replicas-to-write")},
+		{"LOADING", temporary("is loading its data", "wait until it has")},
+		{"MASTERDOWN", temporary("is a replica without its master", "wait for the failover to end or start the master")},
+		{"CLUSTERDOWN", temporary("has hash slots that no node serves", "bring the cluster's nodes back")},
+		{"OOM ", temporary("is out of memory", "raise maxmemory or remove other keys")},
+		{"MISCONF", temporary("refuses writes because it cannot save to its disk", "read the server's log and free its disk")},
+		{"max number of clients", temporary("has no free connection", "raise maxclients or close other clients")},
+	} {
+		if says(err, known.says) {
+			return known.diagnosis
+		}
+	}
+	return diagnosis{}
 }
 
 const tlsSection = "checkpoint.redis.tls"
@@ -145,23 +160,16 @@ const tlsSection = "checkpoint.redis.tls"
 func handshake(err error) diagnosis {
 	var (
 		plain   tls.RecordHeaderError
-		unknown x509.UnknownAuthorityError
 		invalid *tls.CertificateVerificationError
 	)
+	fix := cdc.TLSFix(err, tlsSection)
 	switch {
 	case errors.As(err, &plain):
 		return mistake("does not use TLS on this port", "remove checkpoint.redis.tls or give the TLS port")
-	case errors.As(err, &unknown):
-		return mistake("has a certificate of an unknown authority",
-			cdc.TLSFix(err, tlsSection))
 	case errors.As(err, &invalid):
-		return mistake(fmt.Sprintf("has an invalid certificate (%v)", invalid.Err),
-			cdc.TLSFix(err, tlsSection))
-	case says(err, "read client certificate"):
-		return mistake(fmt.Sprintf("cannot be asked (%v)", err), cdc.TLSFix(err, tlsSection))
-	case says(err, "remote error: tls"):
-		return mistake(fmt.Sprintf("refused the TLS handshake (%v)", err),
-			cdc.TLSFix(err, tlsSection))
+		return mistake(fmt.Sprintf("has an invalid certificate (%v)", invalid.Err), fix)
+	case fix != "":
+		return mistake(fmt.Sprintf("cannot be asked over TLS (%v)", err), fix)
 	default:
 		return diagnosis{}
 	}
@@ -202,29 +210,4 @@ func (r *Redis) start() string {
 		return "wait for the sentinels to promote a replica, start it, or correct checkpoint.redis.addrs"
 	}
 	return "start it or correct checkpoint.redis.addrs"
-}
-
-// state finds conditions that end by themselves or that the server's operator ends, while the relay retries.
-func state(err error) diagnosis {
-	switch {
-	case says(err, "READONLY"):
-		return temporary("is a read-only replica",
-			"wait for the failover to end, give the master's address, or set checkpoint.redis.mode to sentinel")
-	case says(err, "NOREPLICAS"):
-		return temporary("has too few replicas to take writes", "bring its replicas back or lower min-replicas-to-write")
-	case says(err, "LOADING"):
-		return temporary("is loading its data", "wait until it has")
-	case says(err, "MASTERDOWN"):
-		return temporary("is a replica without its master", "wait for the failover to end or start the master")
-	case says(err, "CLUSTERDOWN"):
-		return temporary("has hash slots that no node serves", "bring the cluster's nodes back")
-	case says(err, "OOM "):
-		return temporary("is out of memory", "raise maxmemory or remove other keys")
-	case says(err, "MISCONF"):
-		return temporary("refuses writes because it cannot save to its disk", "read the server's log and free its disk")
-	case says(err, "max number of clients"):
-		return temporary("has no free connection", "raise maxclients or close other clients")
-	default:
-		return diagnosis{}
-	}
 }
