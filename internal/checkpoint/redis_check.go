@@ -35,26 +35,41 @@ func (r *Redis) holds(c cdc.Checkpoint, found bool) cdc.Finding {
 
 // inspect reads the server's settings from INFO, because managed services deny CONFIG.
 func (r *Redis) inspect(ctx context.Context) []cdc.Finding {
+	var report cdc.Report
 	node, err := r.node(ctx)
 	if err != nil {
 		return []cdc.Finding{failed(r.explain(ctx, "look up the key's node", err))}
 	}
 	text, err := node.Info(ctx).Result()
 	if err != nil {
-		return []cdc.Finding{{
-			Severity: cdc.SeverityInfo, Subject: subject,
-			Text: fmt.Sprintf("%s does not tell its settings (%v): whether it can lose a checkpoint is not known", r.server, err),
-			Fix:  "grant +info to have eviction, persistence and role checked",
-		}}
+		report.Info(subject, "grant +info to have eviction, persistence and role checked",
+			"%s does not tell its settings (%v): whether it can lose a checkpoint is not known", r.server, err)
+		return report.Findings
 	}
 	info := parseInfo(text)
-	var all []cdc.Finding
-	for _, rule := range []func(map[string]string) (cdc.Finding, bool){r.kind, r.role, r.eviction, r.persistence} {
-		if f, found := rule(info); found {
-			all = append(all, f)
-		}
+	if info["redis_mode"] == "cluster" && r.mode != Cluster {
+		report.Fail(subject, cdc.Fixable("set checkpoint.redis.mode to cluster",
+			"%s is a node of a cluster and checkpoint.redis.mode is %s: the key may move to another node", r.server, r.mode))
 	}
-	return all
+	if info["role"] == "slave" {
+		report.Fail(subject, cdc.Fixable("give the master's address in checkpoint.redis.addrs, or set checkpoint.redis.mode to sentinel",
+			"%s is a replica of %s:%s and keeps no writes", r.server, info["master_host"], info["master_port"]))
+	}
+	// The policies for all keys can drop the checkpoint. Those for volatile keys cannot, because the checkpoint does not
+	// expire. Without a memory limit nothing is evicted.
+	if policy := info["maxmemory_policy"]; strings.HasPrefix(policy, "allkeys-") {
+		say := report.Warn
+		if info["maxmemory"] == "0" {
+			say = report.Info
+		}
+		say(subject, "set maxmemory-policy to noeviction or one of volatile-*",
+			"%s has maxmemory-policy %s, which may drop the checkpoint when memory is short: the next start then trusts the slot alone on PostgreSQL, and is refused on MySQL and MariaDB", r.server, policy)
+	}
+	if info["aof_enabled"] == "0" {
+		report.Warn(subject, "set appendonly to yes",
+			"%s has appendonly off: after its restart it may hold an older checkpoint, with which a start stops and asks on PostgreSQL, and repeats events on MySQL and MariaDB", r.server)
+	}
+	return report.Findings
 }
 
 // node is the server that holds the key.
@@ -63,57 +78,6 @@ func (r *Redis) node(ctx context.Context) (redis.Cmdable, error) {
 		return cluster.MasterForKey(ctx, r.key)
 	}
 	return r.client.Load(), nil
-}
-
-func (r *Redis) kind(info map[string]string) (cdc.Finding, bool) {
-	if info["redis_mode"] != "cluster" || r.mode == Cluster {
-		return cdc.Finding{}, false
-	}
-	return cdc.Finding{
-		Severity: cdc.SeverityFail, Subject: subject,
-		Text: fmt.Sprintf("%s is a node of a cluster and checkpoint.redis.mode is %s: the key may move to another node", r.server, r.mode),
-		Fix:  "set checkpoint.redis.mode to cluster",
-	}, true
-}
-
-func (r *Redis) role(info map[string]string) (cdc.Finding, bool) {
-	if info["role"] != "slave" {
-		return cdc.Finding{}, false
-	}
-	return cdc.Finding{
-		Severity: cdc.SeverityFail, Subject: subject,
-		Text: fmt.Sprintf("%s is a replica of %s:%s and keeps no writes", r.server, info["master_host"], info["master_port"]),
-		Fix:  "give the master's address in checkpoint.redis.addrs, or set checkpoint.redis.mode to sentinel",
-	}, true
-}
-
-// eviction warns of a policy that can drop the checkpoint: those for all keys. Those for volatile keys cannot, because
-// the checkpoint does not expire. Without a memory limit nothing is evicted.
-func (r *Redis) eviction(info map[string]string) (cdc.Finding, bool) {
-	policy := info["maxmemory_policy"]
-	if !strings.HasPrefix(policy, "allkeys-") {
-		return cdc.Finding{}, false
-	}
-	f := cdc.Finding{
-		Severity: cdc.SeverityWarn, Subject: subject,
-		Text: fmt.Sprintf("%s has maxmemory-policy %s, which may drop the checkpoint when memory is short: the next start then trusts the slot alone on PostgreSQL, and is refused on MySQL and MariaDB", r.server, policy),
-		Fix:  "set maxmemory-policy to noeviction or one of volatile-*",
-	}
-	if info["maxmemory"] == "0" {
-		f.Severity = cdc.SeverityInfo
-	}
-	return f, true
-}
-
-func (r *Redis) persistence(info map[string]string) (cdc.Finding, bool) {
-	if info["aof_enabled"] != "0" {
-		return cdc.Finding{}, false
-	}
-	return cdc.Finding{
-		Severity: cdc.SeverityWarn, Subject: subject,
-		Text: fmt.Sprintf("%s has appendonly off: after its restart it may hold an older checkpoint, with which a start stops and asks on PostgreSQL, and repeats events on MySQL and MariaDB", r.server),
-		Fix:  "set appendonly to yes",
-	}, true
 }
 
 // parseInfo reads the "name:value" lines of INFO.
