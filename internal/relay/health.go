@@ -59,10 +59,14 @@ type Status struct {
 }
 
 type health struct {
-	mu        sync.Mutex
-	status    Status
-	connAt    time.Time // since when Connected holds its value
-	connKnown bool
+	mu     sync.Mutex
+	status Status
+}
+
+func (h *health) update(change func(*Status)) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	change(&h.status)
 }
 
 // set changes the state and reports whether it was a different one. err is its cause, and may be nil.
@@ -84,39 +88,22 @@ func (h *health) set(s State, err error) bool {
 func (h *health) standBy(err error) bool {
 	changed := h.set(StateStandby, nil)
 	_, leader, _ := strings.Cut(err.Error(), cdc.ErrStandby.Error()+": ")
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.status.Leader = leader
+	h.update(func(s *Status) { s.Leader = leader })
 	return changed
 }
 
-// recovered says that the state has no cause any more.
-func (h *health) recovered() {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.status.Cause = nil
-}
-
 func (h *health) failed(err error) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.status.LastError, h.status.LastErrAt = err, time.Now()
-}
-
-func (h *health) origin(from cdc.Position) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.status.From = from
+	h.update(func(s *Status) { s.LastError, s.LastErrAt = err, time.Now() })
 }
 
 // connected notes whether the source is being read, and reports whether that is new.
 func (h *health) connected(on bool) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.connKnown && h.status.Connected == on {
+	if !h.status.ConnectedSince.IsZero() && h.status.Connected == on {
 		return false
 	}
-	h.status.Connected, h.connAt, h.connKnown = on, time.Now(), true
+	h.status.Connected, h.status.ConnectedSince = on, time.Now()
 	return true
 }
 
@@ -133,7 +120,7 @@ func (r *Relay) Status() Status {
 	a := r.current.Load()
 	w := a.window.state()
 	r.health.mu.Lock()
-	st, connAt, known := r.health.status, r.health.connAt, r.health.connKnown
+	st := r.health.status
 	r.health.mu.Unlock()
 	if id := r.sourceID.Load(); id != nil {
 		st.Source = *id
@@ -150,9 +137,8 @@ func (r *Relay) Status() Status {
 	if source, ok := r.Source.(Lagging); ok {
 		st.Lag = max(st.Lag, source.Lag())
 	}
-	st.ConnectedSince = connAt
-	if known && !st.Connected {
-		st.Lag = max(st.Lag, time.Since(connAt))
+	if !st.Connected && !st.ConnectedSince.IsZero() {
+		st.Lag = max(st.Lag, time.Since(st.ConnectedSince))
 	}
 	st.Problems = r.opts.Problems.List()
 	if st.LastPast = st.Cause == nil; st.LastPast && len(st.Problems) > 0 {

@@ -68,7 +68,7 @@ func (a *attempt) await(ctx context.Context, step func(context.Context) error) e
 func (a *attempt) noteStarted() {
 	a.opts.Problems.Report(startReporter)
 	a.opts.Problems.Report(streamReporter)
-	a.health.recovered()
+	a.health.update(func(s *Status) { s.Cause = nil })
 }
 
 func (a *attempt) standBy(reason error) {
@@ -152,7 +152,7 @@ func (a *attempt) claim(ctx context.Context, id cdc.Source, from cdc.Position, r
 	}
 	a.sourceID.Store(&id)
 	a.checkpoint.Store(&c)
-	a.health.origin(from)
+	a.health.update(func(s *Status) { s.From = from })
 	attrs := []any{"database", id.Database, "from", a.opts.Display(from), "generation", c.Generation}
 	if id.Slot != "" {
 		attrs = append(attrs, "slot", id.Slot)
