@@ -31,11 +31,11 @@ type Server[T any] interface {
 // Options configure a Gate.
 type Options struct {
 	Log *slog.Logger
-	// Serve is called between questions, so that the stream's connection is served. Its error ends the wait. May be nil.
+	// Serve is called between questions, so that the stream's connection is served. Its error ends the wait.
 	Serve func(context.Context) error
 	// Keep is how long an answer counts; 0: as long as the gate.
 	Keep time.Duration
-	// Problems is told of a wait of more than patience, which goes on. If it is nil, the wait ends with that error.
+	// Problems is told of a wait of more than patience, which goes on.
 	Problems *cdc.Problems
 	// Fix says what to do about a commit that does not become visible.
 	Fix string
@@ -104,9 +104,7 @@ func (g *Gate[T]) Wait(ctx context.Context, txs ...T) error {
 		}
 		waited := time.Since(began)
 		if waited >= patience && !told {
-			if err := g.tell(hidden[0], began); err != nil {
-				return err
-			}
+			g.tell(hidden[0], began)
 			told = true
 		}
 		if err := g.rest(ctx, waited); err != nil {
@@ -129,7 +127,7 @@ func (g *Gate[T]) hidden(txs []T) []T {
 // once.
 func (g *Gate[T]) ask(ctx context.Context) error {
 	if g.open {
-		if err := g.serve(ctx); err != nil {
+		if err := g.opts.Serve(ctx); err != nil {
 			return err
 		}
 		err := g.question(ctx)
@@ -159,7 +157,7 @@ func (g *Gate[T]) question(ctx context.Context) error {
 
 func (g *Gate[T]) connect(ctx context.Context) error {
 	g.known, g.open = nil, false
-	if err := g.serve(ctx); err != nil {
+	if err := g.opts.Serve(ctx); err != nil {
 		return err
 	}
 	connecting, cancel := context.WithTimeout(ctx, questionTimeout)
@@ -171,27 +169,16 @@ func (g *Gate[T]) connect(ctx context.Context) error {
 	return nil
 }
 
-func (g *Gate[T]) serve(ctx context.Context) error {
-	if g.opts.Serve == nil {
-		return nil
-	}
-	return g.opts.Serve(ctx)
-}
-
 func final(err error) bool {
 	var fixable *cdc.FixableError
 	var stop *cdc.StopError
 	return errors.As(err, &fixable) || errors.As(err, &stop)
 }
 
-// tell says that tx is late, or returns that as an error.
-func (g *Gate[T]) tell(tx T, since time.Time) error {
+// tell says that tx is late.
+func (g *Gate[T]) tell(tx T, since time.Time) {
 	err := cdc.Fixable(g.opts.Fix, "%s is committed but not visible for more than %s, so its rows are held back", tx, patience)
-	if g.opts.Problems == nil {
-		return err
-	}
 	g.opts.Problems.Report("visibility", cdc.Problem{With: cdc.OnDatabase, Since: since, Err: err})
-	return nil
 }
 
 // rest pauses before the next question.

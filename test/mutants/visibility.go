@@ -38,13 +38,13 @@ func visibilityMutants() []mutant {
 			"keep an answer beyond its connection", gate,
 			[]edit{
 				{"		g.known = nil\n		return fmt.Errorf(\"ask", "		return fmt.Errorf(\"ask"},
-				{"	g.known, g.open = nil, false\n	if err := g.serve", "	g.open = false\n	if err := g.serve"},
+				{"	g.known, g.open = nil, false\n	if err := g.opts.Serve", "	g.open = false\n	if err := g.opts.Serve"},
 			},
 			caughtBy{visible, "^TestAnAnswerEndsWithItsConnection$", ""},
 		},
 		{
 			"take a promotion for a lost connection", gate,
-			[]edit{{"		if err := g.serve(ctx); err != nil {\n			return err\n		}\n		err := g.question(ctx)\n", "		err := g.serve(ctx)\n		if err == nil {\n			err = g.question(ctx)\n		}\n"}},
+			[]edit{{"		if err := g.opts.Serve(ctx); err != nil {\n			return err\n		}\n		err := g.question(ctx)\n", "		err := g.opts.Serve(ctx)\n		if err == nil {\n			err = g.question(ctx)\n		}\n"}},
 			caughtBy{visible, "^TestServeEndsTheWait$", ""},
 		},
 		{
