@@ -31,7 +31,17 @@ func states() []string {
 	return []string{Publishing, PublishingBut, NotPublishing, StandingBy, Starting, Stopping, Parked}
 }
 
-type row [columns]float32
+type row [columns]sample
+
+type sample float32
+
+// MarshalJSON writes what is not known as null.
+func (s sample) MarshalJSON() ([]byte, error) {
+	if math.IsNaN(float64(s)) || math.IsInf(float64(s), 0) {
+		return []byte("null"), nil
+	}
+	return strconv.AppendFloat(nil, float64(s), 'f', -1, 32), nil
+}
 
 // history has the last rows, without gaps.
 type history struct {
@@ -60,7 +70,7 @@ func (h *history) put(r row) {
 
 func unknownRow() (r row) {
 	for i := range r {
-		r[i] = float32(math.NaN())
+		r[i] = sample(math.NaN())
 	}
 	return r
 }
@@ -69,7 +79,7 @@ func unknownRow() (r row) {
 type shown struct {
 	Seconds int       `json:"seconds"`
 	From    time.Time `json:"from"`
-	Samples rows      `json:"samples"`
+	Samples []row     `json:"samples"`
 }
 
 // of returns the last minutes, of which each row has the worst of several, and the mean of the rate.
@@ -77,13 +87,13 @@ func (h *history) of(minutes int) shown {
 	n := min(h.taken, sampleCount, minutes*int(time.Minute/sampleEvery))
 	each := max(1, (minutes*int(time.Minute/sampleEvery)+shownCount-1)/shownCount)
 	n -= n % each
-	s := shown{Seconds: each * int(sampleEvery/time.Second), From: h.last.Add(-time.Duration(n) * sampleEvery).UTC(), Samples: make(rows, 0, n/each)}
+	s := shown{Seconds: each * int(sampleEvery/time.Second), From: h.last.Add(-time.Duration(n) * sampleEvery).UTC(), Samples: make([]row, 0, n/each)}
 	for i := h.taken - n; i < h.taken; i += each {
 		r, rates := unknownRow(), 0
 		for j := i; j < i+each; j++ {
 			rates += r.merge(&h.rows[j%sampleCount])
 		}
-		r[columnRate] /= float32(rates) // NaN without one
+		r[columnRate] /= sample(rates) // NaN without one
 		s.Samples = append(s.Samples, r)
 	}
 	return s
@@ -110,26 +120,4 @@ func (r *row) merge(other *row) (rates int) {
 		rates = 1
 	}
 	return rates
-}
-
-type rows []row
-
-// MarshalJSON writes what is not known as null.
-func (list rows) MarshalJSON() ([]byte, error) {
-	text := []byte{'['}
-	for i, r := range list {
-		if i > 0 {
-			text = append(text, ',')
-		}
-		for c, v := range r {
-			text = append(text, "[,,,,,,,"[c])
-			if math.IsNaN(float64(v)) || math.IsInf(float64(v), 0) {
-				text = append(text, "null"...)
-			} else {
-				text = strconv.AppendFloat(text, float64(v), 'f', -1, 32)
-			}
-		}
-		text = append(text, ']')
-	}
-	return append(text, ']'), nil
 }

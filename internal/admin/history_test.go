@@ -14,7 +14,7 @@ func TestHistory(t *testing.T) {
 	at := time.Unix(1_000_000, 0)
 	for i := range sampleCount + 12 {
 		r := unknownRow()
-		r[columnRate], r[columnLag], r[columnState] = float32(i%6), float32(i), 0
+		r[columnRate], r[columnLag], r[columnState] = sample(i%6), sample(i), 0
 		if i%6 == 2 {
 			r[columnState] = 2
 		}
@@ -22,7 +22,7 @@ func TestHistory(t *testing.T) {
 	}
 	s := h.of(360)
 	last := s.Samples[len(s.Samples)-1]
-	if s.Seconds != 60 || len(s.Samples) != shownCount || last[columnRate] != 2.5 || last[columnLag] != float32(sampleCount+11) || last[columnState] != 2 {
+	if s.Seconds != 60 || len(s.Samples) != shownCount || last[columnRate] != 2.5 || last[columnLag] != sample(sampleCount+11) || last[columnState] != 2 {
 		t.Errorf("%d rows of %d s, the last is %v", len(s.Samples), s.Seconds, last)
 	}
 	if !s.From.Equal(h.last.Add(-6 * time.Hour)) {

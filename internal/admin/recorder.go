@@ -236,7 +236,7 @@ func (r *recorder) sample(now time.Time) {
 	set(&one, columnWaiting, st.Now.Waiting)
 	set(&one, columnKept, st.Now.KeptBytes)
 	set(&one, columnLetters, st.Now.DeadLetters)
-	one[columnState] = float32(slices.Index(states(), st.Verdict.State))
+	one[columnState] = sample(slices.Index(states(), st.Verdict.State))
 	r.history.add(now, one)
 	r.recent = append(r.recent, n)
 	r.recent = r.recent[max(0, len(r.recent)-2):]
@@ -257,6 +257,6 @@ func (r *recorder) sample(now time.Time) {
 // set puts what is known into a column.
 func set[N int | int64 | float64](r *row, column int, v *N) {
 	if v != nil {
-		r[column] = float32(*v)
+		r[column] = sample(*v)
 	}
 }
