@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net"
@@ -114,16 +115,9 @@ func fromURL(dsn, rest string) (string, error) {
 	c.User, c.DBName = u.User.Username(), strings.TrimPrefix(u.Path, "/")
 	c.Passwd, _ = u.User.Password()
 	if u.Host != "" {
-		c.Net, c.Addr = "tcp", net.JoinHostPort(u.Hostname(), orDefault(u.Port(), "3306"))
+		c.Net, c.Addr = "tcp", net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), "3306"))
 	}
 	return c.FormatDSN(), nil
-}
-
-func orDefault(s, fallback string) string {
-	if s == "" {
-		return fallback
-	}
-	return s
 }
 
 func mysqlFault(message string) error {

@@ -17,3 +17,8 @@ func Moved() (names []string) {
 	}
 	return names
 }
+
+// Literal returns a secret with the given value.
+func Literal(value string) Secret {
+	return Secret{reveal: func(context.Context) (string, error) { return value, nil }, shown: hidden}
+}

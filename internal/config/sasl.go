@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"net/url"
@@ -44,7 +45,7 @@ func (o *OAuth) plain() string {
 	if err != nil || u.Scheme != "http" {
 		return ""
 	}
-	return elsewhere([]string{u.Hostname() + ":" + orDefault(u.Port(), "80")})
+	return elsewhere([]string{u.Hostname() + ":" + cmp.Or(u.Port(), "80")})
 }
 
 // AWS says by which account the relay authenticates to Amazon MSK. The keys are those that AWS's tools find: of the environment, of

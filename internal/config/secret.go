@@ -23,14 +23,6 @@ type Secret struct {
 	shown  string
 }
 
-// Literal returns a secret with the given value.
-func Literal(value string) Secret {
-	if value == "" {
-		return Secret{}
-	}
-	return Secret{reveal: func(context.Context) (string, error) { return value, nil }, shown: hidden}
-}
-
 // Reveal returns the value, "" if unset. It reads the secret's files again, and fails if one cannot be read. Call it at
 // every connect, and keep the result out of logs and errors. ctx ends the wait for a command.
 func (s Secret) Reveal(ctx context.Context) (string, error) {

@@ -87,15 +87,6 @@ checkpoint: {redis: {mode: sentinel, master_name: m, addrs: ["r:1"], password: "
 	}
 }
 
-func TestLiteral(t *testing.T) {
-	if s, err := config.Literal("x").Reveal(t.Context()); s != "x" || err != nil || config.Literal("x").String() != "***" {
-		t.Errorf("%q %v", s, err)
-	}
-	if !config.Literal("").IsZero() {
-		t.Error("an empty literal is set")
-	}
-}
-
 // TestPasswordBesideDSN holds what is put into the connection string to the parser that will read it.
 func TestPasswordBesideDSN(t *testing.T) {
 	for _, dsn := range []string{
