@@ -12,17 +12,17 @@ func writerMutants() []mutant {
 		},
 		{
 			"hooks run after a commit without an answer", "writer/unit_end.go",
-			[]edit{{"		return nil\n	default:", "		return u.committed\n	default:"}},
+			[]edit{{"	default:\n		return nil", "	default:\n		return u.committed"}},
 			unknown,
 		},
 		{
 			"events are cleared by a rollback", "writer/raised.go",
-			[]edit{{"r.events, r.unit, r.stale = u.by(r), nil, !committed", "r.events, r.unit, r.stale = nil, nil, !committed"}},
+			[]edit{{"r.events, r.unit = u.by(r), nil\n	r.stale", "r.events, r.unit = nil, nil\n	r.stale"}},
 			unit,
 		},
 		{
 			"an aggregate of a failed attempt is used again", "writer/raised.go",
-			[]edit{{"nil, !committed", "nil, false"}},
+			[]edit{{" || end == endRolledBack && r.raised", ""}},
 			caughtBy{appending, "^TestRunAgainAfterAConflict$", ""},
 		},
 		{
