@@ -18,9 +18,6 @@ const (
 // MySQLSetup returns the steps that prepare a MySQL or MariaDB server for the relay: settings, tables, and last the rights on them. They can
 // be repeated. The first position is stored in the relay's checkpoint, not by SQL.
 func MySQLSetup(o SetupOptions) (Steps, error) {
-	if len(o.Read) == 0 {
-		return nil, cdc.Fixable("name a table under tables", "no table is configured")
-	}
 	admin := Step{Runner: RunnerMySQLAdmin, Statements: MySQLSettings(o.Flavor, o.Settings)}
 	owner := Step{Runner: RunnerMySQLOwner}
 	for _, t := range o.Make {

@@ -301,7 +301,6 @@ func TestParseMySQLName(t *testing.T) {
 func TestBadMySQLOptions(t *testing.T) {
 	table := outbox.Name{Schema: "shop", Table: "outbox"}
 	for says, o := range map[string]outbox.SetupOptions{
-		"no table is configured":        {Role: "relay"},
 		`account "@%" is not valid`:     {Read: []outbox.Name{table}, Role: "@%"},
 		`account "relay@" is not valid`: {Read: []outbox.Name{table}, Role: "relay@"},
 		"name is missing":               {Read: []outbox.Name{table}, Make: make([]outbox.TableOptions, 1)},

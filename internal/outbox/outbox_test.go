@@ -198,13 +198,3 @@ func TestQuoteOnlyIfNecessary(t *testing.T) {
 		}
 	}
 }
-
-func TestCheckSlot(t *testing.T) {
-	for name, ok := range map[string]bool{
-		"cdc_relay_shop": true, "a1": true, "": false, "a-b": false, "Shop": false, strings.Repeat("a", 63): true, strings.Repeat("a", 64): false,
-	} {
-		if err := outbox.CheckSlot(name); (err == nil) != ok {
-			t.Errorf("%q: %v", name, err)
-		}
-	}
-}

@@ -82,35 +82,9 @@ func (c *Columns) list(quote func(string) string) string {
 	return strings.Join(quoted, ", ")
 }
 
-func (o *SetupOptions) check() error {
-	if len(o.Read) == 0 {
-		return cdc.Fixable("name a table under tables", "publication has no table to publish")
-	}
-	if err := checkIdentifier(o.Publication); err != nil {
-		return fmt.Errorf("publication name %q %w", o.Publication, err)
-	}
-	if o.Role != "" {
-		if err := checkIdentifier(o.Role); err != nil {
-			return fmt.Errorf("role name %q %w", o.Role, err)
-		}
-	}
-	return CheckSlot(o.Slot)
-}
-
-// CheckSlot validates the name of a replication slot (ReplicationSlotValidateName in src/backend/replication/slot.c).
-func CheckSlot(name string) error {
-	if name == "" || len(name) > maxIdentifier || strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789_") != "" {
-		return cdc.Fixable(fmt.Sprintf("use 1 to %d lower-case letters, digits and underscores", maxIdentifier), "slot name %q is not valid", name)
-	}
-	return nil
-}
-
 // PostgresSetup returns the steps that prepare a PostgreSQL database for the relay: rights, tables, publication, and then
 // the slot, which must be created after the publication. They can be repeated.
 func PostgresSetup(o SetupOptions) (Steps, error) {
-	if err := o.check(); err != nil {
-		return nil, err
-	}
 	owner := Step{Runner: RunnerOwner}
 	for _, t := range o.Make {
 		script, err := PostgresTable(t)

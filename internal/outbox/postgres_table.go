@@ -66,10 +66,6 @@ func (o *TableOptions) complete() error {
 	switch {
 	case o.Name == Name{}:
 		return cdc.Fixable("write schema.table", "table name is missing")
-	case o.Payload != PayloadBytea && o.Payload != PayloadText && o.Payload != PayloadJSONB:
-		return cdc.Fixable("use bytea, text or jsonb", "payload type %q is unknown", o.Payload)
-	case o.Partition != PartitionDaily && o.Partition != PartitionNone:
-		return cdc.Fixable("use daily or none", "partition %q is unknown", o.Partition)
 	case o.Partition == PartitionDaily && o.From.IsZero():
 		return errors.New("partitions: the first day is missing")
 	case o.Ahead < 0 || o.Ahead > maxAhead:

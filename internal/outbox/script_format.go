@@ -36,9 +36,6 @@ type File struct{ Name, Text string }
 // Files renders the script as one file, for golang-migrate as an up and a down file. at is the version by which migration
 // tools order files.
 func (s Script) Files(f Format, at time.Time) ([]File, error) {
-	if !slices.Contains(Formats(), f) {
-		return nil, cdc.Fixable("use "+oneOf(Formats()), "format %q is unknown", f)
-	}
 	const placeholder = "${" // only the names of tables can bring it
 	if f == FormatFlyway && strings.Contains(render(slices.Concat(s.Up, s.Down)), placeholder) {
 		return nil, cdc.Fixable("choose another table name, or another format", "format %s would change %q in the SQL", f, placeholder)
@@ -57,15 +54,6 @@ func (s Script) Files(f Format, at time.Time) ([]File, error) {
 	default:
 		return []File{{s.Name + ".sql", render(s.Up)}}, nil
 	}
-}
-
-func oneOf(formats []Format) string {
-	names := make([]string, len(formats))
-	for i, f := range formats {
-		names[i] = string(f)
-	}
-	last := len(names) - 1
-	return strings.Join(names[:last], ", ") + " or " + names[last]
 }
 
 // gooseText marks the statements that contain semicolons, because goose splits files at them.

@@ -43,9 +43,6 @@ func TestScriptFiles(t *testing.T) {
 			t.Errorf("%s: files %s", f, got)
 		}
 	}
-	if _, err := s.Files("xml", day()); cdc.Fix(err) != "use plain, goose, golang-migrate, flyway or atlas" {
-		t.Errorf("unknown format: %v", err)
-	}
 }
 
 // literal reports whether the format's tool takes SQL as it is.
@@ -136,8 +133,6 @@ func TestBadOptions(t *testing.T) {
 	good := outbox.TableOptions{Name: table, From: day()}
 	for says, change := range map[string]func(*outbox.TableOptions){
 		"name is missing":          func(o *outbox.TableOptions) { o.Name = outbox.Name{} },
-		`"json" is unknown`:        func(o *outbox.TableOptions) { o.Payload = "json" },
-		`"weekly" is unknown`:      func(o *outbox.TableOptions) { o.Partition = "weekly" },
 		"first day is missing":     func(o *outbox.TableOptions) { o.From = time.Time{} },
 		"-1 days ahead is out of":  func(o *outbox.TableOptions) { o.Ahead = -1 },
 		"367 days ahead is out of": func(o *outbox.TableOptions) { o.Ahead = 367 },
@@ -148,16 +143,9 @@ func TestBadOptions(t *testing.T) {
 			t.Errorf("%v, want %q", err, says)
 		}
 	}
-	for says, o := range map[string]outbox.SetupOptions{
-		"no table to publish":              {Publication: "p", Slot: "s"},
-		`publication name "" has an empty`: {Read: []outbox.Name{table}, Slot: "s"},
-		`slot name "S" is not valid`:       {Read: []outbox.Name{table}, Publication: "p", Slot: "S"},
-		`role name "a\x00" holds a zero`:   {Read: []outbox.Name{table}, Publication: "p", Slot: "s", Role: "a\x00"},
-		"name is missing":                  {Make: make([]outbox.TableOptions, 1), Read: []outbox.Name{table}, Publication: "p", Slot: "s"},
-	} {
-		if _, err := outbox.PostgresSetup(o); err == nil || !strings.Contains(err.Error(), says) {
-			t.Errorf("%v, want %q", err, says)
-		}
+	o := outbox.SetupOptions{Make: make([]outbox.TableOptions, 1), Read: []outbox.Name{table}, Publication: "p", Slot: "s"}
+	if _, err := outbox.PostgresSetup(o); err == nil || !strings.Contains(err.Error(), "name is missing") {
+		t.Error(err)
 	}
 }
 
