@@ -1,9 +1,7 @@
 package mysql
 
 import (
-	"cmp"
 	"context"
-	"database/sql"
 	"fmt"
 	"slices"
 	"strings"
@@ -67,26 +65,12 @@ func explain(ctx context.Context, db querier, statement string, args ...any) err
 
 // indexOf returns the index that the server uses for a query of one table; "": none.
 func indexOf(ctx context.Context, db querier, query string) (string, error) {
-	plan, err := db.QueryContext(ctx, "EXPLAIN FORMAT=TRADITIONAL "+query)
-	if err != nil {
+	var keys []string // the first is the table's, others are those of subqueries
+	err := eachShown(ctx, db, "EXPLAIN FORMAT=TRADITIONAL "+query, func(shown map[string]string) { keys = append(keys, shown["key"]) })
+	if err != nil || len(keys) == 0 || strings.Contains(keys[0], ",") { // several are merged
 		return "", err
 	}
-	defer func() { _ = plan.Close() }()
-	columns, err := plan.Columns()
-	if err != nil || !plan.Next() {
-		return "", cmp.Or(err, plan.Err())
-	}
-	values := make([]any, len(columns))
-	var key sql.NullString
-	for i, name := range columns {
-		if values[i] = new(any); name == "key" {
-			values[i] = &key
-		}
-	}
-	if err := plan.Scan(values...); err != nil || strings.Contains(key.String, ",") { // several are merged
-		return "", err
-	}
-	return key.String, nil
+	return keys[0], nil
 }
 
 // MayUpdate reports whether the user may read a table, whose name is in SQL, and update columns of it.

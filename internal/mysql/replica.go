@@ -24,28 +24,15 @@ func readReplica(ctx context.Context, db *sql.DB, f cdc.Flavor) (r replica) {
 	if f == cdc.MariaDB {
 		query = `SHOW ALL SLAVES STATUS`
 	}
-	found, err := db.QueryContext(ctx, query)
-	if err != nil {
-		return r
-	}
-	defer func() { _ = found.Close() }()
-	columns, err := found.Columns()
-	if err != nil {
-		return r
-	}
-	values, row := make([]sql.NullString, len(columns)), make([]any, len(columns))
-	for i := range values {
-		row[i] = &values[i]
-	}
-	for found.Next() && found.Scan(row...) == nil {
+	err := eachShown(ctx, db, query, func(shown map[string]string) {
 		r.configured = true
-		for i, name := range columns {
-			if strings.HasSuffix(name, "_Running") && values[i].String != "No" && values[i].String != "" {
+		for name, value := range shown {
+			if strings.HasSuffix(name, "_running") && value != "No" && value != "" {
 				r.runs = true
 			}
 		}
-	}
-	r.runs = r.runs || found.Err() != nil
+	})
+	r.runs = r.runs || r.configured && err != nil
 	return r
 }
 

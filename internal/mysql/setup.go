@@ -216,7 +216,7 @@ func eachRow(ctx context.Context, db querier, doing string, row func(), to []any
 	return nil
 }
 
-// eachShown calls row for each row of a SHOW statement with its columns by name, in lower case: servers differ in which there are.
+// eachShown calls row for each row of a SHOW or EXPLAIN statement with its columns by name, in lower case: servers differ in which there are.
 func eachShown(ctx context.Context, db querier, query string, row func(map[string]string)) error {
 	found, err := db.QueryContext(ctx, query)
 	if err != nil {
