@@ -11,6 +11,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/cdc-relay/cdc-relay/internal/display"
 )
 
 // slot looks at the slot and, while no relay reads it, reads from it without moving it.
@@ -34,11 +36,11 @@ func (c *checker) slot(ctx context.Context) {
 	} else {
 		c.unread = c.neverRead(ctx)
 	}
-	c.report.OK("slot", "slot %q is at %s and keeps %s of WAL; %s", c.opts.Slot, s.Confirmed, size(s.RetainedBytes), held)
+	c.report.OK("slot", "slot %q is at %s and keeps %s of WAL; %s", c.opts.Slot, s.Confirmed, display.Bytes(s.RetainedBytes), held)
 	c.room(s)
 	c.others(ctx)
 	if left, err := c.db.Slot(ctx, RepairSlot(c.opts.Slot)); err == nil && left != nil && left.ActivePID == 0 {
-		c.report.Warn("slot", FixLeftSlot(c.opts.Slot), "slot %q is left from a repair that was interrupted, and keeps %s of WAL", RepairSlot(c.opts.Slot), size(left.RetainedBytes))
+		c.report.Warn("slot", FixLeftSlot(c.opts.Slot), "slot %q is left from a repair that was interrupted, and keeps %s of WAL", RepairSlot(c.opts.Slot), display.Bytes(left.RetainedBytes))
 	}
 }
 
@@ -53,7 +55,7 @@ func (c *checker) others(ctx context.Context) {
 	var name string
 	var kept int64
 	_, _ = pgx.ForEachRow(rows, []any{&name, &kept}, func() error {
-		c.report.Warn("slot", "start its reader, or, if nobody needs it, drop it with `"+dropSlotSQL(name)+"`", "nobody reads slot %q of this database, which keeps %s of WAL", name, size(kept))
+		c.report.Warn("slot", "start its reader, or, if nobody needs it, drop it with `"+dropSlotSQL(name)+"`", "nobody reads slot %q of this database, which keeps %s of WAL", name, display.Bytes(kept))
 		return nil
 	})
 }
@@ -118,20 +120,7 @@ func (c *checker) room(s *SlotInfo) {
 		return
 	}
 	c.report.Warn("slot", "start the relay, or raise max_slot_wal_keep_size",
-		"slot %q is lost after %s more of WAL (max_slot_wal_keep_size)", c.opts.Slot, size(safe))
-}
-
-func size(n int64) string {
-	switch {
-	case n >= 1<<30:
-		return fmt.Sprintf("%.1f GB", float64(n)/(1<<30))
-	case n >= 1<<20:
-		return fmt.Sprintf("%.1f MB", float64(n)/(1<<20))
-	case n >= 1<<10:
-		return fmt.Sprintf("%.1f kB", float64(n)/(1<<10))
-	default:
-		return fmt.Sprintf("%d bytes", n)
-	}
+		"slot %q is lost after %s more of WAL (max_slot_wal_keep_size)", c.opts.Slot, display.Bytes(safe))
 }
 
 // limits looks at settings that lose a slot, fill a disk or shut a standby out.
@@ -195,13 +184,13 @@ const leastKeepGB = 10
 // keep: without a limit one stopped relay fills the disk, and PostgreSQL with it.
 func (c *checker) keep(l limits) {
 	if l.KeepMB >= 0 {
-		c.report.OK("limits", "max_slot_wal_keep_size is %s: a stopped relay cannot fill the disk, and loses its slot beyond that", size(l.KeepMB<<20))
+		c.report.OK("limits", "max_slot_wal_keep_size is %s: a stopped relay cannot fill the disk, and loses its slot beyond that", display.Bytes(l.KeepMB<<20))
 		return
 	}
 	keep, why := int64(leastKeepGB), ""
 	if l.WALPerDay > 0 {
 		keep = max(keep, 2*l.WALPerDay>>30)
-		why = fmt.Sprintf("; %s of WAL are written a day on average", size(l.WALPerDay))
+		why = fmt.Sprintf("; %s of WAL are written a day on average", display.Bytes(l.WALPerDay))
 	}
 	c.report.Warn("limits", fmt.Sprintf("ALTER SYSTEM SET max_slot_wal_keep_size = '%dGB', or what the disk can spare, then SELECT pg_reload_conf()", keep),
 		"max_slot_wal_keep_size sets no limit, so a stopped relay makes PostgreSQL keep WAL until the disk is full%s", why)
