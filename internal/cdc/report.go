@@ -32,3 +32,16 @@ func (r *Report) Warn(subject, fix, format string, args ...any) {
 func (r *Report) Fail(subject string, err error) {
 	r.Findings = append(r.Findings, FailedFinding(subject, err))
 }
+
+// Connection adds where the connection leads. tls is the protocol's name, "" without TLS, and verified whether the server's certificate was
+// checked; fix is how to have that done.
+func (r *Report) Connection(where, tls string, verified bool, fix string) {
+	switch {
+	case tls != "" && verified:
+		r.OK("connection", "%s, %s", where, tls)
+	case tls != "":
+		r.Info("connection", fix, "%s, %s without verification of the server's certificate", where, tls)
+	default: // config.Warnings tells of other machines that are reached without
+		r.OK("connection", "%s, without TLS", where)
+	}
+}

@@ -2,8 +2,6 @@ package cdc
 
 import (
 	"fmt"
-	"maps"
-	"slices"
 	"time"
 )
 
@@ -28,18 +26,15 @@ func (r *Report) Partitions(table string, ahead time.Duration, maintained bool) 
 		"%s; rows after the last day are stored in the catch-all partition, and cannot be dropped with their day", text)
 }
 
-// Routines verifies that a role may call the routines that maintain the partitions, which are named by their tables.
-func (r *Report) Routines(role string, names map[string]string, may func(table string) (bool, error)) {
-	for _, table := range slices.Sorted(maps.Keys(names)) {
-		ok, err := may(table)
-		switch {
-		case err != nil:
-			r.Fail("partitions", err)
-		case !ok:
-			r.Warn("partitions", "set CDC_RELAY_OWNER_DSN to the connection string of the table's owner, and run `cdc-relay setup` once, or `cdc-relay retention run` from a timer",
-				"%s may not call %s, or that is of another version or owner than the table's: the relay cannot maintain the partitions of %s", role, names[table], table)
-		default:
-			r.OK("partitions", "%s may maintain the partitions of %s", role, table)
-		}
+// Routine tells whether a role may call the routine, whose name is in SQL, that maintains a table's partitions.
+func (r *Report) Routine(role, routine, table string, may bool, err error) {
+	switch {
+	case err != nil:
+		r.Fail("partitions", err)
+	case !may:
+		r.Warn("partitions", "set CDC_RELAY_OWNER_DSN to the connection string of the table's owner, and run `cdc-relay setup` once, or `cdc-relay retention run` from a timer",
+			"%s may not call %s, or that is of another version or owner than the table's: the relay cannot maintain the partitions of %s", role, routine, table)
+	default:
+		r.OK("partitions", "%s may maintain the partitions of %s", role, table)
 	}
 }

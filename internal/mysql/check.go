@@ -55,15 +55,7 @@ func Check(ctx context.Context, o Options, resume func(context.Context, *Databas
 func (c *checker) connection() {
 	s := c.db.Server
 	where := fmt.Sprintf("%s %s at %s answers: database %q, user %s", s.Flavor.Title(), s.Name, s.Address, s.Database, s.Role)
-	const fix = "set source.mysql.tls, with the server's authority in ca"
-	switch {
-	case s.TLS != "" && s.Verified:
-		c.report.OK("connection", "%s, %s", where, s.TLS)
-	case s.TLS != "":
-		c.report.Info("connection", fix, "%s, %s without verification of the server's certificate", where, s.TLS)
-	default: // config.Warnings tells of other machines that are reached without
-		c.report.OK("connection", "%s, without TLS", where)
-	}
+	c.report.Connection(where, s.TLS, s.Verified, "set source.mysql.tls, with the server's authority in ca")
 }
 
 // role warns of a user that may do everything.

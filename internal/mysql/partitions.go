@@ -6,6 +6,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -40,11 +41,11 @@ func (c *checker) partitions(ctx context.Context) {
 
 // routines verifies that the relay may maintain the partitions.
 func (c *checker) routines(ctx context.Context) {
-	names := map[string]string{}
-	for table, routine := range c.opts.Routines {
-		names[table] = routine.Name
+	for _, table := range slices.Sorted(maps.Keys(c.opts.Routines)) {
+		routine := c.opts.Routines[table]
+		may, err := c.db.MayMaintain(ctx, routine)
+		c.report.Routine("user "+c.db.Server.Role, routine.Name, table, may, err)
 	}
-	c.report.Routines("user "+c.db.Server.Role, names, func(table string) (bool, error) { return c.db.MayMaintain(ctx, c.opts.Routines[table]) })
 }
 
 // partition is a row of List's query: a partition with its number and bound, or what was taken out, with the rest of its

@@ -66,15 +66,7 @@ func Check(ctx context.Context, o Options, resume func(context.Context, *Databas
 func (c *checker) connection() {
 	s := c.db.Server
 	where := fmt.Sprintf("PostgreSQL %s at %s answers: database %q, role %q", s.Name, s.Address, s.Database, s.Role)
-	switch {
-	case s.TLS != "" && s.Verified:
-		c.report.OK("connection", "%s, %s", where, s.TLS)
-	case s.TLS != "":
-		c.report.Info("connection", "set source.postgres.tls, with the server's CA in ca",
-			"%s, %s without verification of the server's certificate", where, s.TLS)
-	default: // config.Warnings tells of other machines that are reached without
-		c.report.OK("connection", "%s, without TLS", where)
-	}
+	c.report.Connection(where, s.TLS, s.Verified, "set source.postgres.tls, with the server's CA in ca")
 }
 
 func (c *checker) role() {

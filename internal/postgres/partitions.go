@@ -3,6 +3,8 @@ package postgres
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -19,39 +21,25 @@ const partitionsAhead = `SELECT pn.nspname || '.' || p.relname, coalesce(extract
 	WHERE pn.nspname || '.' || p.relname = ANY($1) GROUP BY 1 ORDER BY 1`
 
 func (c *checker) partitions(ctx context.Context) {
-	tables, err := readPartitionsAhead(ctx, c.db.Conn, c.opts.Tables)
+	rows, _ := c.db.Conn.Query(ctx, partitionsAhead, c.opts.Tables) // ForEachRow returns its error
+	var table string
+	var seconds int64
+	_, err := pgx.ForEachRow(rows, []any{&table, &seconds}, func() error {
+		_, maintained := c.opts.Routines[table]
+		c.report.Partitions(table, time.Duration(seconds)*time.Second, maintained)
+		return nil
+	})
 	if err != nil {
-		c.report.Info("partitions", "", "the table's partitions cannot be read (%v)", err)
-	}
-	for _, t := range tables {
-		_, maintained := c.opts.Routines[t.name]
-		c.report.Partitions(t.name, time.Duration(t.seconds)*time.Second, maintained)
+		c.report.Info("partitions", "", "the table's partitions cannot be read (read partitions of %s: %v)", strings.Join(c.opts.Tables, ", "), err)
 	}
 	c.routines(ctx)
 }
 
 // routines verifies that the relay may maintain the partitions.
 func (c *checker) routines(ctx context.Context) {
-	names := map[string]string{}
-	for table, routine := range c.opts.Routines {
-		names[table] = routine.Name
+	for _, table := range slices.Sorted(maps.Keys(c.opts.Routines)) {
+		routine := c.opts.Routines[table]
+		may, err := c.db.MayMaintain(ctx, table, routine)
+		c.report.Routine(fmt.Sprintf("role %q", c.db.Server.Role), routine.Name, table, may, err)
 	}
-	c.report.Routines(fmt.Sprintf("role %q", c.db.Server.Role), names, func(table string) (bool, error) { return c.db.MayMaintain(ctx, table, c.opts.Routines[table]) })
-}
-
-// partitioned is a table and how far its partitions reach ahead.
-type partitioned struct {
-	name    string
-	seconds int64
-}
-
-func readPartitionsAhead(ctx context.Context, conn *pgx.Conn, tables []string) ([]partitioned, error) {
-	rows, err := conn.Query(ctx, partitionsAhead, tables)
-	if err != nil {
-		return nil, fmt.Errorf("read partitions of %s: %w", strings.Join(tables, ", "), err)
-	}
-	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (p partitioned, err error) {
-		err = row.Scan(&p.name, &p.seconds)
-		return p, err
-	})
 }
