@@ -57,6 +57,11 @@ func NewPostgres(ctx context.Context, server *testenv.PostgresServer, name strin
 	return p, nil
 }
 
+// PostgresPartition returns the name of the partition of public.outbox for the day (UTC) of at.
+func PostgresPartition(at time.Time) string {
+	return "cdc_relay.public_outbox_" + at.UTC().Format("20060102")
+}
+
 // Name returns the name of database, publication and slot.
 func (p *Postgres) Name() string { return p.name }
 

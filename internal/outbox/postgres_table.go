@@ -188,16 +188,6 @@ EXCEPTION WHEN dependent_objects_still_exist OR insufficient_privilege THEN
 END`)}
 }
 
-// PostgresPartition returns the name of the partition for the day (UTC) of at.
-func PostgresPartition(table Name, at time.Time) Name {
-	return Name{Schema: partitionSchema, Table: partitionPrefix(table, len("20060102")) + at.UTC().Format("20060102")}
-}
-
-// PostgresDefaultPartition returns the name of the DEFAULT partition.
-func PostgresDefaultPartition(table Name) Name {
-	return Name{Schema: partitionSchema, Table: partitionPrefix(table, len("20060102")) + "default"}
-}
-
 // partitionPrefix returns the prefix of a table's partitions. No two tables share one: it is schema_table_ if neither name has an
 // underscore and a name with a rest of that length is not too long, and has a checksum of both names otherwise.
 func partitionPrefix(n Name, rest int) string {

@@ -75,7 +75,7 @@ func awaitRows(r *cdctest.Rig, db partitioned, day time.Time, n int) {
 		awaitMySQLRows(r, m, day, n)
 		return
 	}
-	name := outbox.PostgresPartition(postgresTable(), day).SQL()
+	name := cdctest.PostgresPartition(day)
 	r.Await(fmt.Sprintf("%d rows in %s", n, name), func(ctx context.Context) (bool, error) {
 		return db.Exec(ctx, fmt.Sprintf(`DO $$ DECLARE n int := -1; BEGIN
 			IF to_regclass('%[1]s') IS NOT NULL THEN EXECUTE 'SELECT count(*) FROM %[1]s' INTO n; END IF;
@@ -247,7 +247,7 @@ func TestDetachedConcurrently(t *testing.T) {
 	r.Must(err)
 	_, err = reader.Exec(r.Within(time.Minute), "BEGIN; SELECT FROM outbox", pgx.QueryExecModeSimpleProtocol) // the statement waits for its end
 	r.Must(err)
-	day := outbox.PostgresPartition(postgresTable(), time.Now()).SQL()
+	day := cdctest.PostgresPartition(time.Now())
 	detaching, cut := context.WithCancel(t.Context())
 	cutOff := make(chan error, 1)
 	go func() { cutOff <- db.Exec(detaching, "ALTER TABLE outbox DETACH PARTITION "+day+" CONCURRENTLY") }()

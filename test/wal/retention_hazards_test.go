@@ -216,7 +216,7 @@ func TestOthersPartitionsAreLeftAlone(t *testing.T) {
 //covers:postgres 16 state both
 func TestNameInTheWay(t *testing.T) {
 	d, role := keeping(t, 3)
-	d.exec("CREATE TABLE " + outbox.PostgresPartition(outboxName(), time.Now().AddDate(0, 0, 4)).SQL() + " ()")
+	d.exec("CREATE TABLE " + cdctest.PostgresPartition(time.Now().AddDate(0, 0, 4)) + " ()")
 	p := d.parts(role)
 	err := d.maintain(p, cleanup.PartitionOptions{Ahead: 5, TTL: 36 * time.Hour})
 	if err == nil || !strings.Contains(cdc.Explain(err), "ALTER TABLE ... RENAME TO") {
@@ -370,7 +370,7 @@ func TestTablesWhoseNamesJoinAlike(t *testing.T) {
 		return parts
 	}
 	setup(before)
-	now, _, _ := strings.Cut(outbox.PostgresDefaultPartition(before).Table, "default")
+	now, _, _ := strings.Cut(outbox.PostgresRoutine(before).Table, "maintain")
 	d.exec(`DO $$ DECLARE name text; BEGIN
 		FOR name IN SELECT relname FROM pg_class WHERE relnamespace = 'cdc_relay'::regnamespace AND relkind = 'r' AND starts_with(relname, '` + now + `') LOOP
 			EXECUTE format('ALTER TABLE cdc_relay.%I RENAME TO %I', name, replace(name, '` + now + `', 'app_eu_outbox_'));

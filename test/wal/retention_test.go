@@ -127,7 +127,7 @@ func out(p cdc.Partition) bool { return p.Out }
 func TestEventsOfADroppedPartitionArePublished(t *testing.T) {
 	d, _ := keeping(t, 2)
 	d.insertAt(2, 1, 5)
-	day := outbox.PostgresPartition(outboxName(), time.Now().AddDate(0, 0, -2)).SQL()
+	day := cdctest.PostgresPartition(time.Now().AddDate(0, 0, -2))
 	d.exec("ALTER TABLE outbox DETACH PARTITION " + day)
 	d.exec("DROP TABLE " + day)
 	d.insert(6, 7)
@@ -198,8 +198,8 @@ func (d *database) age(by time.Duration) {
 func TestRoutineTouchesItsTableOnly(t *testing.T) {
 	d, role := keeping(t, 3)
 	other := time.Now().AddDate(0, 0, -30).UTC()
-	victim := outbox.PostgresPartition(outboxName(), other)
-	d.exec("CREATE TABLE " + victim.SQL() + " (LIKE outbox INCLUDING ALL)") // not ours, in spite of its name
+	victim := cdctest.PostgresPartition(other)
+	d.exec("CREATE TABLE " + victim + " (LIKE outbox INCLUDING ALL)") // not ours, in spite of its name
 	d.exec("CREATE TABLE precious ()")
 	d.insertAt(-40, 1, 5) // in the default partition
 	empty := `DO $do$ BEGIN PERFORM ` + strings.TrimPrefix(call("swap", "2100-01-02"), "SELECT ") + `; PERFORM cdc_relay.public_outbox_maintain('drop_default',
@@ -220,14 +220,14 @@ func TestRoutineTouchesItsTableOnly(t *testing.T) {
 		call("drop_default", time.Now().UTC().Format(time.DateTime)),           //
 		empty,                                 // takes the default partition out and drops it
 		dropped(time.Now().AddDate(0, 0, -1)), // ended within the last 24 hours
-		call("drop; DROP TABLE precious", "2026-01-02"),                               //
-		call("drop", "2026-01-02'; DROP TABLE precious; --"),                          //
-		call("make", "infinity"),                                                      //
-		call("make", time.Now().UTC().Format(time.DateOnly)),                          // exists
-		"SELECT count(*) FROM " + outbox.PostgresDefaultPartition(outboxName()).SQL(), // no right of its own
+		call("drop; DROP TABLE precious", "2026-01-02"),        //
+		call("drop", "2026-01-02'; DROP TABLE precious; --"),   //
+		call("make", "infinity"),                               //
+		call("make", time.Now().UTC().Format(time.DateOnly)),   // exists
+		"SELECT count(*) FROM cdc_relay.public_outbox_default", // no right of its own
 		"CREATE TABLE cdc_relay.mine ()",
 		"DROP TABLE precious",
-		"ALTER TABLE outbox DETACH PARTITION " + outbox.PostgresPartition(outboxName(), time.Now()).SQL(),
+		"ALTER TABLE outbox DETACH PARTITION " + cdctest.PostgresPartition(time.Now()),
 		"CREATE OR REPLACE FUNCTION " + outbox.PostgresRoutine(outboxName()).SQL() + "(action text, at timestamp) RETURNS bigint LANGUAGE sql AS 'SELECT 1::bigint'",
 	} {
 		if _, err := conn.Exec(t.Context(), sql, pgx.QueryExecModeSimpleProtocol); err == nil {
@@ -236,10 +236,10 @@ func TestRoutineTouchesItsTableOnly(t *testing.T) {
 		_, _ = conn.Exec(t.Context(), "ROLLBACK")
 	}
 	// A table of the caller's in pg_temp is not mistaken for a catalog.
-	if _, err := conn.Exec(t.Context(), "CREATE TEMP TABLE pg_inherits (inhparent oid, inhrelid oid); INSERT INTO pg_inherits SELECT 'outbox'::regclass, $$"+victim.SQL()+"$$::regclass; "+call("take_out", other.Format(time.DateOnly)), pgx.QueryExecModeSimpleProtocol); err == nil {
+	if _, err := conn.Exec(t.Context(), "CREATE TEMP TABLE pg_inherits (inhparent oid, inhrelid oid); INSERT INTO pg_inherits SELECT 'outbox'::regclass, $$"+victim+"$$::regclass; "+call("take_out", other.Format(time.DateOnly)), pgx.QueryExecModeSimpleProtocol); err == nil {
 		t.Error("a temporary table replaced a catalog")
 	}
-	if got := d.text("SELECT (to_regclass($1) IS NOT NULL AND to_regclass('precious') IS NOT NULL)::text", victim.SQL()); got != "true" {
+	if got := d.text("SELECT (to_regclass($1) IS NOT NULL AND to_regclass('precious') IS NOT NULL)::text", victim); got != "true" {
 		t.Error("a table is gone")
 	}
 	if n := d.text("SELECT count(*)::text FROM outbox"); n != "5" {

@@ -68,11 +68,10 @@ FROM %s ORDER BY tableoid, ctid`,
 }
 
 func (p postgres) partition(at time.Time) string {
-	table := outbox.Name{Schema: "public", Table: "outbox"}
 	if at.IsZero() {
-		return outbox.PostgresDefaultPartition(table).SQL()
+		return "cdc_relay.public_outbox_default"
 	}
-	return outbox.PostgresPartition(table, at).SQL()
+	return "cdc_relay.public_outbox_" + at.UTC().Format("20060102")
 }
 
 func (p postgres) ways() []way {
