@@ -166,10 +166,7 @@ func (a *cli) passAlteration(ctx context.Context, c *config.Config, db app.Datab
 			if err != nil {
 				log.Warn("slot cannot be read, trying again", cdc.Repeats(), slog.Any("error", err))
 			}
-			select {
-			case <-time.After(slotInterval):
-			case <-watching.Done():
-			}
+			_ = cdc.Sleep(watching, slotInterval)
 		}
 	}()
 	return errors.Join(relay.New(o, s, log, reg).RunUntil(ctx, passed), ctx.Err())

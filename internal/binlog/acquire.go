@@ -170,12 +170,8 @@ func (s *Source) agree(ctx context.Context, db *sql.DB, sv server, sd storedChec
 		if time.Since(since) > catchUp {
 			return nil, historyLost(sv, v.from)
 		}
-		timer := time.NewTimer(200 * time.Millisecond)
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
-			return nil, ctx.Err()
+		if err := cdc.Sleep(ctx, 200*time.Millisecond); err != nil {
+			return nil, err
 		}
 	}
 }

@@ -357,10 +357,8 @@ func OpenPublisher(ctx context.Context, p Publisher, fence string, replaced ...s
 		if err == nil || errors.As(err, &stop) || time.Since(since) > startTimeout {
 			return err
 		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(startTimeout / 20):
+		if err := cdc.Sleep(ctx, startTimeout/20); err != nil {
+			return err
 		}
 	}
 }

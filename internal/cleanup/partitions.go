@@ -60,7 +60,7 @@ func (m *Partitioner) Run(ctx context.Context, _ cdc.Kept) {
 			m.log.Warn("partitions not maintained, trying again later", "error", err, "pause", m.opts.Every.String())
 			m.metrics.errors.Inc()
 		}
-		if sleep(ctx, m.opts.Every) != nil {
+		if cdc.Sleep(ctx, m.opts.Every) != nil {
 			return
 		}
 	}
@@ -73,7 +73,7 @@ func (m *Partitioner) Maintain(ctx context.Context) error {
 		if err == nil || i+1 == attempts || !later(err) {
 			return err
 		}
-		if sleep(ctx, firstPause<<i) != nil {
+		if cdc.Sleep(ctx, firstPause<<i) != nil {
 			return err
 		}
 	}
@@ -171,16 +171,5 @@ func (m *Partitioner) do(ctx context.Context, change, name string, err error) er
 		return err
 	}
 	m.log.Info("partitions", "change", change, "partition", name)
-	return sleep(ctx, step)
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	return cdc.Sleep(ctx, step)
 }

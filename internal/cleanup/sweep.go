@@ -245,7 +245,7 @@ func (s *sweep) batches(ctx context.Context, g *group, keys []cdc.RowKey, dead b
 			s.refuse(some[0].ID, err)
 		}
 		keys = keys[len(some):]
-		if err := sleep(ctx, s.pause*time.Duration(len(some))/time.Duration(most)); err != nil {
+		if err := cdc.Sleep(ctx, s.pause*time.Duration(len(some))/time.Duration(most)); err != nil {
 			return err
 		}
 	}

@@ -79,7 +79,7 @@ func (s *Sweeper) Run(ctx context.Context, kept cdc.Kept) {
 		if err := s.connected(ctx, kept, known); err != nil && ctx.Err() == nil {
 			s.report([]error{err})
 		}
-		if sleep(ctx, s.every) != nil {
+		if cdc.Sleep(ctx, s.every) != nil {
 			return
 		}
 	}
@@ -118,7 +118,7 @@ func (s *Sweeper) connected(ctx context.Context, kept cdc.Kept, known map[string
 		case looked && s.marks != nil:
 			s.report(s.problems(all))
 		}
-		if err := sleep(ctx, s.tick); err != nil {
+		if err := cdc.Sleep(ctx, s.tick); err != nil {
 			return err
 		}
 	}

@@ -8,7 +8,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/kafka"
@@ -28,10 +27,7 @@ func (r *Resolver) follow(ctx context.Context, from int64, asked chan<- ask) {
 			return
 		}
 		r.log.Debug("index of dead letters not read, retrying", cdc.Repeats(), slog.Any("error", err))
-		select {
-		case <-time.After(interval):
-		case <-ctx.Done():
-		}
+		_ = cdc.Sleep(ctx, interval)
 	}
 }
 

@@ -346,10 +346,7 @@ func (d *Desk) follow(ctx context.Context, keys []string, from int64, answers ch
 			return nil
 		})
 		client.Close()
-		select {
-		case <-time.After(interval / 5):
-		case <-ctx.Done():
-		}
+		_ = cdc.Sleep(ctx, interval/5)
 	}
 }
 

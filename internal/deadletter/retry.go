@@ -52,9 +52,7 @@ func (r *Resolver) allStored(ctx context.Context, work []Work, closed []string) 
 		if len(whole) >= len(closed) || time.Now().After(until) {
 			return append(work, last...)
 		}
-		select {
-		case <-time.After(5 * time.Millisecond):
-		case <-ctx.Done():
+		if cdc.Sleep(ctx, 5*time.Millisecond) != nil {
 			return nil
 		}
 	}

@@ -92,9 +92,7 @@ func (c *Client) awaitLeaders(ctx context.Context, topics []string) error {
 		if len(topics) == 0 {
 			break
 		}
-		select {
-		case <-time.After(leaderPause):
-		case <-ctx.Done():
+		if cdc.Sleep(ctx, leaderPause) != nil {
 			return &cdc.FixableError{
 				Cause: fmt.Errorf("topic %q was created and has no leader after %s", topics[0], c.opts.RequestTimeout),
 				Fix:   "see whether every broker is up",

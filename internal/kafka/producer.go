@@ -158,10 +158,8 @@ func (c *Client) initProducerID(ctx context.Context, transactionalID string, cur
 		case res.Err != sarama.ErrConcurrentTransactions || time.Since(since) > concurrentLimit:
 			return p, c.producerIDError(transactionalID, res.Err)
 		}
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
-			return p, ctx.Err()
+		if err := cdc.Sleep(ctx, pause); err != nil {
+			return p, err
 		}
 	}
 }

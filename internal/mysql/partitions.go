@@ -202,7 +202,7 @@ func (p *Partitions) relayed(ctx context.Context, out []takenOut) ([]cdc.Partiti
 	saved := func() relayed { return p.db.relayed(ctx, p.db.DB, p.Source, p.Load) }
 	done := saved()
 	if slices.ContainsFunc(out, func(t takenOut) bool { return t.end == "" }) {
-		for since := time.Now(); done.unknown == nil && !done.passed(now) && time.Since(since) < relayWait && pause(ctx) == nil; {
+		for since := time.Now(); done.unknown == nil && !done.passed(now) && time.Since(since) < relayWait && cdc.Sleep(ctx, 50*time.Millisecond) == nil; {
 			done = saved()
 		}
 	}
@@ -218,17 +218,6 @@ func (p *Partitions) relayed(ctx context.Context, out []takenOut) ([]cdc.Partiti
 
 // relayWait is how long the relay may take to save the position of what was committed a moment ago.
 const relayWait = 2 * time.Second
-
-func pause(ctx context.Context) error {
-	timer := time.NewTimer(50 * time.Millisecond)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
 
 // before reports whether everything in it is relayed, or why that is not known.
 func (t *takenOut) before(f cdc.Flavor, now Set, done relayed) (bool, error) {

@@ -90,10 +90,8 @@ func lockTables(ctx context.Context, conn *sql.Conn, readers []*TableReader, log
 				"end it, or wait for its end, and run the same command again")
 		}
 		log.Info("waiting for transactions that have written to the tables", "for", time.Since(began).Round(time.Second).String())
-		select {
-		case <-time.After(togetherPause):
-		case <-ctx.Done():
-			return ctx.Err()
+		if err := cdc.Sleep(ctx, togetherPause); err != nil {
+			return err
 		}
 	}
 }

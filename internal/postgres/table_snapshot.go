@@ -10,6 +10,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/tableread"
 )
 
@@ -36,12 +37,7 @@ func (t *TableReader) Reading(ctx context.Context, fn func() error) error {
 	})
 	var pg *pgconn.PgError
 	if errors.As(err, &pg) && (pg.Code == stateLockTimeout || pg.Code == stateDeadlock) {
-		select {
-		case <-time.After(lockPause):
-			return tableread.ErrAgain
-		case <-ctx.Done():
-			return ctx.Err()
-		}
+		return cmp.Or(cdc.Sleep(ctx, lockPause), tableread.ErrAgain)
 	}
 	if err != nil || outside == "" {
 		return err

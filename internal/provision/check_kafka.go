@@ -53,10 +53,8 @@ func describe(ctx context.Context, client *kafka.Client, topics []string, transa
 		if err != nil || d.ProducerID == nil || errors.As(d.ProducerID, &stop) {
 			return d, err
 		}
-		select {
-		case <-ctx.Done():
+		if cdc.Sleep(ctx, startTimeout/20) != nil {
 			return d, nil
-		case <-time.After(startTimeout / 20):
 		}
 	}
 }

@@ -219,7 +219,7 @@ func TestExactlyOnce(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 			defer cancel()
 			go func() { // as the endpoint does
-				for sleep(ctx, 5*time.Second) == nil {
+				for cdc.Sleep(ctx, 5*time.Second) == nil {
 					r.Status()
 				}
 			}()

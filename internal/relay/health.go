@@ -194,7 +194,7 @@ const stallAfter = time.Minute
 
 // watch reports a stalled pipeline: batches are in flight and the oldest is not acknowledged. It also notices the end of a standstill.
 func (a *attempt) watch(ctx context.Context) {
-	for sleep(ctx, time.Second) == nil {
+	for cdc.Sleep(ctx, time.Second) == nil {
 		a.noteProgress()
 		st := a.window.state()
 		age := time.Since(st.oldestOffered)

@@ -145,7 +145,7 @@ func (r *Relay) run(ctx context.Context) error {
 		if r.checkpointOrNone().Progress != started.Progress {
 			retry.Reset()
 		}
-		if err := sleep(ctx, retry.next()); err != nil {
+		if err := cdc.Sleep(ctx, retry.next()); err != nil {
 			return err
 		}
 		r.Sink.Reset()

@@ -1,7 +1,6 @@
 package relay
 
 import (
-	"context"
 	"errors"
 	"time"
 
@@ -54,14 +53,3 @@ func (r *Relay) pauses() *pauses {
 }
 
 func (p *pauses) next() time.Duration { return min(p.NextBackOff(), p.longest) }
-
-func sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}

@@ -94,7 +94,7 @@ func (a *attempt) waitToRetry(ctx context.Context, d time.Duration) error {
 	case <-timer.C:
 		return nil
 	case <-a.flush:
-		return sleep(ctx, min(d, a.opts.RetryInitial))
+		return cdc.Sleep(ctx, min(d, a.opts.RetryInitial))
 	case <-ctx.Done():
 		return ctx.Err()
 	}

@@ -58,7 +58,7 @@ func (a *attempt) await(ctx context.Context, step func(context.Context) error) e
 		} else if pause, err = away.next(err); err != nil {
 			return err
 		}
-		if err := sleep(ctx, pause); err != nil {
+		if err := cdc.Sleep(ctx, pause); err != nil {
 			return err
 		}
 	}

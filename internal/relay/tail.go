@@ -57,7 +57,7 @@ const supersededAfter = 20 * time.Second
 // reacquire retries Acquire until this relay leads again. It returns false when the run ends first.
 func (a *attempt) reacquire(ctx context.Context, retry *pauses) bool {
 	for since := time.Now(); ; {
-		if sleep(ctx, retry.next()) != nil {
+		if cdc.Sleep(ctx, retry.next()) != nil {
 			return false
 		}
 		id, _, err := a.Source.Acquire(ctx, a.lastCheckpoint)

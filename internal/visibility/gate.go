@@ -190,12 +190,5 @@ func (g *Gate[T]) rest(ctx context.Context, waited time.Duration) error {
 	case waited < late:
 		pause = min(max(waited/4, shortPause), mediumPause)
 	}
-	timer := time.NewTimer(pause)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	return cdc.Sleep(ctx, pause)
 }

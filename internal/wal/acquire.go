@@ -293,10 +293,8 @@ func (ss *session) awaitTurn(ctx context.Context, slot string) error {
 			}
 			return fmt.Errorf("%w: replication slot %q is active for PID %d%s", cdc.ErrStandby, slot, *pid, address)
 		}
-		select {
-		case <-time.After(turnInterval):
-		case <-ctx.Done():
-			return ctx.Err()
+		if err := cdc.Sleep(ctx, turnInterval); err != nil {
+			return err
 		}
 	}
 }

@@ -88,10 +88,8 @@ func (ss *session) awaitVisible(ctx context.Context, conn *pgx.Conn) error {
 		if !running {
 			return nil
 		}
-		select {
-		case <-time.After(turnInterval):
-		case <-ctx.Done():
-			return ctx.Err()
+		if err := cdc.Sleep(ctx, turnInterval); err != nil {
+			return err
 		}
 	}
 }
