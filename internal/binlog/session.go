@@ -237,10 +237,8 @@ func (ss *session) hangUp() {
 }
 
 func errHungUp() error {
-	return &cdc.FixableError{
-		Cause: fmt.Errorf("%w: the window was full for more than %s, and an unread connection delays the server's shutdown", cdc.ErrHungUp, patience),
-		Fix:   "find out why Kafka does not acknowledge, or raise the window",
-	}
+	return cdc.Fixable("find out why Kafka does not acknowledge, or raise the window",
+		"%w: the window was full for more than %s, and an unread connection delays the server's shutdown", cdc.ErrHungUp, patience)
 }
 
 func (ss *session) waitForSpace(ctx context.Context) error {

@@ -155,10 +155,8 @@ func (f *File) hold() error {
 	case err != nil:
 		return f.explain("lock checkpoint", err)
 	case !held:
-		return &cdc.FixableError{
-			Cause: fmt.Errorf("%s is in use by another process, which holds %s", f.location.name, f.lock.Path()),
-			Fix:   "stop the other relay, or give each relay its own checkpoint.file",
-		}
+		return cdc.Fixable("stop the other relay, or give each relay its own checkpoint.file",
+			"%s is in use by another process, which holds %s", f.location.name, f.lock.Path())
 	default:
 		return nil
 	}

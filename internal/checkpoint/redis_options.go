@@ -80,7 +80,7 @@ func (o RedisOptions) client(ctx context.Context) (*client, error) {
 		c.DisableRoutingPolicies = true // they need COMMAND, a right that the relay's user usually lacks
 		return &client{redis.NewClusterClient(c), ""}, nil
 	default:
-		return nil, &cdc.FixableError{Cause: fmt.Errorf("checkpoint.redis.mode is %q", o.Mode), Fix: "set it to standalone, sentinel or cluster"}
+		return nil, cdc.Fixable("set it to standalone, sentinel or cluster", "checkpoint.redis.mode is %q", o.Mode)
 	}
 }
 

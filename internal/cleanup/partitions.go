@@ -128,10 +128,8 @@ func keptError(parts []cdc.Partition) error {
 	if i := slices.IndexFunc(parts, func(p cdc.Partition) bool { return p.Kept != nil }); i >= 0 {
 		return fmt.Errorf("%w: %s: %w", errUnrelayed, parts[i].Name, parts[i].Kept)
 	}
-	return &cdc.FixableError{
-		Cause: fmt.Errorf("%w: %s, and %d more, hold events whose position is not saved yet", errUnrelayed, parts[0].Name, len(parts)-1),
-		Fix:   "start the relay, or find out why it lags; if it always lags that much, make retention.keep longer",
-	}
+	return cdc.Fixable("start the relay, or find out why it lags; if it always lags that much, make retention.keep longer",
+		"%w: %s, and %d more, hold events whose position is not saved yet", errUnrelayed, parts[0].Name, len(parts)-1)
 }
 
 // apply changes the table. To drop takes no lock on the table, so one failure does not stop the others: a reader may hold what

@@ -3,7 +3,6 @@ package kafka
 import (
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -49,11 +48,8 @@ func SettingRefused(err error) bool {
 
 // CreateError is the error for a topic that cannot be created.
 func CreateError(topic string, err error) error {
-	return &cdc.FixableError{
-		Cause: fmt.Errorf("create topic %q: %w", topic, err),
-		Fix: "correct topics.create (replication_factor must not be over the number of brokers), grant the relay's principal CREATE, " +
-			"or create the topic yourself",
-	}
+	return cdc.Fixable("correct topics.create (replication_factor must not be over the number of brokers), grant the relay's principal CREATE, "+
+		"or create the topic yourself", "create topic %q: %w", topic, err)
 }
 
 // ValidateTopics returns for each topic why it cannot be created, or nil. It creates none.
@@ -93,10 +89,7 @@ func (c *Client) awaitLeaders(ctx context.Context, topics []string) error {
 			break
 		}
 		if cdc.Sleep(ctx, leaderPause) != nil {
-			return &cdc.FixableError{
-				Cause: fmt.Errorf("topic %q was created and has no leader after %s", topics[0], c.opts.RequestTimeout),
-				Fix:   "see whether every broker is up",
-			}
+			return cdc.Fixable("see whether every broker is up", "topic %q was created and has no leader after %s", topics[0], c.opts.RequestTimeout)
 		}
 	}
 	return nil

@@ -2,7 +2,6 @@ package kafka
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"strconv"
@@ -64,9 +63,7 @@ type TopicInfo struct {
 	CleanupPolicy   string
 }
 
-var errSettings error = &cdc.FixableError{
-	Cause: errors.New("the topic's settings may not be read"), Fix: "grant DESCRIBE_CONFIGS on it to have its limits checked",
-}
+var errSettings = cdc.Fixable("grant DESCRIBE_CONFIGS on it to have its limits checked", "the topic's settings may not be read")
 
 // Describe returns the cluster and topics as a relay with the transactional ID would find them; "" is none. It fences no
 // other relay. The error says why no broker answered.
@@ -94,10 +91,8 @@ func (c *Client) Describe(ctx context.Context, topics []string, transactionalID 
 	return d, nil
 }
 
-var errRedpanda error = &cdc.FixableError{
-	Cause: errors.New("the brokers are Redpanda, which takes the requests for fencing and does not refuse a late batch of an earlier run"),
-	Fix:   "use Apache Kafka 2.5 or newer, or " + withoutFence,
-}
+var errRedpanda = cdc.Fixable("use Apache Kafka 2.5 or newer, or "+withoutFence,
+	"the brokers are Redpanda, which takes the requests for fencing and does not refuse a late batch of an earlier run")
 
 // isRedpanda looks at the cluster ID: Redpanda prefixes it so that clients can recognize it
 // (src/v/kafka/server/handlers/metadata.cc).

@@ -105,10 +105,9 @@ func (c *Client) TakeOver(ctx context.Context, transactionalID string) (Producer
 		}
 		before = p
 	}
-	return noProducer(), &cdc.FixableError{
-		Cause: fmt.Errorf("get a producer ID: others take over the transactional ID %q at the same time, or the brokers do not count its epochs", transactionalID),
-		Fix:   "if relays of another database use this kafka.transactional_id, give those one of their own; if this Kafka has no transactions, " + withoutFence,
-	}
+	return noProducer(), cdc.Fixable(
+		"if relays of another database use this kafka.transactional_id, give those one of their own; if this Kafka has no transactions, "+withoutFence,
+		"get a producer ID: others take over the transactional ID %q at the same time, or the brokers do not count its epochs", transactionalID)
 }
 
 // Renew returns the producer ID and epoch that follow current. The error is of class fenced if a successor has taken

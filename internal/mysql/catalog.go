@@ -185,10 +185,7 @@ func notStuck(ctx context.Context, db *sql.DB) error {
 }
 
 func listHangs(err error) error {
-	return &cdc.FixableError{
-		Cause: fmt.Errorf("server does not list its binlog files, as while commits wait (%w)", err),
-		Fix:   FixCommitsWait,
-	}
+	return cdc.Fixable(FixCommitsWait, "server does not list its binlog files, as while commits wait (%w)", err)
 }
 
 func parseBoth(f cdc.Flavor, has, gone string) (executed, purged Set, err error) {

@@ -262,10 +262,11 @@ func connectError(err error, cfg *mysql.Config) error {
 	case code == erSecureTransport:
 		return cdc.ConfigError("tls_required", "set source.mysql.tls, or tls=true in source.mysql.dsn", "the server asks for TLS (%s)", said)
 	case code == gomysql.ER_CON_COUNT_ERROR:
-		return &cdc.FixableError{Cause: fmt.Errorf("the server has no connection free (%s)", said), Fix: "raise max_connections"}
+		return cdc.Fixable("raise max_connections", "the server has no connection free (%s)", said)
 	case code == gomysql.ER_TOO_MANY_USER_CONNECTIONS, code == gomysql.ER_USER_LIMIT_REACHED:
-		return &cdc.FixableError{Cause: fmt.Errorf("the server refuses the user another connection (%s)", said), Fix: fmt.Sprintf(
-			"raise the user's own limit (ALTER USER %s WITH MAX_USER_CONNECTIONS n MAX_CONNECTIONS_PER_HOUR 0, or max_user_connections of the server): a relay needs 4 connections while it starts, and a standby 2 more", quoteUser(cfg.User))}
+		return cdc.Fixable(fmt.Sprintf(
+			"raise the user's own limit (ALTER USER %s WITH MAX_USER_CONNECTIONS n MAX_CONNECTIONS_PER_HOUR 0, or max_user_connections of the server): a relay needs 4 connections while it starts, and a standby 2 more", quoteUser(cfg.User)),
+			"the server refuses the user another connection (%s)", said)
 	case code == gomysql.ER_MUST_CHANGE_PASSWORD, code == gomysql.ER_MUST_CHANGE_PASSWORD_LOGIN:
 		return cdc.ConfigError("password", fmt.Sprintf("have an administrator run ALTER USER %s IDENTIFIED BY '...' PASSWORD EXPIRE NEVER, with the host in CREATE USER, and set the password in source.mysql", quoteUser(cfg.User)),
 			"the password of user %s has expired (%s)", cfg.User, said)
@@ -277,7 +278,7 @@ func connectError(err error, cfg *mysql.Config) error {
 	case code != 0:
 		return fmt.Errorf("MySQL at %s: %s (%d)", cfg.Addr, said, code)
 	case errors.As(err, &dns):
-		return &cdc.FixableError{Cause: fmt.Errorf("host %q of source.mysql.dsn does not resolve", dns.Name), Fix: "correct its name or the DNS"}
+		return cdc.Fixable("correct its name or the DNS", "host %q of source.mysql.dsn does not resolve", dns.Name)
 	case errors.As(err, &certificate), strings.Contains(err.Error(), "x509:"), strings.Contains(err.Error(), "tls:"):
 		fix := cmp.Or(cdc.TLSFix(err, "source.mysql.tls"), "correct source.mysql.tls")
 		return cdc.ConfigError("tls_certificate", fix, "TLS to MySQL at %s failed (%s)", cfg.Addr, cdc.LastCause(err))
@@ -295,10 +296,7 @@ func connectError(err error, cfg *mysql.Config) error {
 		return cdc.Fixable("correct host and port in source.mysql.dsn, or see why the server does not answer",
 			"%s accepts connections and does not answer as MySQL does", cfg.Addr)
 	}
-	return &cdc.FixableError{
-		Cause: fmt.Errorf("MySQL at %s cannot be reached (%s)", cfg.Addr, cdc.LastCause(err)),
-		Fix:   "start it, or correct host and port in source.mysql.dsn",
-	}
+	return cdc.Fixable("start it, or correct host and port in source.mysql.dsn", "MySQL at %s cannot be reached (%s)", cfg.Addr, cdc.LastCause(err))
 }
 
 // Source is the binlog's identity.

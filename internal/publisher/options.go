@@ -1,7 +1,6 @@
 package publisher
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/IBM/sarama"
@@ -121,14 +120,10 @@ func setDefault[T comparable](v *T, def T) {
 	}
 }
 
-func fixable(fix, cause string, args ...any) error {
-	return &cdc.FixableError{Cause: fmt.Errorf(cause, args...), Fix: fix}
-}
-
 func codec(name string) (sarama.CompressionCodec, error) {
 	var c sarama.CompressionCodec
 	if err := c.UnmarshalText([]byte(name)); err != nil {
-		return 0, fixable("use none, gzip, snappy, lz4 or zstd", "compression %q is not known", name)
+		return 0, cdc.Fixable("use none, gzip, snappy, lz4 or zstd", "compression %q is not known", name)
 	}
 	return c, nil
 }
