@@ -161,10 +161,7 @@ func wire(ctx context.Context, c *config.Config, db app.Database, o app.SourceOp
 // wireSink returns the stages behind the router, and the store, which the caller closes. whole is [publisher.Options.Whole].
 func wireSink(ctx context.Context, c *config.Config, db app.Database, problems *cdc.Problems, dropped func(reason string), whole bool, log *slog.Logger, reg prometheus.Registerer) (relay.Stages, checkpoint.Store, error) {
 	letters := letterOptions(c)
-	sink, err := app.Publisher(c, problems, dropped, letters, whole, log, reg)
-	if err != nil {
-		return relay.Stages{}, nil, err
-	}
+	sink := app.Publisher(c, problems, dropped, letters, whole, log, reg)
 	store, err := app.Store(ctx, c)
 	if err != nil {
 		return relay.Stages{}, nil, err

@@ -63,7 +63,7 @@ func Reserved(c *config.Config) []string {
 }
 
 // Publisher returns what publishes to Kafka. Without letters no event becomes a dead letter. whole is [publisher.Options.Whole].
-func Publisher(c *config.Config, problems *cdc.Problems, dropped func(reason string), letters *publisher.LetterOptions, whole bool, log *slog.Logger, reg prometheus.Registerer) (*publisher.Publisher, error) {
+func Publisher(c *config.Config, problems *cdc.Problems, dropped func(reason string), letters *publisher.LetterOptions, whole bool, log *slog.Logger, reg prometheus.Registerer) *publisher.Publisher {
 	o := publisherOptions(c)
 	o.Whole = whole
 	o.Dropped, o.Problems = dropped, problems
@@ -71,11 +71,7 @@ func Publisher(c *config.Config, problems *cdc.Problems, dropped func(reason str
 		o.Letters = letters
 		o.UnknownTopic, o.Malformed, o.TooLarge, o.Rejected = c.Errors.UnknownTopic, c.Errors.Malformed, c.Errors.TooLarge, c.Errors.Rejected
 	}
-	p, err := publisher.New(o, log, reg)
-	if err != nil {
-		return nil, cdc.Stop(cdc.ClassConfig, "config", err, "")
-	}
-	return p, nil
+	return publisher.New(o, log, reg)
 }
 
 // publisherOptions are those of a publisher without dead letters.
@@ -89,15 +85,11 @@ func publisherOptions(c *config.Config) publisher.Options {
 }
 
 // Unfenced returns the publisher of a replay, beside the relay: without a transactional ID it does not fence the relay.
-func Unfenced(c *config.Config, dropped func(reason string), problems *cdc.Problems) (*publisher.Publisher, error) {
+func Unfenced(c *config.Config, dropped func(reason string), problems *cdc.Problems) *publisher.Publisher {
 	o := unfenced(c)
 	o.UnknownTopic, o.Malformed, o.TooLarge, o.Rejected = passed(c.Errors.UnknownTopic), passed(c.Errors.Malformed), passed(c.Errors.TooLarge), passed(c.Errors.Rejected)
 	o.Dropped, o.Problems = dropped, problems
-	p, err := publisher.New(o, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
-	if err != nil {
-		return nil, cdc.Stop(cdc.ClassConfig, "config", err, "")
-	}
-	return p, nil
+	return publisher.New(o, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
 }
 
 func unfenced(c *config.Config) publisher.Options {
@@ -195,7 +187,7 @@ func PositionOptions(c *config.Config) checkpoint.PlacesOptions {
 	return checkpoint.PlacesOptions{
 		ExactlyOnce: PositionTopic(c) != "", Topic: c.Kafka.PositionTopic, TransactionalID: c.Kafka.TransactionalID,
 		Client: func() *kafka.Client { return KafkaClient(c) },
-		Publisher: func() (checkpoint.Publisher, error) {
+		Publisher: func() checkpoint.Publisher {
 			once := *c
 			once.Delivery = config.ExactlyOnce
 			return Publisher(&once, nil, func(string) {}, nil, false, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
@@ -247,10 +239,7 @@ func LetterDesk(c *config.Config) *deadletter.Desk {
 func indexWriter(ctx context.Context, c *config.Config) (deadletter.Write, func(), error) {
 	o := unfenced(c)
 	o.Create = nil
-	p, err := publisher.New(o, slog.New(slog.DiscardHandler), nil)
-	if err != nil {
-		return nil, nil, err
-	}
+	p := publisher.New(o, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
 	if err := checkpoint.OpenPublisher(ctx, p, ""); err != nil {
 		return nil, nil, err
 	}

@@ -78,7 +78,7 @@ func TestHandoverIsTriedAgain(t *testing.T) {
 				if err := store.Save(t.Context(), before); err != nil { // the copy
 					t.Fatal(err)
 				}
-				h := NewHandover(store, PlacesOptions{Topic: "positions", Publisher: func() (Publisher, error) { return k, nil }})
+				h := NewHandover(store, PlacesOptions{Topic: "positions", Publisher: func() Publisher { return k }})
 				if err := start(t, h, id, "K"); (err != nil) != (failing > 0) {
 					t.Fatalf("first start: %v", err)
 				}

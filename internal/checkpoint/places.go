@@ -37,7 +37,7 @@ type PlacesOptions struct {
 	TransactionalID string
 	// Client and Publisher connect to Kafka. Nothing is open before the first use.
 	Client    func() *kafka.Client
-	Publisher func() (Publisher, error)
+	Publisher func() Publisher
 }
 
 // inKafka reports whether there may be a position in Kafka that a relay with these options can supersede.
@@ -148,11 +148,7 @@ func (p *Places) readKafka(ctx context.Context) (err error) {
 
 // newest returns the position in Kafka, if there is one.
 func (p *Places) newest(ctx context.Context) (cdc.Checkpoint, bool, error) {
-	k, err := p.opts.Publisher()
-	if err != nil {
-		return cdc.Checkpoint{}, false, err
-	}
-	last, found, err := NewTopic(k).Newest(ctx)
+	last, found, err := NewTopic(p.opts.Publisher()).Newest(ctx)
 	if errors.Is(err, kafka.ErrTopicMissing) { // setup has yet to create it
 		return last, false, nil
 	}
@@ -334,10 +330,7 @@ func (p *Places) fence(id cdc.Source) string {
 
 // commit fences every relay that may still publish, with this configuration or with an earlier one, and calls fn.
 func (p *Places) commit(ctx context.Context, id cdc.Source, fn func(*Topic) error) error {
-	k, err := p.opts.Publisher()
-	if err != nil {
-		return err
-	}
+	k := p.opts.Publisher()
 	defer k.Kill()
 	fence := p.fence(id)
 	if err := OpenPublisher(ctx, k, fence, EarlierFences(fence, id, p.Stored, p.Last)...); err != nil {

@@ -260,10 +260,7 @@ func (r *Replay) requireTopic(ctx context.Context) error {
 // publish replays with a producer of its own, which fences nobody.
 func (r *Replay) publish(ctx context.Context) error {
 	problems := new(cdc.Problems)
-	sink, err := app.Unfenced(r.config, r.drop, problems)
-	if err != nil {
-		return err
-	}
+	sink := app.Unfenced(r.config, r.drop, problems)
 	r.Printf("publishing %s of %s, which is not the order of commits where transactions overlapped\n",
 		display.Plural(int(max(0, r.total-r.State.Place.Rows)), "event"), strings.Join(r.State.Tables, ", "))
 	rows, err := r.run(ctx, sink, &stateStore{Replay: r, problems: problems, pace: display.NewPace(r.total, r.State.Place.Done)}, problems)

@@ -118,10 +118,7 @@ func opened(b *testing.B, opts publisher.Options, partitions int) *publisher.Pub
 		opts.Kafka.Brokers[0], _ = startAcker(b, partitions, 0)
 	}
 	opts.TransactionalID = kafka.TransactionalNone
-	p, err := publisher.New(opts, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
-	if err != nil {
-		b.Fatal(err)
-	}
+	p := publisher.New(opts, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
 	b.Cleanup(p.Kill)
 	if err := p.Open(b.Context(), "cdc-relay.bench"); err != nil {
 		b.Fatal(err)

@@ -87,10 +87,7 @@ func TestNewTopicIsCreatedOnce(t *testing.T) {
 	c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Metadata}, Topic: "made-0", Err: kerr.UnknownTopicOrPartition, Count: 4})
 	opts, log := options(c), &lines{}
 	opts.Create = &kafka.TopicSpec{Partitions: 1, ReplicationFactor: 1}
-	p, err := publisher.New(opts, slog.New(slog.NewTextHandler(log, nil)), prometheus.NewRegistry())
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := publisher.New(opts, slog.New(slog.NewTextHandler(log, nil)), prometheus.NewRegistry())
 	t.Cleanup(p.Kill)
 	if err := p.Open(t.Context(), "cdc-relay.test"); err != nil {
 		t.Fatal(err)

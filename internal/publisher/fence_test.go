@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -164,10 +165,7 @@ func TestReplacedTransactionalIDIsFenced(t *testing.T) {
 			})
 			o := options(c)
 			o.TransactionalID = setting
-			p, err := publisher.New(o, logger(t), nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			p := publisher.New(o, logger(t), prometheus.NewRegistry())
 			defer p.Kill()
 			if err := p.Open(t.Context(), "derived", "old"); err != nil {
 				t.Fatal(err)

@@ -29,10 +29,7 @@ func openTransactional(t *testing.T, c *kfake.Cluster) *publisher.Publisher {
 	createTopic(t, c.ListenAddrs(), positions, 1, map[string]string{"cleanup.policy": "compact"})
 	opts := options(c)
 	opts.PositionTopic, opts.Timing.MetadataInterval, opts.Dropped = positions, 20*time.Millisecond, func(string) {}
-	p, err := publisher.New(opts, logger(t), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := publisher.New(opts, logger(t), prometheus.NewRegistry())
 	t.Cleanup(p.Kill)
 	reopen(t, p)
 	return p
@@ -239,10 +236,7 @@ func TestTransactionalIDIsDenied(t *testing.T) {
 			opts := options(c)
 			opts.PositionTopic, opts.Timing.Patience, opts.Dropped = positions, time.Nanosecond, func(string) {}
 			opts.Rejected = cdc.PolicyDrop // an event would be dropped
-			p, err := publisher.New(opts, logger(t), nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			p := publisher.New(opts, logger(t), prometheus.NewRegistry())
 			t.Cleanup(p.Kill)
 			reopen(t, p)
 			send := func(seq uint64) (err error) {
@@ -263,6 +257,7 @@ func TestTransactionalIDIsDenied(t *testing.T) {
 				t.Fatal(err)
 			}
 			c.Fault(kfake.Fault{Keys: []kmsg.Key{key}, Err: kerr.TransactionalIDAuthorizationFailed, Count: -1})
+			var err error
 			if key == kmsg.InitProducerID { // the next attempt
 				p.Kill()
 				p.Reset()
@@ -287,10 +282,7 @@ func TestUnexpectedErrorInATransaction(t *testing.T) {
 	opts := options(c)
 	opts.PositionTopic, opts.Timing.Patience, opts.Dropped = positions, time.Nanosecond, func(string) {}
 	opts.Rejected = cdc.PolicyDrop
-	p, err := publisher.New(opts, logger(t), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := publisher.New(opts, logger(t), prometheus.NewRegistry())
 	t.Cleanup(p.Kill)
 	reopen(t, p)
 	c.Fault(onProduce(kerr.UnknownServerError, -1))
@@ -359,10 +351,7 @@ func TestAnsweredErrorIsNoOutage(t *testing.T) {
 	opts.PositionTopic, opts.Dropped = positions, func(string) {}
 	logger := slog.New(slog.NewTextHandler(log, nil))
 	opts.Problems = cdc.NewProblems(logger)
-	p, err := publisher.New(opts, logger, reg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := publisher.New(opts, logger, reg)
 	t.Cleanup(p.Kill)
 	reopen(t, p)
 	c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.AddPartitionsToTxn}, Err: kerr.CoordinatorLoadInProgress, Count: -1})

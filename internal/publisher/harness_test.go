@@ -76,10 +76,7 @@ func open(t *testing.T, opts publisher.Options) *sink {
 	s.reg.MustRegister(dropped)
 	opts.Strict = true
 	opts.Dropped = func(reason string) { dropped.WithLabelValues(reason).Inc() }
-	p, err := publisher.New(opts, logger(t), s.reg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := publisher.New(opts, logger(t), s.reg)
 	s.Publisher = p
 	t.Cleanup(p.Kill)
 	if err := p.Open(t.Context(), "cdc-relay.test"); err != nil {

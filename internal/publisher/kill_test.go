@@ -148,10 +148,7 @@ func TestKillWithUnreadAnswers(t *testing.T) {
 func unopened(t *testing.T, opts publisher.Options) *publisher.Publisher {
 	t.Helper()
 	opts.Strict = true
-	p, err := publisher.New(opts, logger(t), prometheus.NewRegistry())
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := publisher.New(opts, logger(t), prometheus.NewRegistry())
 	t.Cleanup(p.Kill)
 	return p
 }

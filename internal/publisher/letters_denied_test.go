@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -52,10 +53,7 @@ func (l *lettered) restartWith(t *testing.T, change func(*publisher.Options)) {
 	t.Helper()
 	l.Kill()
 	change(&l.opts)
-	p, err := publisher.New(l.opts, logger(t), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := publisher.New(l.opts, logger(t), prometheus.NewRegistry())
 	l.Publisher = p
 	t.Cleanup(p.Kill)
 	l.start(t, nil)

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/twmb/franz-go/pkg/kfake"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
@@ -63,10 +64,7 @@ func eachDelivery(t *testing.T, test func(t *testing.T, l *lettered)) {
 				opts.PositionTopic = positions
 			}
 			l := &lettered{cluster: c, opts: opts, next: 1, longBytes: longPayload, exactlyOnce: exactlyOnce}
-			p, err := publisher.New(opts, logger(t), nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			p := publisher.New(opts, logger(t), prometheus.NewRegistry())
 			l.Publisher = p
 			t.Cleanup(p.Kill)
 			l.start(t, nil)

@@ -29,10 +29,7 @@ func TestLinesNameTheEvent(t *testing.T) {
 			cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Err: c.err, Count: 1})
 			opts, log := options(cluster), &lines{}
 			opts.Rejected, opts.Dropped = c.policy, func(string) {}
-			p, err := publisher.New(opts, slog.New(slog.NewTextHandler(log, nil)), prometheus.NewRegistry())
-			if err != nil {
-				t.Fatal(err)
-			}
+			p := publisher.New(opts, slog.New(slog.NewTextHandler(log, nil)), prometheus.NewRegistry())
 			t.Cleanup(p.Kill)
 			if err := p.Open(t.Context(), "cdc-relay.test"); err != nil {
 				t.Fatal(err)

@@ -1,8 +1,6 @@
 package publisher
 
 import (
-	"errors"
-	"fmt"
 	"math"
 	"strings"
 	"time"
@@ -37,7 +35,7 @@ type topicMetrics struct {
 	ack       prometheus.Observer
 }
 
-func newMetrics(reg prometheus.Registerer) (*metrics, error) {
+func newMetrics(reg prometheus.Registerer) *metrics {
 	m := &metrics{
 		named:     map[string]bool{},
 		published: counter("events_published_total", "Events that Kafka acknowledged.", "topic"),
@@ -47,12 +45,8 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 	}
 	m.errors = errorCounter{counter("publish_errors_total", "Refused or failed attempts to publish a batch.", "topic", "reason"), m.named}
 	m.letters = counter("dead_letter_events_total", "Events that became dead letters.", "reason")
-	errs := []error{
-		register(reg, &m.letters),
-		register(reg, &m.published), register(reg, &m.errors.CounterVec),
-		register(reg, &m.produce), register(reg, &m.ack.Histogram), register(reg, &m.topicAck),
-	}
-	return m, errors.Join(errs...)
+	reg.MustRegister(m.letters, m.published, m.errors.CounterVec, m.produce, m.ack.Histogram, m.topicAck)
+	return m
 }
 
 func counter(name, help string, labels ...string) *prometheus.CounterVec {
@@ -67,24 +61,6 @@ func histogram(name, help string) prometheus.HistogramOpts {
 		NativeHistogramBucketFactor:    1.1,
 		NativeHistogramMaxBucketNumber: 160,
 	}
-}
-
-// register adds c to reg, or replaces it by the one that an earlier publisher has registered.
-func register[C prometheus.Collector](reg prometheus.Registerer, c *C) error {
-	if reg == nil {
-		return nil
-	}
-	err := reg.Register(*c)
-	if there, ok := errors.AsType[prometheus.AlreadyRegisteredError](err); ok {
-		if existing, ok := there.ExistingCollector.(C); ok {
-			*c = existing
-			return nil
-		}
-	}
-	if err != nil {
-		return fmt.Errorf("register metrics: %w", err)
-	}
-	return nil
 }
 
 // errorCounter counts errors by topic and reason.

@@ -3,13 +3,11 @@ package publisher
 import (
 	"time"
 
-	"github.com/IBM/sarama"
-
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/kafka"
 )
 
-// Options configure a [Publisher]. Zero values mean the defaults given here; only Kafka.Brokers is required.
+// Options configure a [Publisher], as package config has validated them. Zero values mean the defaults given here; only Kafka.Brokers is required.
 type Options struct {
 	// Kafka says how to connect.
 	Kafka kafka.Options
@@ -118,12 +116,4 @@ func setDefault[T comparable](v *T, def T) {
 	if *v == zero {
 		*v = def
 	}
-}
-
-func codec(name string) (sarama.CompressionCodec, error) {
-	var c sarama.CompressionCodec
-	if err := c.UnmarshalText([]byte(name)); err != nil {
-		return 0, cdc.Fixable("use none, gzip, snappy, lz4 or zstd", "compression %q is not known", name)
-	}
-	return c, nil
 }

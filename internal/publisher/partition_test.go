@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/IBM/sarama"
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
@@ -17,10 +18,7 @@ import (
 // newLoop makes a loop without connections, and topic "t" with one partition, which broker 1 leads.
 func newLoop(t *testing.T) (*loop, *partition) {
 	t.Helper()
-	m, err := newMetrics(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := newMetrics(prometheus.NewRegistry())
 	opts := withDefaults(Options{Strict: true})
 	l := &loop{
 		opts: &opts, log: slog.New(slog.DiscardHandler), metrics: m, mail: newMailbox(), now: time.Now(), stopSeq: noStop,

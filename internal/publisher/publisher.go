@@ -45,22 +45,14 @@ type Publisher struct {
 	unfit map[string]*unfit
 }
 
-// New checks the options and registers the metrics; it connects to nothing. A nil reg registers none.
-// Metrics that an earlier publisher has registered are reused.
-func New(opts Options, log *slog.Logger, reg prometheus.Registerer) (*Publisher, error) {
+// New registers the metrics; it connects to nothing.
+func New(opts Options, log *slog.Logger, reg prometheus.Registerer) *Publisher {
 	opts = withDefaults(opts)
-	if _, err := codec(opts.Compression); err != nil {
-		return nil, cdc.Stop(cdc.ClassConfig, "kafka_config", err, "")
-	}
 	client := kafka.NewClient(opts.Kafka)
 	coordinator := kafka.NewClient(opts.Kafka)
-	m, err := newMetrics(reg)
-	if err != nil {
-		return nil, err
-	}
-	p := &Publisher{opts: opts, log: log, metrics: m, client: client, coordinator: coordinator, last: &kafkaTransaction{}, unfit: map[string]*unfit{}}
+	p := &Publisher{opts: opts, log: log, metrics: newMetrics(reg), client: client, coordinator: coordinator, last: &kafkaTransaction{}, unfit: map[string]*unfit{}}
 	p.Reset()
-	return p, nil
+	return p
 }
 
 // Reset makes it possible to open the publisher again after Kill. Answers that were not received are gone.
@@ -151,7 +143,7 @@ func (p *Publisher) start(life context.Context, transactionalID string, producer
 		in: p.in, out: p.out, jobs: jobQueue{jobs: jobs}, txn: noTransaction{}, letters: noLetters{},
 		topics: map[string]*topic{}, transactionalID: transactionalID, producer: producer, stopSeq: noStop, lastSeq: &p.lastSeq,
 	}
-	l.codec, _ = codec(p.opts.Compression) // validated
+	_ = l.codec.UnmarshalText([]byte(p.opts.Compression)) // validated
 	l.startConn = func(c *brokerConn) {
 		ctx, closeNow := context.WithCancel(life)
 		c.closeNow = closeNow

@@ -99,10 +99,7 @@ func unopened(t *testing.T, opts publisher.Options) *sink {
 		log.out = t.Output()
 	}
 	reg := prometheus.NewRegistry()
-	p, err := publisher.New(opts, slog.New(slog.NewTextHandler(log, nil)), reg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := publisher.New(opts, slog.New(slog.NewTextHandler(log, nil)), reg)
 	t.Cleanup(p.Kill)
 	return &sink{Publisher: p, next: 1, done: map[uint64]bool{}, news: make(chan struct{}, 1), log: log, reg: reg}
 }
