@@ -4,6 +4,7 @@
 package kafka
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -31,7 +32,10 @@ type Client struct {
 }
 
 // NewClient connects to nothing.
-func NewClient(opts Options) *Client { return &Client{opts: opts.WithDefaults()} }
+func NewClient(opts Options) *Client {
+	opts.DialTimeout = cmp.Or(opts.DialTimeout, 5*time.Second)
+	return &Client{opts: opts}
+}
 
 // Close closes the connection. The next request opens another one.
 func (c *Client) Close() {

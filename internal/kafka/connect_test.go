@@ -33,6 +33,7 @@ func newCluster(t *testing.T, brokers, partitions int, more ...kfake.Opt) *kfake
 
 func newClient(t *testing.T, opts kafka.Options) *kafka.Client {
 	t.Helper()
+	opts.ClientID, opts.RequestTimeout = "cdc-relay", 15*time.Second
 	c := kafka.NewClient(opts)
 	t.Cleanup(c.Close)
 	return c

@@ -29,33 +29,19 @@ type SASL struct {
 	Extensions map[string]string
 }
 
-// Options configure a [Client], as package config has validated them. Zero values mean the defaults given here; only Brokers is required.
+// Options configure a [Client], as package config has validated them.
 type Options struct {
 	// Brokers are the host:port addresses to begin with.
 	Brokers []string
-	// ClientID appears in the brokers' logs and quotas; "cdc-relay".
+	// ClientID appears in the brokers' logs and quotas.
 	ClientID string
 	// TLS is nil for plaintext listeners. It is called for every connection, so that renewed files are used. An empty
 	// ServerName is filled in for each broker.
 	TLS func() (*tls.Config, error)
 	// SASL is nil for listeners without authentication.
 	SASL *SASL
-	// DialTimeout bounds connecting, TLS and authentication included; 5 s.
+	// DialTimeout bounds connecting, TLS and authentication included. Default: 5 s.
 	DialTimeout time.Duration
-	// RequestTimeout is how long a broker may take to answer before its connection is closed; 15 s.
+	// RequestTimeout is how long a broker may take to answer before its connection is closed.
 	RequestTimeout time.Duration
-}
-
-// WithDefaults returns the options with the defaults filled in.
-func (o Options) WithDefaults() Options {
-	if o.ClientID == "" {
-		o.ClientID = "cdc-relay"
-	}
-	if o.DialTimeout == 0 {
-		o.DialTimeout = 5 * time.Second
-	}
-	if o.RequestTimeout == 0 {
-		o.RequestTimeout = 15 * time.Second
-	}
-	return o
 }

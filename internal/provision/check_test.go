@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kfake"
 
@@ -23,7 +24,7 @@ func TestCheckValidatesNewTopics(t *testing.T) {
 	}
 	t.Cleanup(c.Close)
 	check := &check{config: &config.Config{
-		Kafka:  config.Kafka{Brokers: c.ListenAddrs()},
+		Kafka:  config.Kafka{Brokers: c.ListenAddrs(), ClientID: "cdc-relay", RequestTimeout: 15 * time.Second},
 		Routes: []config.Route{{Topic: "orders"}},
 	}}
 	create := func(replicas int) *config.CreateTopics {
@@ -62,7 +63,7 @@ func TestCheckWarnsWithoutFence(t *testing.T) {
 			}
 			t.Cleanup(c.Close)
 			var report cdc.Report
-			(&check{config: &config.Config{Kafka: config.Kafka{Brokers: c.ListenAddrs(), TransactionalID: id}}}).checkKafka(t.Context(), &report)
+			(&check{config: &config.Config{Kafka: config.Kafka{Brokers: c.ListenAddrs(), ClientID: "cdc-relay", RequestTimeout: 15 * time.Second, TransactionalID: id}}}).checkKafka(t.Context(), &report)
 			found := report.Findings
 			has := slices.ContainsFunc(found, func(f cdc.Finding) bool {
 				return f.Severity == cdc.SeverityWarn && strings.Contains(f.Text, "Redpanda") && f.Fix != ""

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
@@ -54,7 +55,7 @@ func TestSetupTakesTheLargestLimitOfLetters(t *testing.T) {
 				res.Topics = append(res.Topics, topic)
 				return res, nil, true
 			})
-			conf := &config.Config{Kafka: config.Kafka{Brokers: c.ListenAddrs()}, DeadLetter: config.DeadLetter{Topic: "letters", Partitions: 2}}
+			conf := &config.Config{Kafka: config.Kafka{Brokers: c.ListenAddrs(), ClientID: "cdc-relay", RequestTimeout: 15 * time.Second}, DeadLetter: config.DeadLetter{Topic: "letters", Partitions: 2}}
 			said := ""
 			s := Setup{config: conf, SetupOptions: SetupOptions{Printf: func(format string, args ...any) { said += fmt.Sprintf(format, args...) }}}
 			err = s.makeOwnTopics(t.Context())

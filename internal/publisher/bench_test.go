@@ -23,16 +23,16 @@ import (
 // CDC_RELAY_BENCH_KAFKA names others.
 func BenchmarkPublish(b *testing.B) {
 	for _, compression := range []string{"none", "lz4", "zstd", "snappy", "gzip"} {
-		b.Run(compression, func(b *testing.B) { benchmark(b, publisher.Options{Compression: compression}, 1, 8) })
+		b.Run(compression, func(b *testing.B) { benchmark(b, compression, 1, 8) })
 	}
 }
 
 // BenchmarkManyTopics is BenchmarkPublish with 500 topics of 4 partitions, in no order: each batch holds few records.
-func BenchmarkManyTopics(b *testing.B) { benchmark(b, publisher.Options{}, 500, 4) }
+func BenchmarkManyTopics(b *testing.B) { benchmark(b, "none", 500, 4) }
 
-func benchmark(b *testing.B, opts publisher.Options, topics, partitions int) {
+func benchmark(b *testing.B, compression string, topics, partitions int) {
 	b.Helper()
-	p := opened(b, opts, partitions)
+	p := opened(b, compression, partitions)
 	const size, open = 250, 64
 	idle := make(chan *cdc.Routed, open)
 	out := make([]*cdc.Routed, 0, 1<<16)
@@ -111,13 +111,14 @@ func usage() syscall.Rusage {
 }
 
 // opened opens a publisher to the broker named by CDC_RELAY_BENCH_KAFKA, or to one in the same process.
-func opened(b *testing.B, opts publisher.Options, partitions int) *publisher.Publisher {
+func opened(b *testing.B, compression string, partitions int) *publisher.Publisher {
 	b.Helper()
-	opts.Kafka.Brokers = []string{os.Getenv("CDC_RELAY_BENCH_KAFKA")}
-	if opts.Kafka.Brokers[0] == "" {
-		opts.Kafka.Brokers[0], _ = startAcker(b, partitions, 0)
+	broker := os.Getenv("CDC_RELAY_BENCH_KAFKA")
+	if broker == "" {
+		broker, _ = startAcker(b, partitions, 0)
 	}
-	opts.TransactionalID = kafka.TransactionalNone
+	opts := optionsAt(broker)
+	opts.Strict, opts.Compression, opts.TransactionalID = false, compression, kafka.TransactionalNone
 	p := publisher.New(opts, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
 	b.Cleanup(p.Kill)
 	if err := p.Open(b.Context(), "cdc-relay.bench"); err != nil {

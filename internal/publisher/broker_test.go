@@ -11,7 +11,7 @@ import (
 // Requests that arrive after the connection was lost are returned too, until the loop closes it.
 func TestConnReturnsEveryRequest(t *testing.T) {
 	addr := "127.0.0.1:1"
-	client := kafka.NewClient(kafka.Options{Brokers: []string{addr}, DialTimeout: time.Second})
+	client := kafka.NewClient(kafka.Options{Brokers: []string{addr}, ClientID: "cdc-relay", DialTimeout: time.Second, RequestTimeout: time.Second})
 	ctx, closeNow := context.WithCancel(t.Context())
 	c := &brokerConn{addr: addr, inFlight: 5, mail: newMailbox(), requests: make(chan *request, 5), closeNow: closeNow}
 	ended := make(chan struct{})

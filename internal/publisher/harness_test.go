@@ -49,12 +49,16 @@ func newCluster(t *testing.T, brokers, partitions int, more ...kfake.Opt) *kfake
 	return c
 }
 
-func options(c *kfake.Cluster) publisher.Options {
+func options(c *kfake.Cluster) publisher.Options { return optionsAt(c.ListenAddrs()...) }
+
+func optionsAt(brokers ...string) publisher.Options {
 	return publisher.Options{
-		Kafka:        kafka.Options{Brokers: c.ListenAddrs(), DialTimeout: patience, RequestTimeout: patience},
+		Kafka:        kafka.Options{Brokers: brokers, ClientID: "cdc-relay", DialTimeout: patience, RequestTimeout: patience},
 		Timing:       publisher.Timing{Patience: 300 * time.Millisecond},
 		Strict:       true,
 		RetryInitial: 5 * time.Millisecond, RetryMax: 50 * time.Millisecond,
+		Compression: "none", MaxMessageBytes: 1048588,
+		UnknownTopic: cdc.PolicyStop, Malformed: cdc.PolicyStop, TooLarge: cdc.PolicyStop, Rejected: cdc.PolicyStop,
 	}
 }
 

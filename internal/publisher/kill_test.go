@@ -82,7 +82,9 @@ func TestKillClosesEverything(t *testing.T) {
 
 func TestKillDoesNotWaitForBrokers(t *testing.T) {
 	addr, a := startAcker(t, 8, 1000)
-	s := open(t, publisher.Options{Kafka: kafka.Options{Brokers: []string{addr}, RequestTimeout: time.Hour}, TransactionalID: kafka.TransactionalNone})
+	opts := optionsAt(addr)
+	opts.Kafka.RequestTimeout, opts.TransactionalID = time.Hour, kafka.TransactionalNone
+	s := open(t, opts)
 	s.send(t, numbered(0, 100, 50)...)
 	<-a.swallowed
 	promptly(t, s.Kill)
@@ -94,7 +96,7 @@ func TestKillEndsOpen(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	p := unopened(t, publisher.Options{Kafka: kafka.Options{Brokers: []string{l.Addr().String()}}})
+	p := unopened(t, optionsAt(l.Addr().String()))
 	opened := make(chan error, 1)
 	go func() { opened <- p.Open(t.Context(), "cdc-relay.test") }()
 	conn, err := l.Accept()
@@ -112,7 +114,7 @@ func TestKillEndsOpen(t *testing.T) {
 }
 
 func TestKillBeforeOpen(t *testing.T) {
-	p := unopened(t, publisher.Options{Kafka: kafka.Options{Brokers: []string{"127.0.0.1:1"}}})
+	p := unopened(t, optionsAt("127.0.0.1:1"))
 	p.Kill()
 	p.Kill()
 	if err := p.Open(t.Context(), "cdc-relay.test"); !errors.Is(err, publisher.ErrKilled) {

@@ -7,11 +7,11 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/kafka"
 )
 
-// Options configure a [Publisher], as package config has validated them. Zero values mean the defaults given here; only Kafka.Brokers is required.
+// Options configure a [Publisher], as package config has validated them.
 type Options struct {
 	// Kafka says how to connect.
 	Kafka kafka.Options
-	// Compression is none, gzip, snappy, lz4 or zstd. Default: none.
+	// Compression is none, gzip, snappy, lz4 or zstd.
 	Compression string
 	// Create is how missing topics are created; nil: topics must exist.
 	Create *kafka.TopicSpec
@@ -28,7 +28,7 @@ type Options struct {
 	// Letters says where dead letters go; nil: no event becomes one.
 	Letters *LetterOptions
 	// UnknownTopic, Malformed, TooLarge and Rejected are the policies for a topic that does not exist, a message for a partition that its topic
-	// does not have, a record over the topic's limit, and a record that a broker rejects. Default: stop.
+	// does not have, a record over the topic's limit, and a record that a broker rejects.
 	UnknownTopic, Malformed, TooLarge, Rejected cdc.Policy
 	// Dropped is called for each event that a policy drops, to count it; nil: it is not counted.
 	Dropped func(reason string)
@@ -36,9 +36,10 @@ type Options struct {
 	// Problems takes those at present; nil: nobody asks for them.
 	Problems *cdc.Problems
 
-	// RetryInitial and RetryMax bound the pause between attempts, which doubles and is jittered. Default: 200 ms and 10 s.
+	// RetryInitial and RetryMax bound the pause between attempts, which doubles and is jittered.
 	RetryInitial, RetryMax time.Duration
-	// MaxMessageBytes is used for topics whose max.message.bytes may not be read. Default: 1048588, which is Kafka's.
+	// MaxMessageBytes is used for topics whose max.message.bytes may not be read.
+	// Default of package config: the brokers' (org.apache.kafka.server.config.ServerLogConfigs.MAX_MESSAGE_BYTES_DEFAULT: 1 MiB and LOG_OVERHEAD).
 	MaxMessageBytes int
 
 	// Timing and Strict are for tests, those on real Kafka included, which are in another module. With Strict a state machine
@@ -73,20 +74,7 @@ type Timing struct {
 	Closed time.Duration
 }
 
-// kafkaMaxMessageBytes is the brokers' default of message.max.bytes
-// (org.apache.kafka.server.config.ServerLogConfigs.MAX_MESSAGE_BYTES_DEFAULT: 1 MiB and LOG_OVERHEAD).
-const kafkaMaxMessageBytes = 1<<20 + 12
-
 func withDefaults(o Options) Options {
-	o.Kafka = o.Kafka.WithDefaults()
-	setDefault(&o.Compression, "none")
-	setDefault(&o.UnknownTopic, cdc.PolicyStop)
-	setDefault(&o.Malformed, cdc.PolicyStop)
-	setDefault(&o.TooLarge, cdc.PolicyStop)
-	setDefault(&o.Rejected, cdc.PolicyStop)
-	setDefault(&o.RetryInitial, 200*time.Millisecond)
-	setDefault(&o.RetryMax, 10*time.Second)
-	setDefault(&o.MaxMessageBytes, kafkaMaxMessageBytes)
 	setDefault(&o.Timing.Patience, 5*time.Second)
 	setDefault(&o.Timing.RenewInterval, 24*time.Hour)
 	setDefault(&o.Timing.MetadataInterval, 5*time.Minute)

@@ -19,7 +19,11 @@ import (
 func newLoop(t *testing.T) (*loop, *partition) {
 	t.Helper()
 	m := newMetrics(prometheus.NewRegistry())
-	opts := withDefaults(Options{Strict: true})
+	opts := withDefaults(Options{
+		Strict: true, MaxMessageBytes: 1048588, RetryInitial: 200 * time.Millisecond, RetryMax: 10 * time.Second,
+		UnknownTopic: cdc.PolicyStop, Malformed: cdc.PolicyStop, TooLarge: cdc.PolicyStop, Rejected: cdc.PolicyStop,
+	})
+	opts.Kafka.RequestTimeout = 15 * time.Second
 	l := &loop{
 		opts: &opts, log: slog.New(slog.DiscardHandler), metrics: m, mail: newMailbox(), now: time.Now(), stopSeq: noStop,
 		jobs: jobQueue{jobs: make(chan job, 1)}, txn: noTransaction{}, letters: noLetters{}, topics: map[string]*topic{}, lastSeq: new(atomic.Uint64),

@@ -13,7 +13,6 @@ import (
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/kafka"
-	"github.com/cdc-relay/cdc-relay/internal/publisher"
 )
 
 // onProduce is a fault for produce requests to topic "t".
@@ -144,7 +143,9 @@ func TestLostBatchStaysAhead(t *testing.T) {
 
 func TestSwallowedResponseIsNoticed(t *testing.T) {
 	addr, a := startAcker(t, 1, 1)
-	s := open(t, publisher.Options{Kafka: kafka.Options{Brokers: []string{addr}, RequestTimeout: 2 * time.Second}, TransactionalID: kafka.TransactionalNone})
+	opts := optionsAt(addr)
+	opts.Kafka.RequestTimeout, opts.TransactionalID = 2*time.Second, kafka.TransactionalNone
+	s := open(t, opts)
 	s.send(t, msg("k", "a"))
 	<-a.swallowed
 	s.answered(t, 1)

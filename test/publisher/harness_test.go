@@ -2,6 +2,7 @@
 package publisher
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -93,7 +94,12 @@ func (l *lines) count(text string) int {
 
 func unopened(t *testing.T, opts publisher.Options) *sink {
 	t.Helper()
-	opts.Strict = true
+	opts.Strict, opts.Kafka = true, reached(opts.Kafka)
+	opts.Compression = cmp.Or(opts.Compression, "none")
+	for _, p := range []*cdc.Policy{&opts.UnknownTopic, &opts.Malformed, &opts.TooLarge, &opts.Rejected} {
+		*p = cmp.Or(*p, cdc.PolicyStop)
+	}
+	opts.RetryInitial, opts.RetryMax, opts.MaxMessageBytes = 200*time.Millisecond, 10*time.Second, 1048588
 	log := &lines{out: io.Discard}
 	if testing.Verbose() {
 		log.out = t.Output()
@@ -104,10 +110,16 @@ func unopened(t *testing.T, opts publisher.Options) *sink {
 	return &sink{Publisher: p, next: 1, done: map[uint64]bool{}, news: make(chan struct{}, 1), log: log, reg: reg}
 }
 
+// reached fills in what package config has by default.
+func reached(o kafka.Options) kafka.Options {
+	o.ClientID, o.RequestTimeout = "cdc-relay", cmp.Or(o.RequestTimeout, 15*time.Second)
+	return o
+}
+
 // describe describes topics as `check` does.
 func describe(t *testing.T, opts kafka.Options, transactionalID string, topics ...string) kafka.Description {
 	t.Helper()
-	c := kafka.NewClient(opts)
+	c := kafka.NewClient(reached(opts))
 	d, err := c.Describe(t.Context(), topics, transactionalID)
 	if err != nil {
 		t.Fatal(err)
