@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
@@ -29,16 +30,14 @@ const batchesRead = 50
 
 // NewDeletes returns what deletes old rows, and registers its metrics.
 func NewDeletes(o DeleteOptions, open Tables, log *slog.Logger, reg prometheus.Registerer) *Sweeper {
-	s := &Sweeper{
+	return &Sweeper{
 		open: open, log: log, failed: "old rows not deleted", every: o.Every, tick: readPause, patience: cmp.Or(o.Patience, time.Minute), deletes: &o,
 		limit: batchesRead * o.Batch, maxWaiting: 1, batch: func(int) int { return o.Batch }, pause: 100 * time.Millisecond,
-		counted: prometheus.NewCounterVec(prometheus.CounterOpts{
+		counted: promauto.With(reg).NewCounterVec(prometheus.CounterOpts{
 			Namespace: "cdc_relay", Name: "rows_deleted_total", Help: "Rows deleted from outbox tables because of retention.keep.",
 		}, []string{"table"}),
 		errors: errorsOf("deletion", reg),
 	}
-	reg.MustRegister(s.counted)
-	return s
 }
 
 func errBehind(t Rows) error {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/deadletter"
@@ -55,13 +56,12 @@ func NewMarks(o MarkOptions, open Tables, log *slog.Logger, reg prometheus.Regis
 	s := &Sweeper{
 		open: open, log: log, failed: "published rows not marked", every: 10 * time.Second, tick: 100 * time.Millisecond, patience: time.Minute,
 		limit: marksRead, maxWaiting: maxWaiting, batch: func(rows int) int { return min(max(few, rows/parts), largest) }, pause: 5 * time.Millisecond,
-		counted: prometheus.NewCounterVec(prometheus.CounterOpts{
+		counted: promauto.With(reg).NewCounterVec(prometheus.CounterOpts{
 			Namespace: "cdc_relay", Name: "rows_marked_total", Help: "Rows marked in outbox tables because of write_back.",
 		}, []string{"table"}),
 		errors: errorsOf("write_back", reg),
 		marks:  &marks{o},
 	}
-	reg.MustRegister(s.counted)
 	for table := range o.Conditions { // a rate needs the 0 before the first
 		s.counted.WithLabelValues(table)
 	}
