@@ -2,7 +2,6 @@ package inbox
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -29,14 +28,9 @@ func (k mark) handledAt(s *sqltext.Statement) string {
 // errEnded means that the handler has ended the transaction, or has hidden that the server did.
 var errEnded = fmt.Errorf("%w: the transaction was rolled back or committed before the handler returned: return the errors of statements, and leave the transaction open", writer.ErrNoTransaction)
 
-// lost reports whether err says that the connection of a transaction is gone, although the database can be reached: a statement whose
-// context had ended has closed it, and the handler has hidden that.
-func lost[Tx any](ctx context.Context, db writer.DB[Tx], err error) bool {
-	state, number := writer.ServerError(err)
-	return err != nil && state == "" && number == 0 && ctx.Err() == nil && reachable(ctx, db)
-}
-
-// verify looks whether the row is still there. PostgreSQL refuses all statements, and the commit, after an error.
+// verify looks whether the row is still there. PostgreSQL refuses all statements, and the commit, after an error. Without an answer the
+// connection is gone: a statement whose context had ended has closed it, and the handler has hidden that, unless [rollback] finds that the
+// database cannot be reached.
 func (in *Inbox[Tx]) verify(ctx context.Context, tx Tx, id MessageID, marked mark) error {
 	if in.db.Dialect() == writer.Postgres {
 		return nil
@@ -49,12 +43,11 @@ func (in *Inbox[Tx]) verify(ctx context.Context, tx Tx, id MessageID, marked mar
 		found = rows.Next()
 		err = errors.Join(rows.Err(), rows.Close())
 	}
-	switch {
-	case errors.Is(err, sql.ErrTxDone), err == nil && !found, lost(ctx, in.db, err):
+	if state, number := writer.ServerError(err); !found && state == "" && number == 0 && ctx.Err() == nil {
 		return errEnded
-	case err != nil:
-		return databaseError("read "+in.table, in.table, err)
-	default:
-		return nil
 	}
+	if err != nil {
+		return databaseError("read "+in.table, in.table, err)
+	}
+	return nil
 }

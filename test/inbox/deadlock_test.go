@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/cdc-relay/cdc-relay/inbox"
 	"github.com/cdc-relay/cdc-relay/internal/cdctest"
@@ -141,6 +142,28 @@ func TestHiddenDeadlock(t *testing.T) {
 				db.exec(t, "DELETE FROM effects", "DELETE FROM inbox", "DELETE FROM inbox_parked")
 			}
 			must(t, pool.Close())
+		}
+	})
+}
+
+// A handler that hides that its connection was closed has failed, and the database has not. A pool of one connection has no other one for
+// a second look in the transaction.
+func TestHiddenLossOfTheConnection(t *testing.T) {
+	onEachThatGoesOn(t, func(t *testing.T, db *database) {
+		t.Helper()
+		ctx, cancel := context.WithTimeout(t.Context(), cdctest.Patience(10*time.Second))
+		defer cancel()
+		pool, err := sql.Open("mysql", db.my.DSN(db.name, ""))
+		must(t, err)
+		t.Cleanup(func() { _ = pool.Close() })
+		pool.SetMaxOpenConns(1)
+		p := newParked(t, writer.SQL(pool, db.dialect), "c")
+		_, err = p.in.Handle(ctx, message("1"), func(ctx context.Context, tx *sql.Tx, _ *writer.Unit) error {
+			_, _ = tx.ExecContext(ctx, db.killSelf())
+			return nil
+		})
+		if !errors.Is(err, writer.ErrNoTransaction) || errors.Is(err, inbox.ErrDatabase) {
+			t.Error(err)
 		}
 	})
 }
