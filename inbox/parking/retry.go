@@ -2,7 +2,6 @@ package parking
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"iter"
@@ -155,8 +154,8 @@ func (p *Parking[Tx]) Redo(ctx context.Context, row *Parked, fn func(ctx context
 			return err
 		}
 		n, err = p.exec(ctx, tx, remove)
-		if errors.Is(err, sql.ErrTxDone) || (err == nil && n == 0) {
-			return errEnded
+		if state, number := writer.ServerError(err); n == 0 && state == "" && number == 0 && ctx.Err() == nil {
+			return errEnded // as of inbox.Handle; an outage is found at the rollback
 		}
 		return err
 	})

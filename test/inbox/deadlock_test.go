@@ -158,12 +158,17 @@ func TestHiddenLossOfTheConnection(t *testing.T) {
 		t.Cleanup(func() { _ = pool.Close() })
 		pool.SetMaxOpenConns(1)
 		p := newParked(t, writer.SQL(pool, db.dialect), "c")
-		_, err = p.in.Handle(ctx, message("1"), func(ctx context.Context, tx *sql.Tx, _ *writer.Unit) error {
+		p.park(record("a", 1), true)
+		hides := func(ctx context.Context, tx *sql.Tx, _ *writer.Unit) error {
 			_, _ = tx.ExecContext(ctx, db.killSelf())
 			return nil
-		})
-		if !errors.Is(err, writer.ErrNoTransaction) || errors.Is(err, inbox.ErrDatabase) {
-			t.Error(err)
+		}
+		_, handle := p.in.Handle(ctx, message("1"), hides)
+		_, redo := p.Redo(ctx, p.first(), hides)
+		for name, err := range map[string]error{"Handle": handle, "Redo": redo} {
+			if !errors.Is(err, writer.ErrNoTransaction) || errors.Is(err, inbox.ErrDatabase) {
+				t.Errorf("%s: %v", name, err)
+			}
 		}
 	})
 }
