@@ -57,7 +57,7 @@ func (p *partition[Tx]) together(ctx context.Context, ms []*inbox.Message) (repe
 		}
 		for _, m := range first {
 			m.Attempt = 1
-			if err := p.handler(m)(ctx, tx, u); err != nil {
+			if err := p.handler(m, new(bool))(ctx, tx, u); err != nil {
 				return err
 			}
 		}

@@ -7,9 +7,13 @@ import (
 	"net"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/cdc-relay/cdc-relay/inbox"
+	"github.com/cdc-relay/cdc-relay/writer"
 )
 
 // uncomparable is an error that == panics for.
@@ -63,5 +67,41 @@ func TestDeadlineIsNoFailure(t *testing.T) {
 	defer cancel()
 	if err := consumer.Run(ctx); err != nil || strings.Contains(log.String(), fetchFails) {
 		t.Errorf("%v\n%s", err, log)
+	}
+}
+
+// An outage that is the fault of one message, such as one of another server, does not stop the others: its pauses grow.
+func TestOutageOfOneMessage(t *testing.T) {
+	for _, parked := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			db, tries, others := &fakeDB{}, 0, 0
+			if parked {
+				db.park(t, message(0))
+			}
+			consumer, log := newFake(t, db, Config{Workers: 1}, func(_ context.Context, _ *fakeTx, _ *writer.Unit, m *inbox.Message) error {
+				if m.Offset > 0 {
+					others++
+					return nil
+				}
+				tries++
+				if parked { // as the rollback does
+					db.park(t, m)
+				}
+				return sqlState("53200")
+			})
+			p, _ := newFakePartition(t, consumer)
+			if !parked {
+				p.hold(message(0))
+			}
+			for offset := range int64(1200) {
+				p.hold(message(offset + 1))
+				<-time.After(time.Second)
+			}
+			synctest.Wait()
+			if tries < 40 || tries > 90 || others < 1199 { // the last pauses are of 15 to 30 s
+				t.Errorf("parked %v: %d tries, %d others in 20 minutes\n%s", parked, tries, others, log)
+			}
+			must(t, p.stop(t.Context()))
+		})
 	}
 }

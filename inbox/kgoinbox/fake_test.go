@@ -45,6 +45,8 @@ func (d *fakeDB) park(t *testing.T, m *inbox.Message) {
 	t.Helper()
 	record, err := json.Marshal(m)
 	must(t, err)
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	d.parked = append(d.parked, parkedRow{m, record, parking.KeyOf(m)})
 }
 

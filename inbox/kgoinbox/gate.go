@@ -1,8 +1,12 @@
 package kgoinbox
 
 import (
+	"errors"
 	"sync"
 	"time"
+
+	"github.com/cdc-relay/cdc-relay/inbox"
+	"github.com/cdc-relay/cdc-relay/inbox/parking"
 )
 
 // gate lets one worker of a consumer try while the database fails, after a pause that doubles. All others wait.
@@ -107,4 +111,17 @@ func (r *run[Tx]) works(write bool) {
 	if r.gate.open(write) {
 		r.troubles.ends(trouble{what: databaseFails})
 	}
+}
+
+// outage returns the pause of a message after the database failed in its handler. It may be the message's own fault: its next attempt
+// would open the gate, and close it for all others again.
+func (p *partition[Tx]) outage(key parking.Key, err error, called bool) time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !called || !errors.Is(err, inbox.ErrDatabase) {
+		delete(p.outages, key)
+		return 0
+	}
+	p.outages[key]++
+	return p.config.pause(p.outages[key])
 }

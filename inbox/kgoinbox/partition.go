@@ -37,6 +37,7 @@ type partition[Tx any] struct {
 	retrying map[parking.Key]*attempt // keys whose retry is in its lane
 	more     bool                     // the last look found as many as it may
 	look     chan struct{}            // look again
+	outages  map[parking.Key]int      // in a row in the handler of a key's first message
 }
 
 // A partition is paused when it holds so many messages, or its share of Config.Bytes, and resumed when half is left: franz-go drops what
@@ -44,7 +45,7 @@ type partition[Tx any] struct {
 const maxHeld = 1000
 
 func newPartition[Tx any](ctx context.Context, r *run[Tx], at topicPartition) *partition[Tx] {
-	p := &partition[Tx]{run: r, at: at, wake: make(chan struct{}, 1), look: make(chan struct{}, 1), blocked: map[parking.Key]bool{}, retrying: map[parking.Key]*attempt{}}
+	p := &partition[Tx]{run: r, at: at, wake: make(chan struct{}, 1), look: make(chan struct{}, 1), blocked: map[parking.Key]bool{}, retrying: map[parking.Key]*attempt{}, outages: map[parking.Key]int{}}
 	p.lanes = lanes.New(ctx, lanes.Config{
 		Handle: p.message, HandleBatch: p.batch, Batch: r.config.Batch,
 		Workers: r.workers, Count: r.config.Count, Bytes: r.config.Bytes, Finished: p.signal,
@@ -254,7 +255,9 @@ func (p *partition[Tx]) once(ctx context.Context, m *inbox.Message) (again time.
 		p.free(key)
 	}
 	m.Attempt++
-	repeat, err := p.in.Handle(ctx, m, p.handler(m))
+	called := false
+	repeat, err := p.in.Handle(ctx, m, p.handler(m, &called))
+	pause := p.outage(key, err, called)
 	switch {
 	case err == nil && repeat:
 		p.works(true)
@@ -263,7 +266,7 @@ func (p *partition[Tx]) once(ctx context.Context, m *inbox.Message) (again time.
 		p.observe(m, Handled, begun, nil)
 		return 0
 	case p.tryAgain(ctx, m, err, m.Attempt, p.config.Attempts):
-		return p.later(ctx, m, m.Attempt, err, begun)
+		return max(p.later(ctx, m, m.Attempt, err, begun), pause)
 	case p.config.Stop, errors.Is(err, inbox.ErrInvalidMessage):
 		return p.refuse(m, err)
 	}
@@ -271,8 +274,9 @@ func (p *partition[Tx]) once(ctx context.Context, m *inbox.Message) (again time.
 }
 
 // handler calls the message's handler. The database has taken a write then, and others need not wait for the handler's end.
-func (p *partition[Tx]) handler(m *inbox.Message) func(context.Context, Tx, *writer.Unit) error {
+func (p *partition[Tx]) handler(m *inbox.Message, called *bool) func(context.Context, Tx, *writer.Unit) error {
 	return func(ctx context.Context, tx Tx, u *writer.Unit) error {
+		*called = true
 		p.works(true)
 		if p.config.Timeout < 0 {
 			return p.handle(ctx, tx, u, m)

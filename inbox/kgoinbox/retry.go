@@ -90,7 +90,9 @@ func (p *partition[Tx]) redo(ctx context.Context, key parking.Key, retry *attemp
 	}
 	m := row.Message
 	m.Attempt += 1 + retry.n
-	done, err := p.parking.Redo(ctx, row, p.handler(m))
+	called := false
+	done, err := p.parking.Redo(ctx, row, p.handler(m, &called))
+	pause := p.outage(key, err, called)
 	if err == nil {
 		if retry.n = 0; done {
 			p.observe(m, Handled, begun, nil)
@@ -101,7 +103,7 @@ func (p *partition[Tx]) redo(ctx context.Context, key parking.Key, retry *attemp
 		if !errors.Is(err, inbox.ErrDatabase) {
 			retry.n++
 		}
-		return p.later(ctx, m, retry.n, err, begun)
+		return max(p.later(ctx, m, retry.n, err, begun), pause)
 	}
 	if err := p.parking.Failed(ctx, row, err); err != nil {
 		return p.later(ctx, m, retry.n, err, begun)
