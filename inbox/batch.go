@@ -11,7 +11,8 @@ import (
 
 // HandleBatch records messages of one partition and calls fn once with those that are new, in their order, in one
 // transaction. It returns the others, the repeats; fn is not called if all are. If it fails, none is handled: give them to
-// [Inbox.Handle] one by one then, so that one bad message does not fail the others. Package kgoinbox does all that.
+// [Inbox.Handle] one by one then, so that one bad message does not fail the others. Package kgoinbox does all that. What Handle says about
+// fn holds here, too: on MySQL and MariaDB DDL, TRUNCATE and GRANT commit all records at once.
 func (in *Inbox[Tx]) HandleBatch(ctx context.Context, ms []*Message, fn func(ctx context.Context, tx Tx, u *writer.Unit, ms []*Message) error) (repeats []*Message, err error) {
 	if len(ms) == 0 {
 		return nil, nil

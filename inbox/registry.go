@@ -11,7 +11,7 @@ import (
 )
 
 // Handler handles a message in the transaction in which the inbox records it. The unit, see [writer.Unit], takes events that are appended
-// in the transaction, and functions to be called after it.
+// in the transaction, and functions to be called after it. On MySQL and MariaDB DDL, TRUNCATE and GRANT commit: they do not belong in handlers.
 type Handler[Tx any] func(ctx context.Context, tx Tx, u *writer.Unit, m *Message) error
 
 // Interceptor wraps handlers: what it does before next happens in the order of [Registry.Use], what it does after it in
