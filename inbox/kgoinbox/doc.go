@@ -8,7 +8,8 @@
 //	err = c.Run(ctx) // until ctx ends
 //
 // If the system stops a process in a transaction, this message and the later ones of its key wait until the process runs
-// again or the database ends its session: set idle_in_transaction_session_timeout or wait_timeout.
+// again or the database ends its session: set idle_in_transaction_session_timeout or wait_timeout. Each such message keeps a
+// worker of the next owner, so with as many as Config.Workers all other messages wait, too.
 //
 // Offsets are committed after the database's commit. A message that is delivered again is a repeat in the inbox.
 package kgoinbox
