@@ -292,7 +292,7 @@ func (r *run[Tx]) fetchError(topic string, partition int32, err error) {
 	}
 	lasted := r.troubles.fails(of, err, "topic", topic, "partition", partition)
 	if lasted >= topicMissing && (errors.Is(err, kerr.UnknownTopicID) || errors.Is(err, kerr.UnknownTopicOrPartition)) {
-		r.fail(fmt.Errorf("fetch %s[%d]: %w for %v: the topic was deleted, or deleted and made anew: run the consumer again when it is there", topic, partition, err, lasted.Round(time.Second)))
+		r.fail(fmt.Errorf("fetch %s[%d]: %w for %v: the topic was deleted, or deleted and made anew: %s, and run the consumer again when it is there", topic, partition, err, lasted.Round(time.Second), dropOld))
 	}
 	for _, refusal := range []error{
 		kerr.TopicAuthorizationFailed, kerr.GroupAuthorizationFailed, kerr.ClusterAuthorizationFailed, kerr.SaslAuthenticationFailed, kerr.InvalidGroupID,

@@ -71,7 +71,7 @@ func (p *partition[Tx]) hold(m *inbox.Message) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if m.Offset < p.next {
-		p.fail(fmt.Errorf("record %s[%d]@%d came after offset %d: the log has lost its end, or the topic was made anew: run the consumer again", m.Topic, m.Partition, m.Offset, p.next-1))
+		p.fail(fmt.Errorf("record %s[%d]@%d came after offset %d: the log has lost its end, or the topic was made anew: %s, and run the consumer again", m.Topic, m.Partition, m.Offset, p.next-1, dropOld))
 		return
 	}
 	p.next = m.Offset + 1

@@ -36,7 +36,7 @@ func TestOffsetsThatFallEndRun(t *testing.T) {
 		}
 		p.hold(message(8))
 		synctest.Wait()
-		if err := context.Cause(ended); err == nil || !strings.Contains(err.Error(), "record orders[0]@8 came after offset 9") || p.lanes.Len() != 3 {
+		if err := context.Cause(ended); err == nil || !strings.Contains(err.Error(), "record orders[0]@8 came after offset 9") || !strings.Contains(err.Error(), "drop parked messages") || p.lanes.Len() != 3 {
 			t.Errorf("%d messages: %v", p.lanes.Len(), err)
 		}
 		stopNow(t, p)
@@ -141,7 +141,7 @@ func TestFetchErrors(t *testing.T) {
 		ends  string
 		lines int
 	}{
-		"made anew":        {kerr.UnknownTopicID, time.Minute, "the topic was deleted", 1},
+		"made anew":        {kerr.UnknownTopicID, time.Minute, "the topic was deleted, or deleted and made anew: drop parked messages", 1},
 		"deleted":          {fmt.Errorf("wrapped: %w", kerr.UnknownTopicOrPartition), time.Minute, "the topic was deleted", 1},
 		"just made":        {kerr.UnknownTopicID, 20 * time.Second, "", 2},
 		"broker restarts":  {reset, 5*time.Minute + time.Second, "", 7},

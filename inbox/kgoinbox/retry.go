@@ -18,6 +18,9 @@ const retryAttempts = 5
 // readyRows is how many keys [parking.Parking.Ready] returns at most.
 const readyRows = 100
 
+// dropOld is the fix for what is parked when offsets begin anew: parked messages of a key are in the order of offsets.
+const dropOld = "drop parked messages of the topic that must not be handled after new ones of their key"
+
 // retry puts a task into the lane of each key that has parked messages to handle now.
 func (p *partition[Tx]) retry(ctx context.Context) {
 	p.mu.Lock()
