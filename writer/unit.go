@@ -42,7 +42,8 @@ type raisedEvent struct {
 
 type hook func(context.Context) error
 
-// NewUnit returns a unit of work for a transaction that is not begun by [Run].
+// NewUnit returns a unit of work for a transaction that is not begun by [Run]. Return the error of every statement there, see
+// [Writer.Append]: only Run notices one that was ignored.
 func (w *Writer) NewUnit() *Unit { return &Unit{hookErrors: w.hookErrors} }
 
 // Track adds the events of aggregates to the unit: those that they have raised, and from now on those that they raise. An

@@ -96,6 +96,9 @@ func (w *Writer) Dialect() Dialect { return w.dialect }
 // All events are checked before the first statement is sent: after an [ErrInvalidEvent] the transaction is unchanged.
 // After any other error the transaction has failed: roll it back. Without events Append does nothing.
 //
+// In a transaction of your own return the error of every statement, or use [Run]. After a deadlock MySQL and MariaDB have rolled everything
+// back, and commit later statements at once: if its error is ignored, Append stores the events without the work that they are about.
+//
 // One event is one plain INSERT. Several events are one INSERT of many rows, or several if they exceed 4096 rows or
 // 4 MiB. On PostgreSQL Append uses at most nine different statements, so drivers can cache prepared statements. Append
 // blocks until the statements are done or ctx ends.
