@@ -81,7 +81,10 @@ const unsentAfter = 3
 
 // unsent adds the transaction within which the stream ended to its error.
 func (ss *session) unsent(err error) error {
-	if _, stops := errors.AsType[*cdc.StopError](err); stops || !ss.tx.open || ss.tx.again || cdc.Fix(err) != "" || errors.Is(err, errEnded) {
+	if _, stops := errors.AsType[*cdc.StopError](err); stops || !ss.tx.open || ss.tx.again || errors.Is(err, errEnded) {
+		return err
+	}
+	if _, elsewhere := errors.AsType[*cdc.FixableError](err); elsewhere { // see located
 		return err
 	}
 	where, behind := ss.location()

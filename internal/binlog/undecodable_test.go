@@ -156,3 +156,20 @@ func TestWrongChecksumIsReadAgainOnce(t *testing.T) {
 		}
 	}
 }
+
+// A transaction within which the stream ends again and again is passed by hand in the end, but not one that is not visible yet: no repair
+// would find its rows.
+func TestUnsentTransaction(t *testing.T) {
+	for err, passes := range map[error]bool{errors.New("broken pipe"): true, &cdc.FixableError{Cause: errors.New("no connection")}: false} {
+		s := New(Options{Options: mysql.Options{Tables: []string{"d.outbox"}}}, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
+		ss := sessionAt(t, s, &rowCount{})
+		ss.tx = transaction{open: true, begun: true, id: mysql.GTID{Server: 1, Number: 2}}
+		var got error
+		for range unsentAfter {
+			got = ss.unsent(err)
+		}
+		if strings.Contains(cdc.Fix(got), "position set") != passes {
+			t.Errorf("%v: %s", err, cdc.Explain(got))
+		}
+	}
+}
