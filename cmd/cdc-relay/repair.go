@@ -226,8 +226,5 @@ func (a *cli) newRepair(ctx context.Context, c *config.Config, db app.Database, 
 	s.Source, s.Router = rows, router
 	options := app.RelayOptions(c, db, dropped)
 	options.Park, options.LeftOut, options.Problems = false, rows.LeftOut, problems
-	if o.Where != "" || !o.Since.IsZero() { // rows that it leaves out may be pending
-		options.Conditions = nil
-	}
 	return rows, relay.New(options, s, log, reg), func() { _ = store.Close() }, nil
 }

@@ -120,19 +120,22 @@ func (s *Repair) Progress(seq uint64) cdc.Progress {
 		p.Backfill = s.opts.Where
 		return p
 	}
-	return s.Claimed(s.ground.Stored.Progress)
+	return s.Claimed(s.ground.Stored).Progress
 }
 
 // Claimed implements relay.Adopting. Where no position is stored it says in what is stored that rows from before it are published, so that
 // no run begins before the end, and with a condition that the same command, when it is run again, knows whether it has ended.
-func (s *Repair) Claimed(p cdc.Progress) cdc.Progress {
+func (s *Repair) Claimed(c cdc.Checkpoint) cdc.Checkpoint {
 	switch {
 	case s.opts.Where != "":
-		p.Backfill = s.opts.Where
-	case s.opts.All && p.Position == "":
-		p.Backfill = cdc.EveryRow
+		c.Progress.Backfill = s.opts.Where
+	case s.opts.All && c.Progress.Position == "":
+		c.Progress.Backfill = cdc.EveryRow
 	}
-	return p
+	if s.opts.Where != "" || !s.gap.filter.From.IsZero() { // rows that it leaves out may be pending
+		c.Settled = ""
+	}
+	return c
 }
 
 // Identity implements relay.Adopting. Until everything is published, timeline and fingerprint are those of what is stored: they may be all

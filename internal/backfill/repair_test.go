@@ -9,16 +9,18 @@ import (
 	"time"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/tableread"
 )
 
 // led is a database in which another relay may lead.
 type led struct {
 	Database
 
-	err error
+	ground Ground
+	err    error
 }
 
-func (d *led) Lead(context.Context, cdc.Resumer) (Ground, error) { return Ground{}, d.err }
+func (d *led) Lead(context.Context, cdc.Resumer) (Ground, error) { return d.ground, d.err }
 
 func (d *led) Close(context.Context) {}
 
@@ -52,6 +54,20 @@ func TestRepairWaitsForALeader(t *testing.T) {
 func isStop(err error) bool {
 	_, ok := errors.AsType[*cdc.StopError](err)
 	return ok
+}
+
+// A row that a repair by time has left out may be pending, and nothing tells.
+func TestRepairByTimeUnsettles(t *testing.T) {
+	for want, g := range map[string]Ground{"": {Probes: []tableread.Table{table{created: time.Now()}}}, "condition": {Where: "x"}} {
+		g.Lost, g.Found, g.Stored = errors.New("lost"), true, cdc.Checkpoint{LastEventID: "e", Settled: "condition"}
+		s := NewRepair(&led{ground: g}, Options{}, slog.New(slog.DiscardHandler))
+		if _, _, err := s.Acquire(t.Context(), nil); err != nil {
+			t.Fatal(err)
+		}
+		if got := s.Claimed(g.Stored).Settled; got != want {
+			t.Errorf("rows %+v: settled %q, want %q", s.gap.filter, got, want)
+		}
+	}
 }
 
 // Without the last published event nothing tells how many rows consumers have.

@@ -37,8 +37,8 @@ type Lagging interface {
 type Adopting interface {
 	// Identity returns the source's identity to save with Progress(seq). It never blocks.
 	Identity(seq uint64) cdc.Source
-	// Claimed returns what a claim stores in place of the progress that was found.
-	Claimed(found cdc.Progress) cdc.Progress
+	// Claimed returns what a claim stores in place of the checkpoint that was found.
+	Claimed(found cdc.Checkpoint) cdc.Checkpoint
 }
 
 // Router turns rows into messages. It is pure.

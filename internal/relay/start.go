@@ -139,7 +139,7 @@ func (a *attempt) claim(ctx context.Context, id cdc.Source, from cdc.Position, r
 	}
 	c.Settled = stillSettled(c.Settled, a.opts.Conditions)
 	if source, ok := a.Source.(Adopting); ok {
-		c.Progress = source.Claimed(c.Progress)
+		c = source.Claimed(c)
 	}
 	c.Source, c.SavedAt = id, time.Now()
 	c.Generation, c.Sequence = max(loaded.Generation+1, resumed.Generation+1, uint64(c.SavedAt.UnixMilli())), 0

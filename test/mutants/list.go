@@ -394,7 +394,7 @@ func repairMutants() []mutant {
 		},
 		{
 			"save the new position before the rows are published", "internal/backfill/repair.go",
-			[]edit{{"return s.Claimed(s.ground.Stored.Progress)\n}", "return s.Claimed(s.ground.Next)\n}"}},
+			[]edit{{"return s.Claimed(s.ground.Stored).Progress\n", "return s.Claimed(cdc.Checkpoint{Progress: s.ground.Next}).Progress\n"}},
 			caughtBy{faults, "^TestRepairKilled$", postgres},
 		},
 		{
@@ -419,7 +419,7 @@ func repairMutants() []mutant {
 		},
 		{
 			"let a run begin behind a backfill that has not ended", "internal/backfill/repair.go",
-			[]edit{{"	case s.opts.All && p.Position == \"\":\n", "	case false:\n"}},
+			[]edit{{"	case s.opts.All && c.Progress.Position == \"\":\n", "	case false:\n"}},
 			caughtBy{commands, "^TestInterruptedBackfill$", ""},
 		},
 	}
