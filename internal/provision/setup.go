@@ -94,20 +94,36 @@ func (s *Setup) Run(ctx context.Context, owner app.ConnString) error {
 // whether there was another one before: one that was dropped, a checkpoint that was lost, a slot that has another name in the configuration.
 // So rows decide, and not whether this is the first setup: whoever knows what they are says so. A table without rows has nothing that
 // could be published, so a setup that was interrupted, or whose publication an administrator has made, goes on by itself.
-func (s *Setup) skips(ctx context.Context, begins string, hasRows func(context.Context, outbox.Name) (bool, error)) error {
+func (s *Setup) skips(ctx context.Context, begins string, owner app.ConnString, hasRows func(context.Context, outbox.Name) (bool, error)) error {
 	if s.SkipExisting {
 		return nil
 	}
 	for _, t := range s.db.Tables() {
+		what := "table"
 		rows, err := hasRows(ctx, t.Name)
+		if err == nil && !rows && !t.Foreign() {
+			what = "what is detached from table"
+			rows, err = s.detached(ctx, owner, &t)
+		}
 		if err != nil {
 			return err
 		}
 		if rows {
-			return cdc.PositionError(rowsExist, fixRows, "table %s has rows, and %s would begin after them", t.Name, begins)
+			return cdc.PositionError(rowsExist, fixRows, "%s %s has rows, and %s would begin after them", what, t.Name, begins)
 		}
 	}
 	return nil
+}
+
+// detached reports whether retention has detached rows from a table that is empty.
+func (s *Setup) detached(ctx context.Context, owner app.ConnString, t *app.Table) (bool, error) {
+	r, err := s.db.Reader(ctx, owner, t)
+	if err != nil {
+		return false, err
+	}
+	defer r.Close(ctx)
+	n, err := r.Count(ctx, tableread.Filter{})
+	return n > 0, err
 }
 
 // rowsExist is the reason when setup would skip rows.

@@ -277,7 +277,7 @@ func (s *mysqlSetup) begin(ctx context.Context) error {
 // unpublished is [Setup.skips], which also names the checkpoint of a relay with at-least-once delivery, if there may be one that the
 // configuration does not name any more.
 func (s *mysqlSetup) unpublished(ctx context.Context, at *checkpoint.Places) error {
-	err := s.skips(ctx, "the first position", func(ctx context.Context, table outbox.Name) (bool, error) {
+	err := s.skips(ctx, "the first position", s.owner, func(ctx context.Context, table outbox.Name) (bool, error) {
 		return s.relay.HasRows(ctx, table.MySQL())
 	})
 	if stop, ok := errors.AsType[*cdc.StopError](err); ok && stop.Reason == rowsExist && app.PositionTopic(s.config) != "" && at.Place() == "" {

@@ -312,7 +312,7 @@ func (s *postgresSetup) unpublished(ctx context.Context, used bool) error {
 	}
 	had := ""
 	err := s.asOwner(ctx, func(owner *postgres.Database) error {
-		return s.skips(ctx, fmt.Sprintf("slot %q", s.WAL.Slot), func(ctx context.Context, table outbox.Name) (bool, error) {
+		return s.skips(ctx, fmt.Sprintf("slot %q", s.WAL.Slot), s.owner, func(ctx context.Context, table outbox.Name) (bool, error) {
 			rows, inserted, err := owner.HasRows(ctx, table.SQL())
 			if inserted {
 				had = table.String()

@@ -33,5 +33,11 @@ func TestDetachedPartitionsAreRead(t *testing.T) {
 		s.says(0, "published 6 rows", "repair", "--all")
 		s.says(0, "published 6 rows", "setup", "--backfill")
 		s.consume(s.name, 19)
+		if s.sql("DELETE FROM outbox"); s.mysql != nil {
+			s.says(0, "dropped", "position", "reset")
+		} else {
+			s.dropSlot()
+		}
+		s.says(5, "what is detached from table "+s.qualified("outbox")+" has rows", "setup") // the position is lost, and with it whether they were published
 	})
 }
