@@ -31,6 +31,21 @@ func TestFragmentsOfRowsStop(t *testing.T) {
 	}
 }
 
+// A replica that applies late has a later time in the GTID event, behind which repair would miss the row.
+func TestRepairBeginsWithTheStatement(t *testing.T) {
+	s := New(Options{Options: mysql.Options{Tables: []string{"d.outbox"}}}, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
+	ss := sessionAt(t, s, nil)
+	ss.tx = transaction{open: true, begun: true, id: mysql.GTID{Server: 1, Number: 2}, micros: 90e6}
+	var err error
+	for _, e := range []event{mapEvent(), eventOf(partialRows, 0, "\x02\x00\x00\x00\x01\x00\x00\x00\x00...")} {
+		e.raw[0] = 7 // seconds
+		err = ss.take(t.Context(), e)
+	}
+	if fix := cdc.Fix(ss.located(t.Context(), err)); !strings.Contains(fix, "--since 1970-01-01T00:00:07Z`") {
+		t.Errorf("fix: %s", fix)
+	}
+}
+
 // Fragments of a table that is not tracked are left out, and give their transaction its time.
 func TestFragmentsOfAnotherTable(t *testing.T) {
 	s := New(Options{Options: mysql.Options{Tables: []string{"d.other"}}}, slog.New(slog.DiscardHandler), prometheus.NewRegistry())

@@ -45,6 +45,9 @@ func (ss *session) take(ctx context.Context, e event) error {
 	if ss.tx.again && !e.between() {
 		return nil
 	}
+	if ss.src.flavor == cdc.MariaDB && !ss.tx.rows && !e.between() { // a replica writes its own time into the GTID event
+		ss.tx.micros = min(ss.tx.micros, int64(e.seconds())*1e6)
+	}
 	switch kind := e.kind(); kind {
 	case replication.WRITE_ROWS_EVENTv1, replication.WRITE_ROWS_EVENTv2, replication.MARIADB_WRITE_ROWS_COMPRESSED_EVENT_V1:
 		ss.dated(e)
