@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"strconv"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/checkpoint"
 	"github.com/cdc-relay/cdc-relay/internal/config"
 	"github.com/cdc-relay/cdc-relay/internal/display"
+	"github.com/cdc-relay/cdc-relay/internal/outbox"
 	"github.com/cdc-relay/cdc-relay/internal/relay"
 )
 
@@ -104,7 +106,7 @@ func (a *cli) repair(ctx context.Context, o backfill.Options, owner ownerFlag) (
 	if err != nil {
 		return false, err
 	}
-	o.Display = db.Display
+	o.Display, o.Backdated = db.Display, slices.ContainsFunc(db.Tables(), func(t app.Table) bool { return t.Layout.Column(outbox.CreatedAt) == "" })
 	rows, r, closeStore, err := a.newRepair(ctx, c, db, o, owner, log)
 	if err != nil {
 		return false, err

@@ -20,6 +20,8 @@ type Options struct {
 	Since time.Time
 	// Overlap is how long before that an event may have been created that was committed after it.
 	Overlap time.Duration
+	// Backdated says that a table has only the times at which events happened.
+	Backdated bool
 	// Display returns a position as the database prints it.
 	Display func(cdc.Position) string
 }
@@ -93,6 +95,9 @@ func (o *Options) plan(ctx context.Context, g *Ground) (gap, error) {
 		behind = time.Time{} // it was published before: the row's time is ahead of the clock, and tells nothing
 	}
 	rests := fmt.Sprintf("; it is complete if none of their transactions was open for longer than %s (--overlap)", o.Overlap)
+	if o.Backdated {
+		rests = fmt.Sprintf("; without created_at in tables[].columns it is complete only if no event happened more than %s (--overlap) before its commit: `cdc-relay backfill` publishes every row", o.Overlap)
+	}
 	switch {
 	case o.Where != "":
 		return o.once(ctx, g)

@@ -52,6 +52,7 @@ func TestGap(t *testing.T) {
 	}{
 		"everything":          {options: Options{All: true}, ground: ground, says: "all rows"},
 		"since a time":        {options: Options{Since: since}, ground: ground, want: tableread.Filter{From: since.Add(-time.Hour)}, says: "no"},
+		"backdated events":    {options: Options{Since: since, Backdated: true}, ground: ground, want: tableread.Filter{From: since.Add(-time.Hour)}, says: "no event happened more than 1h0m0s"},
 		"nothing is lost":     {ground: change(func(g *Ground) { g.Lost = nil }), reason: Intact},
 		"backfill began":      {ground: change(func(g *Ground) { g.Stored.Progress.Backfill = "x" }), reason: "backfill_unfinished"},
 		"by transaction":      {ground: change(func(g *Ground) { g.Where, g.Exact = "x", "exact" }), want: tableread.Filter{Where: "x"}, says: "exact"},

@@ -128,6 +128,15 @@ func TestBackfillCountsRowsThatAreGone(t *testing.T) {
 	})
 }
 
+// Where the rows have only the times at which events happened, their transactions do not tell what a repair by time leaves out.
+func TestRepairOfBackdatedEvents(t *testing.T) {
+	t.Parallel()
+	onAll(t, func(s *site) {
+		s.more().replace("created_at: at", "occurred_at: at").says(0, "", "setup", "--skip-existing")
+		s.says(0, "no event happened more than 10m0s", "repair", "--since", "2026-01-02T03:04:05Z")
+	})
+}
+
 // The role's settings do not end the session that keeps the snapshot.
 func TestBackfillWithImpatientRole(t *testing.T) {
 	t.Parallel()
