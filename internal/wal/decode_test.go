@@ -179,6 +179,28 @@ func modelAt(model []mark, seq uint64) (last mark, ok bool) {
 	return last, ok
 }
 
+// While nothing is confirmed, because the checkpoint store is away, only so many are kept. What is durable next has its own position.
+func TestMarksAreLimited(t *testing.T) {
+	const inFlight = 100
+	var m positionIndex
+	for seq := uint64(1); seq <= 10*maxMarks; seq++ {
+		m.add(mark{seq: seq, resume: lsn(seq)})
+		if durable := seq - min(seq, inFlight); durable > 0 {
+			if k, _ := m.progressed(durable); k.seq != durable {
+				t.Fatalf("the position of batch %d is that of %d", durable, k.seq)
+			}
+		}
+	}
+	if n := cap(m.list); n > 3*maxMarks {
+		t.Errorf("%d marks are kept", n)
+	}
+	for seq := range uint64(10 * maxMarks) {
+		if k, ok := m.at(seq + 1); !ok || k.seq > seq+1 || k.resume != lsn(k.seq) {
+			t.Fatalf("batch %d has %+v", seq+1, k)
+		}
+	}
+}
+
 func TestPingsThatMeanAShutdown(t *testing.T) {
 	for n := 1; n <= stoppingPings; n++ {
 		var p pings

@@ -23,12 +23,16 @@ type mark struct {
 	xmin    uint64 // only in what a checkpoint says; see horizons
 }
 
+// maxMarks limits how many are kept of batches whose progress was asked for, while none is confirmed: the checkpoint store may be away.
+const maxMarks = 4096
+
 // positionIndex keeps the positions of batches handed on and not confirmed yet, in order of seq.
 // Safe for concurrent use: the owner adds, the relay reads.
 type positionIndex struct {
-	mu   sync.Mutex
-	list []mark
-	head int
+	mu    sync.Mutex
+	list  []mark
+	head  int
+	asked uint64 // see progressed
 }
 
 func (m *positionIndex) add(k mark) {
@@ -38,13 +42,39 @@ func (m *positionIndex) add(k mark) {
 		m.list = append(m.list[:0], m.list[m.head:]...)
 		m.head = 0
 	}
+	m.thin()
 	m.list = append(m.list, k)
+}
+
+// thin drops every second one of those that are behind what was asked for. Without them a position is only older than it could be. What
+// may be asked for next is exact, because exactly-once delivery repeats what is behind its position.
+func (m *positionIndex) thin() {
+	if len(m.list)-m.head < maxMarks {
+		return
+	}
+	live := m.list[m.head:]
+	if behind := m.upto(m.asked) - m.head - 1; behind >= maxMarks/2 {
+		kept := m.list[:0]
+		for i := 0; i < behind; i += 2 {
+			kept = append(kept, live[i])
+		}
+		kept = append(kept, live[behind:]...)
+		m.list, m.head = kept, 0
+	}
+}
+
+// progressed is at, for a seq that is durable: no earlier one is asked for from now on.
+func (m *positionIndex) progressed(seq uint64) (mark, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.asked = max(m.asked, seq)
+	return m.find(seq)
 }
 
 func (m *positionIndex) reset() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.list, m.head = nil, 0
+	m.list, m.head, m.asked = nil, 0, 0
 }
 
 // at returns the last mark with a seq of at most seq.
@@ -66,6 +96,15 @@ func (m *positionIndex) trim(seq uint64) (mark, bool) {
 }
 
 func (m *positionIndex) find(seq uint64) (mark, bool) {
+	end := m.upto(seq)
+	if end == m.head {
+		return mark{}, false
+	}
+	return m.list[end-1], true
+}
+
+// upto returns where those with a seq of at most seq end.
+func (m *positionIndex) upto(seq uint64) int {
 	lo, hi := m.head, len(m.list)
 	for lo < hi {
 		if mid := (lo + hi) / 2; m.list[mid].seq <= seq {
@@ -74,10 +113,7 @@ func (m *positionIndex) find(seq uint64) (mark, bool) {
 			hi = mid
 		}
 	}
-	if lo == m.head {
-		return mark{}, false
-	}
-	return m.list[lo-1], true
+	return lo
 }
 
 func (k mark) progress() cdc.Progress {

@@ -91,7 +91,7 @@ func New(opts Options, log *slog.Logger, reg prometheus.Registerer) *Source {
 // Progress says how far the WAL is safe once the batch seq and all before it are durable. It may be
 // called for any seq that is not below the last confirmed one.
 func (s *Source) Progress(seq uint64) cdc.Progress {
-	k, ok := s.positions.at(seq)
+	k, ok := s.positions.progressed(seq)
 	if !ok {
 		return cdc.Progress{}
 	}
