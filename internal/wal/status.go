@@ -101,8 +101,9 @@ func (ss *session) advance() {
 }
 
 // sayStatus sends a Standby status update. Flushed and applied are the confirmed position, before which the server discards. Written is
-// shown in pg_stat_replication, counts for synchronous_commit = remote_write, and stops keepalives: see manyKeepalives. Then one is asked
-// for with the status that is due when nothing was confirmed, so that the position moves on.
+// shown in pg_stat_replication, counts for synchronous_commit = remote_write, and stops keepalives: see manyKeepalives. The status that is due
+// when nothing was confirmed asks for a keepalive, so that the position moves on: a server that was told to send none, or that catches up, sends
+// none by itself. Before Run nobody reads it.
 func (ss *session) sayStatus(now time.Time) error {
 	var frame [frameHeader + 34]byte
 	frame[0] = frameCopyData
@@ -115,7 +116,7 @@ func (ss *session) sayStatus(now time.Time) error {
 	for i, position := range [3]lsn{max(confirmed, ss.said.written), confirmed, confirmed} {
 		binary.BigEndian.PutUint64(body[1+8*i:], uint64(position))
 	}
-	if ss.said.written > 0 && now.Sub(ss.said.at) >= statusInterval {
+	if ss.out != nil && now.Sub(ss.said.at) >= statusInterval {
 		body[33] = 1
 	}
 	binary.BigEndian.PutUint64(body[25:], uint64(now.UnixMicro()-postgres.EpochMicros))

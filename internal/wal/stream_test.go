@@ -1,6 +1,7 @@
 package wal
 
 import (
+	"net"
 	"testing"
 	"time"
 
@@ -36,5 +37,33 @@ func TestNoHeartbeatWhileBatchesAreInFlight(t *testing.T) {
 	}
 	if err := ss.keepalive(t.Context(), keepalive{walEnd: walEnd + 1, reply: true}); err != nil || len(k.batches) != 3 {
 		t.Errorf("a keepalive that asks for a reply: %d heartbeats, error %v", len(k.batches), err)
+	}
+}
+
+// statuses is a connection that keeps the last status.
+type statuses struct {
+	net.Conn
+
+	last []byte
+}
+
+func (c *statuses) Write(b []byte) (int, error) {
+	c.last = append([]byte{}, b...)
+	return len(b), nil
+}
+
+func (c *statuses) SetWriteDeadline(time.Time) error { return nil }
+
+// A server that catches up sends no keepalive by itself: the slot would not move on where no row comes. The answer is not answered.
+func TestKeepaliveIsAskedFor(t *testing.T) {
+	ss, c, now := fedSession(&feed{}, &releaser{}), new(statuses), time.Now()
+	ss.conn, ss.said.at = c, now
+	for after, want := range []byte{0, 1, 0} {
+		if err := ss.keepalive(t.Context(), keepalive{walEnd: lsn(after + 1)}); err != nil {
+			t.Fatal(err)
+		}
+		if now = now.Add([]time.Duration{replyPause, statusInterval, replyPause}[after]); ss.sayStatus(now) != nil || c.last[len(c.last)-1] != want {
+			t.Errorf("status %d asks for a reply: %d, want %d", after, c.last[len(c.last)-1], want)
+		}
 	}
 }
