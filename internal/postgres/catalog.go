@@ -31,6 +31,7 @@ type SlotRow struct {
 	InvalidationReason string  `json:"invalidation_reason"`
 	Conflicting        bool    `json:"conflicting"`
 	Failover           bool    `json:"failover"`
+	TwoPhase           bool    `json:"two_phase"`
 	Synced             bool    `json:"synced"` // with 17; still true once the standby was promoted
 	Recovery           bool    `json:"-"`
 	Retained           int64   `json:"-"`
@@ -105,7 +106,9 @@ func lostSlot(name, why string) error {
 		"replication slot %q is lost (%s), and with it WAL that was not relayed yet", name, why)
 }
 
-const fixOtherSlot = "set source.postgres.slot to another name; for a first run create that slot with `cdc-relay setup`; if a relay has run before, publish what was not sent, and create it, with `cdc-relay repair --since TIME`"
+const fixOtherSlot = "set source.postgres.slot to another name" + fixNoSlot
+
+const fixNoSlot = "; for a first run create that slot with `cdc-relay setup`; if a relay has run before, publish what was not sent, and create it, with `cdc-relay repair --since TIME`"
 
 // Usable refuses a slot that cannot deliver what was promised.
 func (r SlotRow) Usable(name, database string) error {
@@ -114,6 +117,8 @@ func (r SlotRow) Usable(name, database string) error {
 		return cdc.ConfigError("wrong_slot", fixOtherSlot, "replication slot %q is a %s slot with plugin %q, not a logical one with pgoutput", name, r.SlotType, r.Plugin)
 	case r.Database != database:
 		return cdc.ConfigError("wrong_slot", fixOtherSlot, "replication slot %q belongs to database %q, and this relay reads %q (slot names are unique in a server)", name, r.Database, database)
+	case r.TwoPhase: // from 15 on
+		return cdc.ConfigError("wrong_slot", "drop it with `"+dropSlotSQL(name)+"`"+fixNoSlot, "replication slot %q was made with two_phase, so that PostgreSQL sends prepared transactions before they are committed", name)
 	case r.Synced && r.Recovery: // waits for the promotion, or for the primary
 		return cdc.Fixable("promote it, or name the primary in source.postgres.dsn", "PostgreSQL is a standby that synchronizes slot %q from its primary", name)
 	case r.WALStatus == "lost" || r.InvalidationReason != "" || r.Conflicting:

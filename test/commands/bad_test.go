@@ -105,6 +105,10 @@ func badDatabase(strict, replica *testenv.PostgresServer, pooler, lenient *teste
 			s.setup().sql("CREATE DATABASE "+s.name+"_2").replace("/"+s.name, "/"+s.name+"_2").setup()
 			s.replace("postgres: {", "postgres: {slot: "+s.slot()+", ")
 		}, []string{"run", "check", "setup"}},
+		{"slot that sends prepared transactions", func(s *site) {
+			s.setup().dropSlot()
+			s.sql("SELECT pg_create_logical_replication_slot('" + s.slot() + "', 'pgoutput', twophase => true)")
+		}, []string{"run", "check", "setup"}},
 		{"publication missing", func(s *site) { s.setup().sql("DROP PUBLICATION " + s.slot()) }, []string{"run", "check", "setup"}},
 		{"publication misspelt", func(s *site) { s.setup().replace("postgres: {", "postgres: {publication: other, ") }, []string{"run", "setup"}},
 		{"publication without the table", func(s *site) { s.setup().sql("ALTER PUBLICATION " + s.slot() + " DROP TABLE outbox") }, nil},
