@@ -182,6 +182,8 @@ type publishedTable struct {
 	Child string `json:"child"`
 	// Detaching is the SQL that ends a DETACH CONCURRENTLY of one of its partitions; "" if there is none.
 	Detaching string `json:"detaching"`
+	// Unlogged is one of its partitions, in SQL, whose rows never reach the WAL; "" if there is none.
+	Unlogged string `json:"unlogged"`
 }
 
 // publicationQuery returns the publication and, for each tracked table, how it stands in it. Columns
@@ -190,7 +192,7 @@ const publicationQuery = `
 SELECT to_jsonb(p) || jsonb_build_object('xmin', p.xmin::text),
   COALESCE((SELECT jsonb_agg(jsonb_build_object(
       'oid', c.oid::bigint, 'name', n.nspname || '.' || c.relname, 'kind', c.relkind, 'persistence', c.relpersistence,
-      'as', %[2]s, 'child', %[3]s, 'detaching', %[4]s, 'keys', %[5]s, 'published', p.puballtables OR pr.oid IS NOT NULL OR pn.row IS NOT NULL,
+      'as', %[2]s, 'child', %[3]s, 'detaching', %[4]s, 'keys', %[5]s, 'unlogged', %[6]s, 'published', p.puballtables OR pr.oid IS NOT NULL OR pn.row IS NOT NULL,
       'filter', to_jsonb(pr) ->> 'prqual' IS NOT NULL,
       'rows', concat_ws(' ', pr.oid, pr.xmin, pn.row),
       'columns', (SELECT jsonb_agg(jsonb_build_object('name', a.attname, 'type', a.atttypid::bigint, 'sender', ` + senderOfColumn + `,
@@ -221,6 +223,11 @@ const detaching = `(SELECT format('ALTER TABLE %I.%I DETACH PARTITION %I.%I FINA
         FROM pg_inherits JOIN pg_class h ON h.oid = inhrelid JOIN pg_namespace hn ON hn.oid = h.relnamespace
         WHERE inhparent = c.oid AND inhdetachpending)`
 
+// unlogged is a partition of c that is not logged, or that is a foreign table.
+const unlogged = `(SELECT format('%I.%I', hn.nspname, h.relname) FROM pg_partition_tree(c.oid) JOIN pg_class h ON h.oid = relid
+        JOIN pg_namespace hn ON hn.oid = h.relnamespace
+        WHERE relid <> c.oid AND isleaf AND (h.relpersistence <> 'p' OR h.relkind = 'f') ORDER BY 1 LIMIT 1)`
+
 // changingKeys are the columns of the partition keys of c and of its partitions, also those in expressions. An identity, and a time that is
 // never NULL, are taken for what the INSERT sets.
 const changingKeys = `CASE WHEN c.relkind = 'p' THEN (SELECT jsonb_agg(DISTINCT ka.attname) FROM pg_partition_tree(c.oid) kt
@@ -250,7 +257,7 @@ func ReadPublication(ctx context.Context, conn *pgx.Conn, o Options, version int
 		ViaRoot   bool            `json:"pubviaroot"`
 	}
 	var doc, list []byte
-	err := conn.QueryRow(ctx, fmt.Sprintf(publicationQuery, schemas, fmt.Sprintf(publishedAs, asOfSchema), inheritor, detaching, changingKeys), name, o.Tables).Scan(&doc, &list)
+	err := conn.QueryRow(ctx, fmt.Sprintf(publicationQuery, schemas, fmt.Sprintf(publishedAs, asOfSchema), inheritor, detaching, changingKeys, unlogged), name, o.Tables).Scan(&doc, &list)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return PublicationState{Problem: missingPublication(name)}, nil
 	}
@@ -356,6 +363,9 @@ func publicationProblem(o Options, found []publishedTable, insert, viaRoot bool)
 			return cdc.ConfigError(UnfitTable, "name the table that is inserted into in tables[].name", "%s is not a table but a view or the like, so inserts into it are not in the WAL", table)
 		case t.Persistence != "p":
 			return notLogged(table, quoted)
+		case t.Unlogged != "":
+			return cdc.ConfigError(UnfitTable, "run `ALTER TABLE "+t.Unlogged+" SET LOGGED`, or detach it if it is a foreign table"+unsent,
+				"partition %s of table %s is not logged, or is a foreign table, so its rows never reach the WAL", t.Unlogged, table)
 		case t.Child != "":
 			return inherited(table, quoted, t.Child)
 		case t.As != "":

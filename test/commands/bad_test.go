@@ -134,6 +134,9 @@ func badDatabase(strict, replica *testenv.PostgresServer, pooler, lenient *teste
 		{"table that is not logged", func(s *site) {
 			s.setup().sql("CREATE UNLOGGED TABLE fast (LIKE outbox)").config += "tables: [{name: public.fast}]\n"
 		}, []string{"run", "check", "setup"}},
+		{"partition that is not logged", func(s *site) {
+			s.setup().sql("CREATE UNLOGGED TABLE fast PARTITION OF outbox FOR VALUES FROM ('2000-01-01') TO ('2000-01-02')")
+		}, nil},
 		{"table that is not logged, before setup", func(s *site) {
 			s.sql("CREATE UNLOGGED TABLE fast (event_id uuid PRIMARY KEY)").config += "tables: [{name: public.fast}]\n"
 			s.env = []string{"DATABASE_URL=" + s.pg.DSN(s.name, "")}
