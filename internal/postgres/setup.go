@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -212,6 +213,8 @@ func (d *Database) ExecError(ctx context.Context, doing string, err error) error
 		return cdc.ConfigError("schema_missing", "correct tables[].name, or create the schema", "%s: %s", doing, pg.Message)
 	case stateQueryCanceled:
 		return cdc.Fixable("try again when it is less busy", "%s: PostgreSQL was not done after %s%s", doing, ExecTimeout, d.Oldest(ctx))
+	case stateLockNotAvailable:
+		return cdc.Fixable("end the transactions that use it, or wait for their end, then run the same command again", "%s: a table is in use by other transactions (open: %s)", doing, cmp.Or(d.Open(ctx), "not known"))
 	case stateReadOnly:
 		return cdc.ConfigError("standby", "connect to the primary", "%s: %s is a standby, which takes no writes", doing, d.Server.Address)
 	case stateConfigurationLimitExceeded, stateObjectNotInPrerequisiteState:

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/cdc-relay/cdc-relay/internal/app"
@@ -21,6 +22,7 @@ type postgresSetup struct {
 	relay  *postgres.Database // as the relay's role
 	owner  app.ConnString
 	before postgres.Survey
+	adding []outbox.Name // tables that are yet to come to the publication that the slot reads
 }
 
 func (s *postgresSetup) open(ctx context.Context, owner app.ConnString) (err error) {
@@ -93,7 +95,7 @@ func (s *postgresSetup) printSQL(ctx context.Context) error {
 
 // makeObjects creates tables and publication, as their owner and in one transaction.
 func (s *postgresSetup) makeObjects(ctx context.Context) error {
-	if err := s.added(ctx); err != nil {
+	if err := s.findAdded(ctx); err != nil {
 		return err
 	}
 	if err := s.feasible(); err != nil {
@@ -116,13 +118,12 @@ func (s *postgresSetup) makeObjects(ctx context.Context) error {
 	return after.Problem
 }
 
-// added returns an error if a table has rows that is yet to come to the publication that the slot reads: the WAL has them as those of a table
-// that is not published.
-func (s *postgresSetup) added(ctx context.Context) error {
-	if s.before.Slot == nil || !s.before.Publication || s.Backfill || s.SkipExisting {
+// findAdded returns an error if a table has rows that is yet to come to the publication that the slot reads: the WAL has them as those of a
+// table that is not published.
+func (s *postgresSetup) findAdded(ctx context.Context) error {
+	if s.before.Slot == nil || !s.before.Publication {
 		return nil
 	}
-	var added []app.Table
 	for _, t := range s.Tables() {
 		if s.before.Tables[t.Name.String()] == nil {
 			continue
@@ -132,23 +133,28 @@ func (s *postgresSetup) added(ctx context.Context) error {
 			return err
 		}
 		if !published {
-			added = append(added, t)
+			s.adding = append(s.adding, t.Name)
 		}
 	}
-	if len(added) == 0 {
+	if len(s.adding) == 0 {
 		return nil
 	}
-	return s.asOwner(ctx, func(owner *postgres.Database) error {
-		for _, t := range added {
-			if rows, _, err := owner.HasRows(ctx, t.Name.SQL()); err != nil {
-				return err
-			} else if rows {
-				return cdc.PositionError(rowsExist, fmt.Sprintf("add it with `cdc-relay setup --skip-existing`, then publish those that consumers need, as with `cdc-relay replay --table %s --yes`", t.Name),
-					"table %s has rows and is not in publication %q yet: the relay would not publish them", t.Name, s.WAL.Publication)
-			}
-		}
+	return s.asOwner(ctx, func(owner *postgres.Database) error { return s.noneHasRows(ctx, owner) })
+}
+
+func (s *postgresSetup) noneHasRows(ctx context.Context, owner *postgres.Database) error {
+	if s.Backfill || s.SkipExisting {
 		return nil
-	})
+	}
+	for _, t := range s.adding {
+		if rows, _, err := owner.HasRows(ctx, t.SQL()); err != nil {
+			return err
+		} else if rows {
+			return cdc.PositionError(rowsExist, fmt.Sprintf("add it with `cdc-relay setup --skip-existing`, then publish those that consumers need, as with `cdc-relay replay --table %s --yes`", t),
+				"table %s has rows and is not in publication %q yet: the relay would not publish them", t, s.WAL.Publication)
+		}
+	}
+	return nil
 }
 
 // mayMaintain reports whether the relay's role may maintain the partitions, delete old rows and mark published ones, if it is to.
@@ -195,7 +201,22 @@ func (s *postgresSetup) execOwner(ctx context.Context, owner *postgres.Database)
 	if err != nil {
 		return err
 	}
-	return owner.Exec(ctx, fmt.Sprintf("create table and publication %q", s.WAL.Publication), outbox.Texts(statementsFor(steps, outbox.RunnerOwner))...)
+	doing, statements := fmt.Sprintf("create table and publication %q", s.WAL.Publication), outbox.Texts(statementsFor(steps, outbox.RunnerOwner))
+	if len(s.adding) == 0 {
+		return owner.Exec(ctx, doing, statements...)
+	}
+	// What a transaction has inserted before the table is published is not sent when it is committed: none may be open.
+	tables := make([]string, len(s.adding))
+	for i, t := range s.adding {
+		tables[i] = t.SQL()
+	}
+	if err := owner.Exec(ctx, doing, "BEGIN; SET LOCAL lock_timeout = '5s'; LOCK TABLE "+strings.Join(tables, ", ")+" IN SHARE ROW EXCLUSIVE MODE"); err != nil {
+		return err
+	}
+	if err := s.noneHasRows(ctx, owner); err != nil {
+		return err
+	}
+	return owner.Exec(ctx, doing, strings.Join(append(statements, "COMMIT"), ";\n"))
 }
 
 func statementsFor(steps outbox.Steps, runner outbox.Runner) []outbox.Statement {

@@ -130,12 +130,22 @@ func TestInterruptedBackfill(t *testing.T) {
 	})
 }
 
-// A table with rows that comes to a publication which a slot reads needs a word: nothing would publish them.
+// A table with rows that comes to a publication which a slot reads needs a word: nothing would publish them, nor what a transaction that
+// is open has inserted.
 func TestAddedTableWithRows(t *testing.T) {
 	t.Parallel()
 	s := newSite(t).setup()
-	s.sql("CREATE TABLE jobs (id int PRIMARY KEY, at timestamptz)", "INSERT INTO jobs VALUES (1, now())")
+	s.sql("CREATE TABLE jobs (id int PRIMARY KEY, at timestamptz)")
 	s.config = "tables: [{name: outbox}, {name: jobs, columns: {event_id: {template: \"job-${id}\"}, event_type: {const: Placed}, payload: id, created_at: at}}]\n" + s.config
+	open := s.connect()
+	defer func() { _ = open.Close(t.Context()) }()
+	if _, err := open.Exec(t.Context(), "BEGIN; INSERT INTO jobs VALUES (1, now())"); err != nil {
+		t.Fatal(err)
+	}
+	s.says(1, "a table is in use by other transactions (open: PID", "setup")
+	if _, err := open.Exec(t.Context(), "COMMIT"); err != nil {
+		t.Fatal(err)
+	}
 	said := s.says(5, "table public.jobs has rows and is not in publication", "setup")
 	s.follows(0, "completed", said, "setup --skip-existing")
 	s.follows(0, "1 event", said, "replay --table")
