@@ -155,6 +155,8 @@ func (p *Positions) Set(ctx context.Context, text string, skip bool) error {
 	}
 	switch first := !in.Found && in.Source.Slot == ""; { // what was published before is not known
 	case skip:
+	case cdc.ReasonOf(in.Refused) == cdc.PublicationAltered:
+		return omitted()
 	case first && text == current:
 		return cdc.Usage("give --skip-events if that is meant", "no position is stored, so events committed until now and not published would never be")
 	case move.Skips > 0:
@@ -174,6 +176,12 @@ func (p *Positions) Set(ctx context.Context, text string, skip bool) error {
 	}
 	p.reportMove(move, in)
 	return nil
+}
+
+// omitted is for a checkpoint that tells of an altered publication: one in its place would not.
+func omitted() error {
+	return cdc.Usage("publish that with `cdc-relay repair`, or give --skip-events if consumers have it",
+		"publication was altered since the relay last ran, and what it omitted meanwhile would never be published")
 }
 
 func (p *Positions) reportMove(m cdc.Move, was *cdc.Inspection) {
@@ -235,6 +243,8 @@ func (p *Positions) Reset(ctx context.Context, skip, force bool) error {
 	case !in.Found && in.LoadErr == nil:
 		p.printf("no checkpoint is stored in %s: %s\n", location, p.db.atReset())
 		return nil
+	case cdc.ReasonOf(in.Refused) == cdc.PublicationAltered && !skip:
+		return omitted()
 	case cdc.ReasonOf(in.Refused) == "slot_ahead" && !skip:
 		return cdc.Usage("give --skip-events if they were published or are not needed", "slot %q is ahead of the checkpoint, so events between them may never have been published", in.Source.Slot)
 	}

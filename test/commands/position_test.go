@@ -80,6 +80,10 @@ func TestPositionSet(t *testing.T) {
 		t.Errorf("forward to %s: %+v", end, p)
 	}
 	s.insert(5).publish(5, 1)
+
+	s.sql("ALTER PUBLICATION " + s.slot() + " DROP TABLE outbox").insert(6).sql("ALTER PUBLICATION " + s.slot() + " ADD TABLE outbox")
+	s.says(2, "what it omitted meanwhile would never be published", "position", "set", s.positions().Checkpoint.LSN)
+	s.follows(0, "published 6 rows", s.says(2, "what it omitted", "position", "reset"), "repair")
 }
 
 // A checkpoint that contradicts the slot stops the run, and position reset resolves it.
