@@ -79,6 +79,11 @@ func (r *Repair) Lead(ctx context.Context, load cdc.Resumer) (g backfill.Ground,
 	if err != nil {
 		return g, err
 	}
+	defer func() {
+		if err != nil && r.fresh {
+			err = errors.Join(err, r.Abandon(context.WithoutCancel(ctx)))
+		}
+	}()
 	if !r.fresh {
 		load = r.ss.whileHeld(load)
 	}

@@ -111,6 +111,10 @@ func TestCheckpointOfAnotherRelayIsRefused(t *testing.T) {
 	if r.code != 5 || !strings.Contains(r.stderr, "`cdc-relay position reset`") {
 		t.Errorf("run: %s", r)
 	}
+	s.dropSlot()
+	s.says(5, "checkpoint", "repair") // leaves no slot, which would keep WAL
+	s.sql("DO $$BEGIN ASSERT NOT EXISTS (SELECT FROM pg_replication_slots WHERE database = current_database()); END$$")
+	s.says(0, "created", "setup", "--skip-existing")
 	if r := s.run("position", "reset"); r.code != 0 {
 		t.Errorf("reset: %s", r)
 	}
