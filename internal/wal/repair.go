@@ -164,6 +164,15 @@ func (r *Repair) takeSlot(ctx context.Context, sv *server) (snapshot string, los
 	if err := r.ss.readSlotInto(ctx, sv); err != nil { // its last owner may have moved it
 		return "", nil, err
 	}
+	// What a transaction that is open now has written while the publication was altered is neither in a snapshot nor sent.
+	served := r.ss.hold(ctx)
+	err = r.lock.AwaitOpen(ctx, func(who string) { r.log.Info("waiting for the transactions that are open now", "open", who) })
+	if _, held := served.takeBack(); err == nil {
+		err = held
+	}
+	if err != nil {
+		return "", nil, err
+	}
 	if _, err = r.lock.Conn.Exec(ctx, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"); err == nil {
 		err = r.lock.Conn.QueryRow(ctx, "SELECT pg_export_snapshot()").Scan(&snapshot)
 	}
@@ -192,8 +201,7 @@ func (r *Repair) makeSlot(ctx context.Context, sv *server) (snapshot string, err
 		sv.slot, err = pglogrepl.ParseLSN(made.ConsistentPoint)
 		return made.SnapshotName, err
 	case waiting.Err() != nil && ctx.Err() == nil:
-		return "", cdc.Stop(cdc.ClassRuntime, "slot_waits", fmt.Errorf("create slot %q: PostgreSQL was not done after %s%s", slot, postgres.ExecTimeout, r.lock.Oldest(ctx)),
-			"end the transactions that were open then, also prepared ones, or wait for their end, and run the same command again")
+		return "", postgres.SlotWaits(fmt.Errorf("create slot %q: PostgreSQL was not done after %s%s", slot, postgres.ExecTimeout, r.lock.Oldest(ctx)))
 	}
 	return "", postgres.ReplicationError(err, slot)
 }

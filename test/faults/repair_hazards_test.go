@@ -297,6 +297,34 @@ func TestRepairWhileTransactionsEnd(t *testing.T) {
 	r.Verify()
 }
 
+// A transaction that wrote while the table was out of the publication is still open when repair starts: it is waited for, because it is
+// not sent when it is committed.
+//
+//covers:postgres 12 14 17 events
+func TestRepairOfAlteredPublicationAwaitsTransactions(t *testing.T) {
+	db := newPostgres(t)
+	r := newRig(t, db, cdctest.InRedis, nil)
+	r.Start()
+	r.AwaitSaved(r.Append("before", 10))
+	sigterm(r)
+	r.Must(db.Exec(t.Context(), "ALTER PUBLICATION "+db.Name()+" DROP TABLE outbox"))
+	long, err := db.Connect(r.Within(2 * time.Minute))
+	r.Must(err)
+	defer long.Close()
+	r.Must(long.Begin(t.Context()))
+	first, err := long.Reserve(t.Context(), "long", 1)
+	r.Must(err)
+	r.Must(long.Insert(t.Context(), []*cdctest.Event{cdctest.NewEvent("long", first, 100)}))
+	r.Must(db.Exec(t.Context(), "ALTER PUBLICATION "+db.Name()+" ADD TABLE outbox"))
+	r.Repeated("repair")
+	r.Must(r.Relay.StartCommand(t.Context(), "repair"))
+	r.Must(r.Relay.AwaitLog(r.Within(time.Minute), "waiting for the transactions"))
+	r.Must(long.Commit(t.Context()))
+	r.AwaitExit(time.Minute, 0)
+	r.Start()
+	r.Verify()
+}
+
 // A repair is killed while PostgreSQL makes its slot, which that session holds until the slot is made. The next one waits for that.
 //
 //covers:postgres 1 12 17 events
