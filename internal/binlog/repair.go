@@ -154,10 +154,8 @@ func (r *Repair) judge(ctx context.Context, db *sql.DB, cfg *driver.Config, sv *
 		return nil
 	}
 	next, err := mysql.SnapshotPosition(ctx, db, sv.flavor, sv.executed)
-	if g.Next = (cdc.Progress{Position: next}); err != nil {
-		return err
-	}
-	return mysql.NonePrepared(ctx, db)
+	g.Next = cdc.Progress{Position: next}
+	return err
 }
 
 // tryLog asks the server for its binlog from a position on: MariaDB does not tell in another way that it cannot send it.

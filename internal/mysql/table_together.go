@@ -97,15 +97,12 @@ func lockTables(ctx context.Context, conn *sql.Conn, readers []*TableReader, log
 }
 
 // NonePrepared returns an error if a transaction of XA is prepared whose rows may be in the binlog, and will be in the tables. On MariaDB
-// such a transaction keeps its locks of tables only as long as its session. MySQL does not tell a user without XA_RECOVER_ADMIN.
+// such a transaction keeps its locks of tables only as long as its session.
 func NonePrepared(ctx context.Context, conn querier) error {
 	var found, skipped any
 	err := eachRow(ctx, conn, "look for prepared transactions", func() {}, []any{&skipped, &skipped, &skipped, &found}, "XA RECOVER")
-	if code, _ := ErrorNumber(err); code == gomysql.ER_XAER_RMERR {
-		return nil
-	}
 	if err == nil && found != nil {
-		err = cdc.Fixable("run the same command again, and if it is still prepared, end it with XA COMMIT or XA ROLLBACK", "a transaction of XA is prepared (XA RECOVER shows %q): its rows may be before the position and not in the tables yet", found)
+		err = cdc.Fixable("end it with XA COMMIT or XA ROLLBACK", "a transaction of XA is prepared (XA RECOVER shows %q): its rows may be before the position and not in the tables yet", found)
 	}
 	return err
 }

@@ -262,9 +262,6 @@ func (s *mysqlSetup) begin(ctx context.Context) error {
 		}
 		return nil
 	}
-	if err := mysql.NonePrepared(ctx, s.relay.DB); err != nil {
-		return err
-	}
 	// A row that is committed from here on is behind in.Executed, or is found, and refused.
 	if err := s.unpublished(ctx, at); err != nil {
 		return err
