@@ -81,7 +81,7 @@ func TestMySQLSQL(t *testing.T) {
 				t.Errorf("%d rows of the id that is inserted twice, %v", repeated, err)
 			}
 			// The routine makes a table of the day that it takes out of the partitioned one, where the empty partition stays.
-			drop := statements(t, "docs/retention.md", "mysql")
+			drop := statements(t, "docs/retention.md", "mysql detached")
 			if err := db.Server.Exec(t.Context(), db.Name(), "CREATE TABLE outbox_20260102 (id int);\n"+strings.Join(drop, ";\n")); err != nil || len(drop) == 0 {
 				t.Errorf("%q: %v", drop, err)
 			}
