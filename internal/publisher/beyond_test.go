@@ -92,7 +92,7 @@ func TestPartitionBeyondDrops(t *testing.T) {
 	if n := metric(t, s.reg, "cdc_relay_events_dropped_total"); n != 3 {
 		t.Errorf("%v events counted as dropped, want 3", n)
 	}
-	addPartitions(t, c, 2)
+	growTopic(t, c, "t", 2)
 	later.Store(int64(2 * time.Second)) // the number of partitions is read again once a second
 	s.send(t, into(1, msg("k", "there"))...)
 	s.answered(t, 4)
@@ -119,11 +119,11 @@ func TestPartitionMayAppearInTime(t *testing.T) {
 	for range 3 {
 		<-asked // it is asked for again
 	}
-	addPartitions(t, c, 2)
+	growTopic(t, c, "t", 2)
 	for range 3 {
 		<-asked
 	}
-	addPartitions(t, c, 3)
+	growTopic(t, c, "t", 3)
 	s.answered(t, 3)
 	in := map[int32][]string{}
 	for _, r := range read(t, c.ListenAddrs(), "t", 5) {

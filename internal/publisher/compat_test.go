@@ -34,7 +34,7 @@ func TestOldBrokers(t *testing.T) {
 			if version > most || version < 8 {
 				t.Errorf("produce version %d, the broker knows up to %d", version, most)
 			}
-			d, err := newClient(t, opts.Kafka).Describe(t.Context(), []string{"t", "made"}, "")
+			d, err := kafka.NewClient(opts.Kafka).Describe(t.Context(), []string{"t", "made"}, "")
 			if err != nil || len(d.Topics) != 2 || d.Topics[0].Err != nil || d.Topics[0].MaxMessageBytes == 0 {
 				t.Errorf("described as %+v, %v", d, err)
 			}

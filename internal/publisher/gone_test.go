@@ -33,11 +33,6 @@ func givenUp(t *testing.T, c *kfake.Cluster) (await func()) {
 	}
 }
 
-func addPartitions(t *testing.T, c *kfake.Cluster, count int32) {
-	t.Helper()
-	growTopic(t, c, "t", count)
-}
-
 func growTopic(t *testing.T, c *kfake.Cluster, topic string, count int32) {
 	t.Helper()
 	req := kmsg.NewPtrCreatePartitionsRequest()
@@ -60,7 +55,7 @@ func TestLastMessageBeforeNewPartitionsIsDropped(t *testing.T) {
 	waits := c.Fault(onProduce(kerr.NotEnoughReplicas, -1))
 	s.send(t, msg("k", "poison"))
 	eventually(t, "an attempt", func() bool { return waits.Hits() > 0 })
-	addPartitions(t, c, 4)
+	growTopic(t, c, "t", 4)
 	asked := c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Metadata}, Topic: "t", Observe: true, Count: -1})
 	eventually(t, "the publisher to have learnt of it", func() bool { return asked.Hits() > 2 })
 	silent := c.Fault(onMetadata(kerr.LeaderNotAvailable))
@@ -118,21 +113,26 @@ func TestLateSuccessForMissingTopic(t *testing.T) {
 	}
 }
 
-// A topic that is deleted while nothing is queued for it does not stop the relay: it may exist again when it is needed.
-func TestIdleTopicIsDeletedAndCreatedAgain(t *testing.T) {
-	c := newCluster(t, 1, 2)
-	opts := options(c)
-	opts.Timing.MetadataInterval, opts.Timing.Patience = refreshes, 50*time.Millisecond
-	s := open(t, opts)
-	s.answered(t, s.send(t, numbered(0, 10, 3)...))
-	await := givenUp(t, c)
-	absent := c.Fault(onMetadata(kerr.UnknownTopicOrPartition))
-	await()
-	absent.Remove()
-	for i := range 3 {
-		s.answered(t, s.send(t, numbered(10+10*i, 10, 3)...))
+// A topic that is deleted, or a right that is missing, while nothing is queued for the topic does not stop the relay: both may be there again
+// when they are needed.
+func TestIdleTopicIsMissingForAWhile(t *testing.T) {
+	for _, missing := range []*kerr.Error{kerr.UnknownTopicOrPartition, kerr.TopicAuthorizationFailed} {
+		t.Run(missing.Message, func(t *testing.T) {
+			c := newCluster(t, 1, 2)
+			opts := options(c)
+			opts.Timing.MetadataInterval, opts.Timing.Patience = refreshes, 50*time.Millisecond
+			s := open(t, opts)
+			s.answered(t, s.send(t, numbered(0, 10, 3)...))
+			await := givenUp(t, c)
+			fault := c.Fault(onMetadata(missing))
+			await()
+			fault.Remove()
+			for i := range 3 {
+				s.answered(t, s.send(t, numbered(10+10*i, 10, 3)...))
+			}
+			inOrder(t, c.ListenAddrs(), 40, 3)
+		})
 	}
-	inOrder(t, c.ListenAddrs(), 40, 3)
 }
 
 // A broker with old metadata returns the partition count before an increase: the relay does not stop.
@@ -142,7 +142,7 @@ func TestOldPartitionCountDoesNotStop(t *testing.T) {
 	opts.Timing.MetadataInterval, opts.Timing.Patience = 20*time.Millisecond, time.Minute
 	s := open(t, opts)
 	s.answered(t, s.send(t, numbered(0, 20, 9)...))
-	addPartitions(t, c, 4)
+	growTopic(t, c, "t", 4)
 	asked := c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Metadata}, Topic: "t", Observe: true, Count: -1})
 	eventually(t, "the publisher to have learnt of it", func() bool { return asked.Hits() > 2 })
 	behind := 3
@@ -185,20 +185,6 @@ func port(addr string) int32 {
 	_, p, _ := net.SplitHostPort(addr)
 	n, _ := strconv.Atoi(p)
 	return int32(n)
-}
-
-// A right that was missing for a while, while no message waited for the topic, is nothing that stops the run afterwards.
-func TestRightMissingWhileIdle(t *testing.T) {
-	c := newCluster(t, 1, 1)
-	opts := options(c)
-	opts.Timing.MetadataInterval, opts.Timing.Patience = refreshes, 50*time.Millisecond
-	s := open(t, opts)
-	s.answered(t, s.send(t, msg("k", "0")))
-	await := givenUp(t, c)
-	denied := c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Metadata}, Topic: "t", Err: kerr.TopicAuthorizationFailed, Count: -1})
-	await()
-	denied.Remove()
-	s.answered(t, s.send(t, msg("k", "1")))
 }
 
 // A topic that was deleted and created again with fewer partitions, while no message waited for it, is used as it is now.

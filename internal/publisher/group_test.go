@@ -24,11 +24,14 @@ import (
 const positions = "positions"
 
 // openTransactional opens a publisher of transactions, whose barrier and claim are committed.
-func openTransactional(t *testing.T, c *kfake.Cluster) *publisher.Publisher {
+func openTransactional(t *testing.T, c *kfake.Cluster, changes ...func(*publisher.Options)) *publisher.Publisher {
 	t.Helper()
 	createTopic(t, c.ListenAddrs(), positions, 1, map[string]string{"cleanup.policy": "compact"})
 	opts := options(c)
 	opts.PositionTopic, opts.Timing.MetadataInterval, opts.Dropped = positions, 20*time.Millisecond, func(string) {}
+	for _, change := range changes {
+		change(&opts)
+	}
 	p := publisher.New(opts, logger(t), prometheus.NewRegistry())
 	t.Cleanup(p.Kill)
 	reopen(t, p)
@@ -226,19 +229,18 @@ func commitsBefore(t *testing.T, c *kfake.Cluster, cannot []cdc.Message) {
 	}
 }
 
+// impatient would drop an event at once.
+func impatient(o *publisher.Options) {
+	o.Timing.Patience, o.Rejected = time.Nanosecond, cdc.PolicyDrop
+}
+
 // The right to use the transactional ID is taken away. Whichever request is refused first, the run ends with the grant that is missing, and
 // blames no event.
 func TestTransactionalIDIsDenied(t *testing.T) {
 	for _, key := range []kmsg.Key{kmsg.Produce, kmsg.AddPartitionsToTxn, kmsg.EndTxn, kmsg.InitProducerID} {
 		t.Run(key.Name(), func(t *testing.T) {
 			c := newCluster(t, 1, 1)
-			createTopic(t, c.ListenAddrs(), positions, 1, map[string]string{"cleanup.policy": "compact"})
-			opts := options(c)
-			opts.PositionTopic, opts.Timing.Patience, opts.Dropped = positions, time.Nanosecond, func(string) {}
-			opts.Rejected = cdc.PolicyDrop // an event would be dropped
-			p := publisher.New(opts, logger(t), prometheus.NewRegistry())
-			t.Cleanup(p.Kill)
-			reopen(t, p)
+			p := openTransactional(t, c, impatient)
 			send := func(seq uint64) (err error) {
 				go func() {
 					_ = p.Send(t.Context(), &cdc.Routed{Batch: &cdc.Batch{Seq: seq}, Messages: []cdc.Message{msg("k", "0")}})
@@ -278,13 +280,7 @@ func TestTransactionalIDIsDenied(t *testing.T) {
 // An answer that no policy is for stops a publisher of transactions, whatever errors.rejected is: the fix does not name it.
 func TestUnexpectedErrorInATransaction(t *testing.T) {
 	c := newCluster(t, 1, 1)
-	createTopic(t, c.ListenAddrs(), positions, 1, map[string]string{"cleanup.policy": "compact"})
-	opts := options(c)
-	opts.PositionTopic, opts.Timing.Patience, opts.Dropped = positions, time.Nanosecond, func(string) {}
-	opts.Rejected = cdc.PolicyDrop
-	p := publisher.New(opts, logger(t), prometheus.NewRegistry())
-	t.Cleanup(p.Kill)
-	reopen(t, p)
+	p := openTransactional(t, c, impatient)
 	c.Fault(onProduce(kerr.UnknownServerError, -1))
 	go func() {
 		_ = p.Send(t.Context(), &cdc.Routed{Batch: &cdc.Batch{Seq: 1}, Messages: []cdc.Message{msg("k", "0")}})

@@ -90,12 +90,6 @@ func open(t *testing.T, opts publisher.Options) *sink {
 	return s
 }
 
-func newClient(t *testing.T, opts kafka.Options) *kafka.Client {
-	t.Helper()
-	c := kafka.NewClient(opts)
-	return c
-}
-
 func logger(t *testing.T) *slog.Logger {
 	t.Helper()
 	w := io.Discard

@@ -114,7 +114,7 @@ func TestBarrierPrecedesTheIndex(t *testing.T) {
 // barriers counts those in a partition of letters.
 func (l *lettered) barriers(t *testing.T, partition int32) (n int) {
 	t.Helper()
-	client := newClient(t, l.opts.Kafka)
+	client := kafka.NewClient(l.opts.Kafka)
 	defer client.Close()
 	err := client.Read(t.Context(), letterTopic, partition, kafka.Oldest, kafka.Committed, func(r *kafka.Record) error {
 		if string(r.Key) == deadletter.Barrier {

@@ -199,7 +199,7 @@ func (l *lettered) answered(t *testing.T, seq uint64) {
 func (l *lettered) records(t *testing.T, topic string, partitions int32) map[string][]*kafka.Record {
 	t.Helper()
 	all := map[string][]*kafka.Record{}
-	client := newClient(t, l.opts.Kafka)
+	client := kafka.NewClient(l.opts.Kafka)
 	defer client.Close()
 	for id := range partitions {
 		err := client.Read(t.Context(), topic, id, kafka.Oldest, kafka.Committed, func(r *kafka.Record) error {
@@ -513,21 +513,28 @@ func TestRowOfADroppedLetterComesAgain(t *testing.T) {
 func TestForeignLetters(t *testing.T) {
 	eachDelivery(t, func(t *testing.T, l *lettered) {
 		t.Helper()
-		l.Kill()
-		l.Reset()
-		if err := l.Open(t.Context(), "cdc-relay.test"); err != nil {
-			t.Fatal(err)
-		}
-		if l.exactlyOnce {
-			if _, err := l.Commit(t.Context(), "barrier", nil); err != nil {
-				t.Fatal(err)
-			}
-		}
 		other := source()
 		other.SystemID = "2"
-		_, err := l.LoadLetters(t.Context(), other, func(string) bool { return true })
-		if stop, ok := errors.AsType[*cdc.StopError](err); !ok || stop.Reason != "foreign_dead_letters" {
-			t.Errorf("accepted: %v", err)
-		}
+		l.refuses(t, other, "foreign_dead_letters")
 	})
+}
+
+// refuses verifies that a start stops for the letters that are there.
+func (l *lettered) refuses(t *testing.T, s cdc.Source, reason string) (stop *cdc.StopError) {
+	t.Helper()
+	l.Kill()
+	l.Reset()
+	if err := l.Open(t.Context(), "cdc-relay.test"); err != nil {
+		t.Fatal(err)
+	}
+	if l.exactlyOnce {
+		if _, err := l.Commit(t.Context(), "barrier", nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, err := l.LoadLetters(t.Context(), s, func(string) bool { return true })
+	if !errors.As(err, &stop) || stop.Reason != reason {
+		t.Fatalf("accepted: %v", err)
+	}
+	return stop
 }

@@ -286,19 +286,9 @@ func TestLettersWithoutTheirPayloadAreRefused(t *testing.T) {
 		if err := client.ProduceSync(t.Context(), entry).FirstErr(); err != nil {
 			t.Fatal(err)
 		}
-		l.Kill()
-		l.Reset()
-		if err := l.Open(t.Context(), "cdc-relay.test"); err != nil {
-			t.Fatal(err)
-		}
-		if l.exactlyOnce {
-			if _, err := l.Commit(t.Context(), "barrier", nil); err != nil {
-				t.Fatal(err)
-			}
-		}
-		_, err = l.LoadLetters(t.Context(), source(), func(string) bool { return true })
-		if stop, ok := errors.AsType[*cdc.StopError](err); !ok || stop.Reason != "dead_letter_without_payload" || stop.Class != cdc.ClassConfig || !strings.Contains(stop.Fix, "`cdc-relay dlq retry --all --yes`") {
-			t.Errorf("accepted: %v", err)
+		stop := l.refuses(t, source(), "dead_letter_without_payload")
+		if stop.Class != cdc.ClassConfig || !strings.Contains(stop.Fix, "`cdc-relay dlq retry --all --yes`") {
+			t.Errorf("stopped with %v: %s", stop.Class, cdc.Explain(stop))
 		}
 	})
 }
