@@ -245,26 +245,6 @@ func TestRetryable(t *testing.T) {
 	}
 }
 
-func TestNamedTypes(t *testing.T) {
-	type aggregate string
-	type event string
-	const (
-		order  aggregate = "Order"
-		placed event     = "OrderPlaced"
-	)
-	e, err := writer.JSON(order, "o-1", placed, map[string]int{"total": 1})
-	if err != nil || e.AggregateType != "Order" || e.Type != "OrderPlaced" || string(e.Payload) != `{"total":1}` {
-		t.Errorf("%+v, %v", e, err)
-	}
-}
-
-// Without a transaction the error says so, for adapters and for callers.
-func TestNoTransaction(t *testing.T) {
-	if err := newWriter(t).Append(t.Context(), nil, newEvent()); !errors.Is(err, writer.ErrNoTransaction) {
-		t.Errorf("error %v", err)
-	}
-}
-
 func ExampleWithInterceptor() {
 	audit := func(_ context.Context, events []*writer.Event) ([]*writer.Event, error) {
 		for _, e := range events {

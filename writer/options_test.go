@@ -94,7 +94,9 @@ func TestWithMaxPayloadIsTheLimit(t *testing.T) {
 }
 
 func TestJSON(t *testing.T) {
-	e, err := writer.JSON("Order", "o-1", "OrderPlaced", map[string]int{"total": 3})
+	type aggregate string
+	type event string
+	e, err := writer.JSON(aggregate("Order"), "o-1", event("OrderPlaced"), map[string]int{"total": 3})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -108,22 +110,16 @@ func TestJSON(t *testing.T) {
 	}
 }
 
-// stateError is an error with SQLState, like those of pgx and lib/pq.
-type stateError string
-
-func (e stateError) Error() string    { return "SQLSTATE " + string(e) }
-func (e stateError) SQLState() string { return string(e) }
-
 func TestInsertErrorsNameTheFix(t *testing.T) {
 	for err, want := range map[error]string{
-		stateError("42P01"):      "cdc-relay setup",
-		stateError("42703"):      "cdc-relay schema print",
-		stateError("42804"):      "cdc-relay schema print",
-		stateError("42501"):      `GRANT INSERT ON "app"."outbox" to the role`,
-		stateError("23505"):      "append each event once",
-		stateError("23514"):      "DEFAULT partition",
-		stateError("25006"):      "read-write transaction",
-		stateError("25P02"):      "an earlier statement",
+		state("42P01"):           "cdc-relay setup",
+		state("42703"):           "cdc-relay schema print",
+		state("42804"):           "cdc-relay schema print",
+		state("42501"):           `GRANT INSERT ON "app"."outbox" to the role`,
+		state("23505"):           "append each event once",
+		state("23514"):           "DEFAULT partition",
+		state("25006"):           "read-write transaction",
+		state("25P02"):           "an earlier statement",
 		sql.ErrTxDone:            "before the transaction is committed",
 		errors.New("odd answer"): "odd answer",
 	} {

@@ -33,21 +33,35 @@ func TestAppendManyEventsIsOneStatement(t *testing.T) {
 	}
 }
 
-func TestAppendSplitsByRows(t *testing.T) {
-	w := newWriter(t)
-	for _, n := range []int{4096, 4097, 10_000} {
-		tx, events := &recorder{}, newEvents(n)
-		if err := w.Append(t.Context(), tx, events...); err != nil {
-			t.Fatal(err)
-		}
-		if want := (n + 4095) / 4096; len(tx.statements) != want {
-			t.Errorf("%d events: %d statements, want %d", n, len(tx.statements), want)
-		}
-		var ids []string
-		for _, s := range tx.statements {
-			ids = append(ids, s.ids(t)...)
-		}
-		requireOrder(t, ids, events)
+func TestAppendSplits(t *testing.T) {
+	w := newWriter(t, writer.WithMaxPayload(16<<20))
+	for name, c := range map[string]struct{ events, payload, large, want int }{
+		"as many rows as a statement has": {4096, 2, 0, 1},
+		"one row more":                    {4097, 2, 0, 2},
+		"many rows":                       {10_000, 2, 0, 3},
+		"by bytes":                        {20, 1 << 20, 0, 7}, // three of a little more than 1 MiB in 4 MiB
+		"a large row is alone":            {3, 2, 10 << 20, 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tx, events := &recorder{}, newEvents(c.events)
+			for _, e := range events {
+				e.Payload = make([]byte, c.payload)
+			}
+			if c.large > 0 {
+				events[1].Payload = make([]byte, c.large)
+			}
+			if err := w.Append(t.Context(), tx, events...); err != nil {
+				t.Fatal(err)
+			}
+			if len(tx.statements) != c.want {
+				t.Errorf("%d statements, want %d", len(tx.statements), c.want)
+			}
+			var ids []string
+			for _, s := range tx.statements {
+				ids = append(ids, s.ids(t)...)
+			}
+			requireOrder(t, ids, events)
+		})
 	}
 }
 
@@ -84,37 +98,6 @@ func TestAppendWritesArraysAsText(t *testing.T) {
 		if args[unused] != nil {
 			t.Errorf("argument $%d is %v, want nil", unused+1, args[unused])
 		}
-	}
-}
-
-func TestAppendSplitsByBytes(t *testing.T) {
-	events := newEvents(20)
-	for _, e := range events {
-		e.Payload = make([]byte, 1<<20)
-	}
-	tx := &recorder{}
-	if err := newWriter(t).Append(t.Context(), tx, events...); err != nil {
-		t.Fatal(err)
-	}
-	if len(tx.statements) != 7 { // three of a little more than 1 MiB in 4 MiB
-		t.Errorf("%d statements, want 7", len(tx.statements))
-	}
-	var ids []string
-	for _, s := range tx.statements {
-		ids = append(ids, s.ids(t)...)
-	}
-	requireOrder(t, ids, events)
-}
-
-func TestAppendSendsALargeRowAlone(t *testing.T) {
-	events := newEvents(3)
-	events[1].Payload = make([]byte, 10<<20)
-	tx := &recorder{}
-	if err := newWriter(t, writer.WithMaxPayload(16<<20)).Append(t.Context(), tx, events...); err != nil {
-		t.Fatal(err)
-	}
-	if len(tx.statements) != 3 {
-		t.Errorf("%d statements, want 3", len(tx.statements))
 	}
 }
 

@@ -161,7 +161,7 @@ func TestAppendOfNothingDoesNothing(t *testing.T) {
 
 func TestAppendRefusesANilTransaction(t *testing.T) {
 	err := newWriter(t).Append(t.Context(), nil, newEvent())
-	if err == nil || !strings.Contains(err.Error(), "transaction is nil") {
+	if !errors.Is(err, writer.ErrNoTransaction) || !strings.Contains(err.Error(), "transaction is nil") {
 		t.Errorf("error %v", err)
 	}
 }
@@ -193,9 +193,21 @@ func TestWriterIsSafeForConcurrentUse(t *testing.T) {
 }
 
 func TestAppendAllocatesLikeAHandWrittenInsert(t *testing.T) {
-	w, e, ctx := newWriter(t), newEvent(), t.Context()
-	tx := map[string]writer.Tx{"": &discard{}}[""] // hides the type from the compiler
 	query := oneRowQuery(t)
+	allocatesLike(t, newWriter(t), func(ctx context.Context, tx writer.Tx, e *writer.Event) error {
+		id := uuid.Must(uuid.NewV7())
+		at := time.Now().UTC()
+		_, err := tx.ExecContext(ctx, query, id.String(), e.AggregateType, e.AggregateID, e.Type, nil, nil, nil,
+			"application/json", nil, nil, nil, e.Payload, at, at)
+		return err
+	})
+}
+
+// allocatesLike verifies that appending an event allocates no more than an INSERT by hand.
+func allocatesLike(t *testing.T, w *writer.Writer, insert func(context.Context, writer.Tx, *writer.Event) error) {
+	t.Helper()
+	e, ctx := newEvent(), t.Context()
+	tx := map[string]writer.Tx{"": &discard{}}[""] // hides the type from the compiler
 	ours := testing.AllocsPerRun(200, func() {
 		e.ID, e.OccurredAt = uuid.Nil, time.Time{}
 		if err := w.Append(ctx, tx, e); err != nil {
@@ -203,11 +215,7 @@ func TestAppendAllocatesLikeAHandWrittenInsert(t *testing.T) {
 		}
 	})
 	byHand := testing.AllocsPerRun(200, func() {
-		id := uuid.Must(uuid.NewV7())
-		at := time.Now().UTC()
-		_, err := tx.ExecContext(ctx, query, id.String(), e.AggregateType, e.AggregateID, e.Type, nil, nil, nil,
-			"application/json", nil, nil, nil, e.Payload, at, at)
-		if err != nil {
+		if err := insert(ctx, tx, e); err != nil {
 			t.Fatal(err)
 		}
 	})
