@@ -48,25 +48,38 @@ func TestPasswordCommand(t *testing.T) {
 	}
 }
 
-// Connects at the same time share one run, also if the program is slow.
+// Connects at the same time share one run, also if the program is slow, and its failure: else each would wait in turn for a program that
+// hangs.
 func TestPasswordCommandIsShared(t *testing.T) {
 	t.Parallel()
-	runs := filepath.Join(t.TempDir(), "runs")
-	c := withCommand(t, "echo run >>"+runs+"; echo token")
-	done := make(chan error)
-	for range 8 {
-		go func() {
-			_, err := c.Kafka.SASL.Reveal(t.Context())
-			done <- err
-		}()
-	}
-	for range 8 {
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
-	}
-	if text, _ := os.ReadFile(runs); string(text) != "run\n" {
-		t.Errorf("%q", text)
+	for name, tt := range map[string]struct {
+		script string
+		fails  bool
+		most   int // runs
+	}{
+		"token":   {"echo token", false, 1},
+		"failure": {"sleep 0.5; exit 1", true, 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			runs := filepath.Join(t.TempDir(), "runs")
+			c := withCommand(t, "echo run >>"+runs+"; "+tt.script)
+			done := make(chan error)
+			for range 8 {
+				go func() {
+					_, err := c.Kafka.SASL.Reveal(t.Context())
+					done <- err
+				}()
+			}
+			for range 8 {
+				if err := <-done; (err != nil) != tt.fails {
+					t.Error(err)
+				}
+			}
+			if text, err := os.ReadFile(runs); err != nil || len(text) > tt.most*len("run\n") {
+				t.Errorf("%q, %v", text, err)
+			}
+		})
 	}
 }
 
@@ -143,28 +156,6 @@ func TestPasswordCommandIsCancelled(t *testing.T) {
 	}
 	if _, err := os.Stat("/proc/" + pids[0]); err == nil {
 		t.Error("the cancelled program runs on")
-	}
-}
-
-// Callers at the same time also share a failure: else each would wait in turn for a program that hangs.
-func TestPasswordCommandFailsOnce(t *testing.T) {
-	t.Parallel()
-	runs := filepath.Join(t.TempDir(), "runs")
-	c := withCommand(t, "echo run >>"+runs+"; sleep 0.5; exit 1")
-	done := make(chan error)
-	for range 8 {
-		go func() {
-			_, err := c.Kafka.SASL.Reveal(t.Context())
-			done <- err
-		}()
-	}
-	for range 8 {
-		if err := <-done; err == nil {
-			t.Error("no error")
-		}
-	}
-	if text, _ := os.ReadFile(runs); len(text) > 3*len("run\n") {
-		t.Errorf("%q", text)
 	}
 }
 

@@ -22,25 +22,6 @@ func withDSN(dsn string) string {
 	return strings.Replace(minimalMySQL, "relay:s3cret@tcp(db:3307)/Orders-EU", dsn, 1)
 }
 
-func TestMySQL(t *testing.T) {
-	c := mustParse(t, minimalMySQL, nil)
-	dsn, err := c.Source.MySQL.ConnString(t.Context())
-	if err != nil || dsn != "relay:s3cret@tcp(db:3307)/Orders-EU" {
-		t.Errorf("dsn %q %v", dsn, err)
-	}
-	m := c.Source.MySQL
-	if c.Source.Postgres != nil || m.ID != "" || m.TLS != nil || m.UnsafeSyncBinlog {
-		t.Errorf("mysql %+v", m)
-	}
-	if c.Database() != "Orders-EU" || c.Role() != "relay" || c.Checkpoint.Redis.Key != "cdc-relay:{Orders-EU}" {
-		t.Errorf("%s %s %s", c.Database(), c.Role(), c.Checkpoint.Redis.Key)
-	}
-	m = mustParse(t, strings.Replace(minimalMySQL, "mysql: {", "mysql: {id: shop, ", 1), nil).Source.MySQL
-	if m.ID != "shop" {
-		t.Errorf("mysql %+v", m)
-	}
-}
-
 func TestTableNames(t *testing.T) {
 	for _, check := range []struct{ file, tables, want string }{
 		{minimal, "", "public.outbox"},

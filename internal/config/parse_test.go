@@ -6,9 +6,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
-	"time"
 
-	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/config"
 )
 
@@ -33,30 +31,23 @@ func mustParse(t *testing.T, text string, vars map[string]string) *config.Config
 	return c
 }
 
+// TestShow holds the defaults of these files to golden files, TestDefaultNames the names that are made of the database's.
 func TestMinimal(t *testing.T) {
 	c := mustParse(t, minimal, nil)
 	dsn, err := c.Source.Postgres.ConnString(t.Context())
 	if err != nil || dsn != "postgres://relay:s3cret@db:5433/Orders-EU" {
 		t.Errorf("dsn %q %v", dsn, err)
 	}
-	p := c.Source.Postgres
-	if p.Slot != "cdc_relay_orders_eu" || p.Publication != p.Slot {
-		t.Errorf("postgres %+v", p)
+	c = mustParse(t, minimalMySQL, nil)
+	dsn, err = c.Source.MySQL.ConnString(t.Context())
+	if err != nil || dsn != "relay:s3cret@tcp(db:3307)/Orders-EU" {
+		t.Errorf("dsn %q %v", dsn, err)
 	}
-	if c.ShutdownTimeout != 20*time.Second || c.StartupTimeout != 2*time.Minute || c.Retry.Max != 10*time.Second {
-		t.Errorf("durations %+v", c)
+	if c.Database() != "Orders-EU" || c.Role() != "relay" {
+		t.Errorf("%s %s", c.Database(), c.Role())
 	}
-	if c.InFlight.Events != 32768 || c.InFlight.Bytes != 8<<20 || c.Kafka.MaxMessageBytes != 1048588 {
-		t.Errorf("bounds %+v", c)
-	}
-	if len(c.Tables) != 1 || c.Tables[0].Name != "public.outbox" || c.Tables[0].Columns != nil {
-		t.Errorf("tables %+v", c.Tables)
-	}
-	if c.Kafka.TLS != nil || c.Kafka.SASL != nil || c.Topics.Create != nil || c.Checkpoint.Redis != nil {
-		t.Error("an optional section appeared by itself")
-	}
-	if c.Errors.Rejected != cdc.PolicyStop || c.Errors.OnStop != config.OnStopExit || c.HTTP.Listen != ":9464" {
-		t.Errorf("choices %+v", c)
+	if named := mustParse(t, onMySQLNamed, nil); named.Source.MySQL.ID != "o" {
+		t.Errorf("%+v", named.Source.MySQL)
 	}
 }
 
