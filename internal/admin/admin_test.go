@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -87,51 +86,37 @@ func serve(t *testing.T, o admin.Options) string {
 	return start(t, o).Addr().String()
 }
 
-// serveHealth is serve with the host:port of the listener for health alone.
-func serveHealth(t *testing.T, o admin.Options) string {
-	t.Helper()
-	return start(t, o).HealthAddr().String()
-}
-
 func start(t *testing.T, o admin.Options) *admin.Server {
 	t.Helper()
-	s, err := admin.New(t.Context(), o, slog.New(slog.DiscardHandler))
+	s, _, _ := startWith(t, o, slog.DiscardHandler)
+	return s
+}
+
+// startWith also returns what begins the shutdown, and what waits for its end.
+func startWith(t *testing.T, o admin.Options, log slog.Handler) (s *admin.Server, stop, wait func()) {
+	t.Helper()
+	s, err := admin.New(t.Context(), o, slog.New(log))
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- s.Run(ctx) }()
-	t.Cleanup(func() {
-		stop()
+	wait = sync.OnceFunc(func() {
 		if err := <-ended; err != nil {
 			t.Errorf("run: %v", err)
 		}
 	})
-	return s
+	t.Cleanup(wait)
+	t.Cleanup(stop)
+	return s, stop, wait
 }
 
 // get sends a request on its own connection.
-func get(t *testing.T, url string, header ...string) (status int, contentType, body string) {
+func get(t *testing.T, url string) (status int, contentType, body string) {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
-	if err != nil {
-		t.Fatal(err)
-	}
-	req.Close = true
-	for i := 0; i < len(header); i += 2 {
-		req.Header.Set(header[i], header[i+1])
-	}
-	answer, err := http.DefaultClient.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer answer.Body.Close()
-	text, err := io.ReadAll(answer.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return answer.StatusCode, answer.Header.Get("Content-Type"), string(text)
+	r := send(t, http.DefaultClient, http.MethodGet, url, "", nil)
+	return r.code, r.header.Get("Content-Type"), r.body
 }
 
 func TestHealth(t *testing.T) {
@@ -156,9 +141,9 @@ func TestMetrics(t *testing.T) {
 	if code != http.StatusOK || !strings.HasPrefix(kind, "text/plain") || !strings.Contains(body, `cdc_relay_events_published_total{topic="b"} 3`) {
 		t.Errorf("%d %s\n%s", code, kind, body)
 	}
-	_, kind, body = get(t, base+"/metrics", "Accept", "application/openmetrics-text; version=1.0.0")
-	if !strings.HasPrefix(kind, "application/openmetrics-text") || !strings.HasSuffix(body, "# EOF\n") {
-		t.Errorf("%s\n%s", kind, body)
+	r := send(t, http.DefaultClient, http.MethodGet, base+"/metrics", "", map[string]string{"Accept": "application/openmetrics-text; version=1.0.0"})
+	if kind := r.header.Get("Content-Type"); !strings.HasPrefix(kind, "application/openmetrics-text") || !strings.HasSuffix(r.body, "# EOF\n") {
+		t.Errorf("%s\n%s", kind, r.body)
 	}
 }
 
@@ -302,15 +287,6 @@ func TestListenErrors(t *testing.T) {
 		}
 		wantMistake(t, addr, err, want)
 	}
-}
-
-func TestHealthListenErrors(t *testing.T) {
-	var config net.ListenConfig
-	taken, err := config.Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer taken.Close()
 	o := newRelay().options()
 	o.HealthListen = taken.Addr().String()
 	_, err = admin.New(t.Context(), o, slog.New(slog.DiscardHandler))
@@ -362,13 +338,7 @@ func TestShutdownLetsRequestsFinish(t *testing.T) {
 	asked, answer := make(chan struct{}), make(chan struct{})
 	o := newRelay().options()
 	o.Live = func() error { close(asked); <-answer; return nil }
-	s, err := admin.New(t.Context(), o, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, stop := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- s.Run(ctx) }()
+	s, stop, wait := startWith(t, o, slog.DiscardHandler)
 	code := make(chan int, 1)
 	go func() {
 		c, _, _ := get(t, "http://"+s.Addr().String()+"/livez")
@@ -380,7 +350,5 @@ func TestShutdownLetsRequestsFinish(t *testing.T) {
 	if c := <-code; c != http.StatusOK {
 		t.Errorf("got %d", c)
 	}
-	if err := <-ended; err != nil {
-		t.Errorf("run: %v", err)
-	}
+	wait()
 }

@@ -124,14 +124,14 @@ func TestStandbySaysWhetherItsLeaderPublishes(t *testing.T) {
 	standby.Peers = admin.Peers{URLs: []string{between.URL}, User: "viewer", Password: func(context.Context) (string, error) { return "secret", nil }}
 	own = "http://" + serve(t, standby)
 	fleetOf(t, own, 1)
-	_, _, body := get(t, own+"/readyz", "Authorization", "Basic b3BzOm93bg==")
-	if !strings.HasPrefix(body, "ok\nStanding by for ") || !strings.Contains(body, ", which publishes\n") {
-		t.Error(body)
+	asked := send(t, http.DefaultClient, http.MethodGet, own+"/readyz", "", map[string]string{"Authorization": "Basic b3BzOm93bg=="})
+	if !strings.HasPrefix(asked.body, "ok\nStanding by for ") || !strings.Contains(asked.body, ", which publishes\n") {
+		t.Error(asked.body)
 	}
 	if user.Load() != "viewer:secret" {
 		t.Errorf("the peer was asked by %v", user.Load())
 	}
-	_, _, body = get(t, own+"/api/page")
+	_, _, body := get(t, own+"/api/page")
 	if !strings.Contains(body, `"leader":{"name":`) || !strings.Contains(body, `"publishing":true`) || strings.Contains(body, `"now":{"lag"`) {
 		t.Error(body)
 	}

@@ -51,17 +51,6 @@ func TestPageHasStrictHeaders(t *testing.T) {
 	}
 }
 
-func TestHealthListenerHasNoPage(t *testing.T) {
-	o := newRelay().options()
-	o.HealthListen = "127.0.0.1:0"
-	base := "http://" + serveHealth(t, o)
-	for _, path := range []string{"/", "/app.js", "/status", "/api/page", "/api/rights"} {
-		if code, _, _ := get(t, base+path); code != http.StatusNotFound {
-			t.Errorf("%s: %d", path, code)
-		}
-	}
-}
-
 func TestDetailsNeedAuthentication(t *testing.T) {
 	o := newRelay().options()
 	o.Desk = deskOf(new(atomic.Int64))
@@ -139,22 +128,14 @@ func TestActionIsAudited(t *testing.T) {
 		var log bytes.Buffer
 		o := newRelay().options()
 		o.WebConfig, o.Actions, o.Desk = tt.config, true, deskOf(new(atomic.Int64))
-		s, err := admin.New(t.Context(), o, slog.New(slog.NewJSONHandler(&log, nil)))
-		if err != nil {
-			t.Fatal(err)
-		}
-		ctx, stop := context.WithCancel(t.Context())
-		ended := make(chan error, 1)
-		go func() { ended <- s.Run(ctx) }()
+		s, stop, wait := startWith(t, o, slog.NewJSONHandler(&log, nil))
 		_, port, _ := strings.Cut(s.Addr().String(), ":")
 		with := trusted.Clone()
 		with.Certificates = []tls.Certificate{cert}
 		client := &http.Client{Transport: &http.Transport{TLSClientConfig: with, DisableKeepAlives: true}}
 		send(t, client, http.MethodPost, "https://"+tt.sent+"@localhost:"+port+"/api/resolve", `{"do":"drop","id":"letter-1"}`, map[string]string{"Content-Type": "application/json"})
 		stop()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
+		wait()
 		if !strings.Contains(log.String(), `"audit":"drop","user":"`+tt.user+`"`) || !strings.Contains(log.String(), `"letter":"letter-1"`) {
 			t.Error(log.String())
 		}

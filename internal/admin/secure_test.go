@@ -94,16 +94,21 @@ func TestTLSAndBasicAuth(t *testing.T) {
 	}
 }
 
-// An orchestrator's probes know neither the password nor the CA, and must not learn the reason.
+// An orchestrator's probes know neither the password nor the CA, and must not learn the reason. There is no page for them.
 func TestHealthListenWithoutTLSAndPassword(t *testing.T) {
 	r := newRelay()
 	o := r.options()
 	o.WebConfig, _ = webConfig(t)
 	o.HealthListen = "127.0.0.1:0"
-	base := "http://" + serveHealth(t, o)
-	for path, want := range map[string]string{"/livez": "200 ok\n", "/readyz": "200 ok\n", "/status": "404 404 page not found\n", "/metrics": "404 404 page not found\n"} {
+	base := "http://" + start(t, o).HealthAddr().String()
+	for path, want := range map[string]string{"/livez": "200 ok\n", "/readyz": "200 ok\n"} {
 		if code, _, body := get(t, base+path); fmt.Sprint(code, " ", body) != want {
 			t.Errorf("%s: %d %q, want %q", path, code, body, want)
+		}
+	}
+	for _, path := range []string{"/status", "/metrics", "/", "/app.js", "/api/page", "/api/rights"} {
+		if code, _, body := get(t, base+path); code != http.StatusNotFound || body != "404 page not found\n" {
+			t.Errorf("%s: %d %q", path, code, body)
 		}
 	}
 	r.becomes(errors.New("host db.internal is not known"), nil)
