@@ -16,14 +16,19 @@ func client(addrs ...string) (*kgo.Client, error) {
 	return kgo.NewClient(kgo.SeedBrokers(addrs...), kgo.RequestRetries(0), kgo.DialTimeout(2*time.Second))
 }
 
-// ping succeeds once the broker answers and its metadata lists it.
-func (b *Broker) ping(ctx context.Context) error {
+// metadata asks this broker alone.
+func (b *Broker) metadata(ctx context.Context, request *kmsg.MetadataRequest) (*kmsg.MetadataResponse, error) {
 	cl, err := client(b.Addr(ListenerPlain))
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer cl.Close()
-	response, err := kmsg.NewPtrMetadataRequest().RequestWith(ctx, cl)
+	return request.RequestWith(ctx, cl)
+}
+
+// ping succeeds once the broker answers and its metadata lists it.
+func (b *Broker) ping(ctx context.Context) error {
+	response, err := b.metadata(ctx, kmsg.NewPtrMetadataRequest())
 	if err != nil {
 		return err
 	}
@@ -66,14 +71,9 @@ func (k *KafkaCluster) healthy(ctx context.Context) error {
 }
 
 func (b *Broker) healthy(ctx context.Context, brokers int) error {
-	cl, err := client(b.Addr(ListenerPlain))
-	if err != nil {
-		return err
-	}
-	defer cl.Close()
 	request := kmsg.NewPtrMetadataRequest()
 	request.Topics = nil // all
-	response, err := request.RequestWith(ctx, cl)
+	response, err := b.metadata(ctx, request)
 	if err != nil {
 		return err
 	}
@@ -144,16 +144,11 @@ func (k *KafkaCluster) awaitTopic(ctx context.Context, name string) error {
 }
 
 func (b *Broker) knows(ctx context.Context, name string) error {
-	cl, err := client(b.Addr(ListenerPlain))
-	if err != nil {
-		return err
-	}
-	defer cl.Close()
 	request := kmsg.NewPtrMetadataRequest()
 	topic := kmsg.NewMetadataRequestTopic()
 	topic.Topic = &name
 	request.Topics = append(request.Topics, topic)
-	response, err := request.RequestWith(ctx, cl)
+	response, err := b.metadata(ctx, request)
 	if err != nil {
 		return err
 	}

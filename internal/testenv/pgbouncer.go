@@ -35,11 +35,7 @@ func NewPgBouncer(tb testing.TB, target *PostgresServer, settings ...string) *Pg
 func newPgBouncer(tb testing.TB, target *PostgresServer, unstable bool, settings []string) *PgBouncerServer {
 	tb.Helper()
 	p, err := startPgBouncer(starting(tb), target, unstable, settings)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	tb.Cleanup(func() { finish(tb, "PgBouncer", p.inst.logTail, p.Close) })
-	return p
+	return started(tb, "PgBouncer", p, err)
 }
 
 // startPgBouncer starts a pooler in transaction mode that accepts every client and connects as the superuser.
@@ -90,6 +86,9 @@ func (p *PgBouncerServer) ping(ctx context.Context) error {
 func (p *PgBouncerServer) Addr() string {
 	return net.JoinHostPort("127.0.0.1", strconv.Itoa(p.port.number))
 }
+
+// LogTail returns the last lines of the pooler's log.
+func (p *PgBouncerServer) LogTail(lines int) string { return p.inst.logTail(lines) }
 
 // Close ends the pooler.
 func (p *PgBouncerServer) Close() error {

@@ -15,11 +15,7 @@ const standbySlot = "standby"
 func PostgresStandby(tb testing.TB, primary *PostgresServer, o PostgresOptions) *PostgresServer {
 	tb.Helper()
 	p, err := StartPostgresStandby(starting(tb), primary, o)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	tb.Cleanup(func() { finish(tb, "standby", p.LogTail, p.Close) })
-	return p
+	return started(tb, "standby", p, err)
 }
 
 // StartPostgresStandby starts a standby that synchronizes the primary's failover slots (PostgreSQL 17 or newer). It stops

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"slices"
 	"strconv"
@@ -36,11 +35,7 @@ type RedisServer struct {
 
 // StartRedis starts a server and waits until it is ready. It ends with Close or with this process.
 func StartRedis(ctx context.Context, o RedisOptions) (*RedisServer, error) {
-	store, err := newStore(io.Discard)
-	if err != nil {
-		return nil, err
-	}
-	prog, err := store.redisProgram(ctx)
+	prog, err := getRedis(ctx)
 	if err != nil {
 		return nil, err
 	}

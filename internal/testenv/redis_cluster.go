@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"strconv"
 	"strings"
@@ -20,11 +19,7 @@ type RedisCluster struct {
 
 // startRedisCluster starts three nodes and waits until each reports cluster_state:ok.
 func startRedisCluster(ctx context.Context, o RedisOptions) (*RedisCluster, error) {
-	store, err := newStore(io.Discard)
-	if err != nil {
-		return nil, err
-	}
-	prog, err := store.redisProgram(ctx)
+	prog, err := getRedis(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -4,10 +4,20 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 )
 
 // redisMajor is the oldest supported version.
 const redisMajor = 7
+
+// getRedis gets the server for a start that shows no progress.
+func getRedis(ctx context.Context) (*program, error) {
+	s, err := newStore(io.Discard)
+	if err != nil {
+		return nil, err
+	}
+	return s.redisProgram(ctx)
+}
 
 // redisProgram gets Redis 7 or newer from this machine or from Debian's packages.
 func (s *store) redisProgram(ctx context.Context) (*program, error) {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 )
@@ -21,11 +20,7 @@ type RedisSentinel struct {
 // startRedisSentinel starts the three and waits until the replica is in sync and the sentinel sees both. TLS is not
 // supported.
 func startRedisSentinel(ctx context.Context, o RedisOptions) (*RedisSentinel, error) {
-	store, err := newStore(io.Discard)
-	if err != nil {
-		return nil, err
-	}
-	prog, err := store.redisProgram(ctx)
+	prog, err := getRedis(ctx)
 	if err != nil {
 		return nil, err
 	}

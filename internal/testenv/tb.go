@@ -13,33 +13,21 @@ const startTimeout = 5 * time.Minute
 func Postgres(tb testing.TB, o PostgresOptions) *PostgresServer {
 	tb.Helper()
 	p, err := StartPostgres(starting(tb), o)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	tb.Cleanup(func() { finish(tb, "PostgreSQL", p.LogTail, p.Close) })
-	return p
+	return started(tb, "PostgreSQL", p, err)
 }
 
 // MySQL starts a MySQL or MariaDB server for one test.
 func MySQL(tb testing.TB, o MySQLOptions) *MySQLServer {
 	tb.Helper()
 	m, err := StartMySQL(starting(tb), o)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	tb.Cleanup(func() { finish(tb, flavorName(m.Flavor), m.LogTail, m.Close) })
-	return m
+	return started(tb, flavorName(o.Flavor), m, err)
 }
 
 // MySQLReplica starts a replica of primary for one test.
 func MySQLReplica(tb testing.TB, primary *MySQLServer, o MySQLOptions) *MySQLServer {
 	tb.Helper()
 	m, err := startMySQLReplica(starting(tb), primary, o)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	tb.Cleanup(func() { finish(tb, flavorName(m.Flavor)+" replica", m.LogTail, m.Close) })
-	return m
+	return started(tb, flavorName(primary.Flavor)+" replica", m, err)
 }
 
 // starting returns a context for getting and starting a server.
@@ -50,25 +38,34 @@ func starting(tb testing.TB) context.Context {
 	return ctx
 }
 
-func finish(tb testing.TB, name string, logTail func(int) string, stop func() error) {
+// server is what a test can start.
+type server interface {
+	LogTail(lines int) string
+	Close() error
+}
+
+// started returns a server that is stopped with the test, unless it could not be started.
+func started[S server](tb testing.TB, name string, s S, err error) S {
 	tb.Helper()
-	if tb.Failed() {
-		tb.Logf("%s's log ends with:\n%s", name, logTail(30))
+	if err != nil {
+		tb.Fatal(err)
 	}
-	if err := stop(); err != nil {
-		tb.Errorf("stop %s: %v", name, err)
-	}
+	tb.Cleanup(func() {
+		if tb.Failed() {
+			tb.Logf("%s's log ends with:\n%s", name, s.LogTail(30))
+		}
+		if err := s.Close(); err != nil {
+			tb.Errorf("stop %s: %v", name, err)
+		}
+	})
+	return s
 }
 
 // Kafka starts a cluster for one test.
 func Kafka(tb testing.TB, o KafkaOptions) *KafkaCluster {
 	tb.Helper()
 	k, err := StartKafka(starting(tb), o)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	tb.Cleanup(func() { finish(tb, "Kafka", k.LogTail, k.Close) })
-	return k
+	return started(tb, "Kafka", k, err)
 }
 
 // Proxy starts a proxy to target (host:port) for one test.
@@ -90,31 +87,19 @@ func Proxy(tb testing.TB, target string) *ProxyServer {
 func Redis(tb testing.TB, o RedisOptions) *RedisServer {
 	tb.Helper()
 	r, err := StartRedis(starting(tb), o)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	tb.Cleanup(func() { finish(tb, "Redis", r.LogTail, r.Close) })
-	return r
+	return started(tb, "Redis", r, err)
 }
 
 // Sentinel starts a primary, a replica and a sentinel for one test.
 func Sentinel(tb testing.TB, o RedisOptions) *RedisSentinel {
 	tb.Helper()
 	s, err := startRedisSentinel(starting(tb), o)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	tb.Cleanup(func() { finish(tb, "Redis", s.LogTail, s.Close) })
-	return s
+	return started(tb, "Redis", s, err)
 }
 
 // Cluster starts a Redis cluster of three nodes for one test.
 func Cluster(tb testing.TB, o RedisOptions) *RedisCluster {
 	tb.Helper()
 	c, err := startRedisCluster(starting(tb), o)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	tb.Cleanup(func() { finish(tb, "Redis", c.LogTail, c.Close) })
-	return c
+	return started(tb, "Redis", c, err)
 }
