@@ -83,10 +83,8 @@ func TestStopWhileThereMayBeNoMoreLetters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fullLetters{fakes: &fakes{batches: 4, durable: make(chan cdc.Durable)}, room: 2}
 		r := New(options(), Stages{Source: f, Router: f, Sink: f, Checkpointer: f, Letters: letterStage{f}}, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
-		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
-		defer cancel()
 		began := time.Now()
-		if err := r.Run(ctx); err != nil {
+		if err := runFor(t, r, time.Hour); err != nil {
 			t.Fatal(err)
 		}
 		if took := time.Since(began) - time.Hour; took >= options().ShutdownTimeout || f.stored.Progress.Position != "2" {

@@ -289,8 +289,6 @@ func TestRewindWithoutTheStore(t *testing.T) {
 	for name, superseded := range map[string]bool{"": false, "after at-least-once delivery": true} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
-				defer cancel()
 				kafka := &committer{}
 				f := &fakes{durable: make(chan cdc.Durable), id: cdc.Source{Slot: "x"}}
 				f.run = func(attempt int) error {
@@ -303,7 +301,7 @@ func TestRewindWithoutTheStore(t *testing.T) {
 					return nil
 				}
 				r := New(options(), Stages{Source: f, Router: f, Sink: f, Checkpointer: f, Committer: kafka}, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
-				_ = r.Run(ctx)
+				_ = runFor(t, r, time.Hour)
 				if led := f.runs > 1; led == superseded {
 					t.Errorf("led again: %v", led)
 				}
@@ -316,8 +314,6 @@ func TestRewindWithoutTheStore(t *testing.T) {
 // lead if the alteration was taken back.
 func TestAlteredWhileDisconnectedIsCommitted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
-		defer cancel()
 		kafka := &committer{}
 		f := &fakes{durable: make(chan cdc.Durable), id: cdc.Source{Slot: "x"}}
 		f.run = func(int) error { return errors.New("connection lost") }
@@ -328,7 +324,7 @@ func TestAlteredWhileDisconnectedIsCommitted(t *testing.T) {
 			return cdc.PositionError(cdc.PublicationAltered, "publish what may be missing", "publication was altered")
 		}
 		r := New(options(), Stages{Source: f, Router: f, Sink: f, Checkpointer: f, Committer: kafka}, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
-		stop, ok := errors.AsType[*cdc.StopError](r.Run(ctx))
+		stop, ok := errors.AsType[*cdc.StopError](runFor(t, r, time.Hour))
 		if !ok || stop.Reason != cdc.PublicationAltered {
 			t.Fatalf("ended with %v", stop)
 		}
@@ -408,10 +404,8 @@ func TestStopAbortsWhatIsOpen(t *testing.T) {
 				}
 				return errors.New("connection refused")
 			}
-			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-			defer cancel()
 			r := New(options(), Stages{Source: f, Router: f, Sink: f, Checkpointer: f, Committer: kafka}, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
-			if err := r.Run(ctx); err != nil || (kafka.aborts == 1) != connected {
+			if err := runFor(t, r, time.Minute); err != nil || (kafka.aborts == 1) != connected {
 				t.Errorf("%s: %d transactions were aborted, %v", name, kafka.aborts, err)
 			}
 		})
@@ -470,10 +464,8 @@ func (u *unanswered) Abort(context.Context, string) error {
 func TestAbortAtTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		u := &unanswered{fakes: &fakes{durable: make(chan cdc.Durable), id: cdc.Source{Slot: "x"}, batches: 1}}
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
 		r := New(options(), Stages{Source: u, Router: u, Sink: u, Checkpointer: u, Committer: u}, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
-		if err := r.Run(ctx); err != nil || u.aborts != 1 {
+		if err := runFor(t, r, time.Minute); err != nil || u.aborts != 1 {
 			t.Errorf("aborted %d times: %v", u.aborts, err)
 		}
 		if got := fmt.Sprint(u.events); got != "[kill kill farewell 0 kill]" { // at the start, for the abort, and at the end
@@ -502,9 +494,7 @@ func TestExactlyOnceAfterASuccessor(t *testing.T) {
 					return nil
 				}
 				r := New(options(), Stages{Source: f, Router: f, Sink: f, Checkpointer: f, Committer: &committer{}}, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
-				ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
-				defer cancel()
-				if err := r.Run(ctx); (err != nil) != byHand || f.attempts != 3 {
+				if err := runFor(t, r, time.Hour); (err != nil) != byHand || f.attempts != 3 {
 					t.Errorf("%d attempts, ended with %v", f.attempts, err)
 				}
 			})
@@ -525,10 +515,8 @@ func TestFirstClaimMustSucceed(t *testing.T) {
 				if copied {
 					kafka.last = f.stored
 				}
-				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-				defer cancel()
 				r := New(options(), Stages{Source: f, Router: f, Sink: f, Checkpointer: f, Committer: kafka}, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
-				_ = r.Run(ctx)
+				_ = runFor(t, r, time.Minute)
 				if (f.runs > 0) != copied {
 					t.Errorf("read %d times", f.runs)
 				}
@@ -556,10 +544,8 @@ func TestEarlierTransactionalIDIsFenced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fakes{durable: make(chan cdc.Durable)}
 		kafka := &hidden{committer{last: &cdc.Checkpoint{Generation: 1, ExactlyOnce: true, Fence: "earlier"}}, f}
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
 		r := New(options(), Stages{Source: f, Router: f, Sink: f, Checkpointer: f, Committer: kafka}, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
-		if err := r.Run(ctx); err != nil || f.runs != 1 {
+		if err := runFor(t, r, time.Minute); err != nil || f.runs != 1 {
 			t.Errorf("read %d times: %v", f.runs, err)
 		}
 	})

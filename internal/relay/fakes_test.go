@@ -228,18 +228,33 @@ func newRelay(f *fakes, o Options) *Relay {
 	return New(o, Stages{Source: f, Router: f, Sink: f, Checkpointer: f}, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
 }
 
+// running runs the relay until stop is called, which returns its error.
+func running(t *testing.T, r *Relay) (stop func() error) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- r.Run(ctx) }()
+	return func() error {
+		cancel()
+		return <-done
+	}
+}
+
+// runFor runs the relay and stops it after a time.
+func runFor(t *testing.T, r *Relay, d time.Duration) error {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), d)
+	defer cancel()
+	return r.Run(ctx)
+}
+
 // drive runs the relay in a synctest bubble until it is idle, stops it, and returns its error.
 func drive(t *testing.T, f *fakes, o Options) (*Relay, error) {
 	t.Helper()
 	r := newRelay(f, o)
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	var err error
-	done := make(chan struct{})
-	go func() { err = r.Run(ctx); close(done) }()
+	stop := running(t, r)
 	<-time.After(time.Hour) // of the bubble's clock: everything that can happen has happened
-	cancel()
-	<-done
+	err := stop()
 	for _, e := range f.events {
 		if strings.Contains(e, "while the sink is") {
 			t.Error(e)

@@ -212,9 +212,7 @@ func TestStandstill(t *testing.T) {
 					return tt.err
 				}
 				r := newRelay(f, options())
-				ctx, cancel := context.WithCancel(t.Context())
-				done := make(chan error)
-				go func() { done <- r.Run(ctx) }()
+				stop := running(t, r)
 				<-last
 				synctest.Wait()
 				<-time.After(2 * unreadyAfter)
@@ -225,8 +223,7 @@ func TestStandstill(t *testing.T) {
 				if st := r.Status(); st.Connected != tt.ends || (len(st.Problems) == 0) != tt.ends || (r.Ready() == nil) != tt.ends {
 					t.Errorf("at last: %+v, ready: %v", st, r.Ready())
 				}
-				cancel()
-				if err := <-done; err != nil {
+				if err := stop(); err != nil {
 					t.Error(err)
 				}
 			})
@@ -266,9 +263,7 @@ func TestReconnectBeforeTheFirstSave(t *testing.T) {
 		r := newRelay(f, options())
 		l := &loads{fakes: f}
 		r.Source = l
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
-		if err := r.Run(ctx); err != nil {
+		if err := runFor(t, r, time.Minute); err != nil {
 			t.Fatal(err)
 		}
 		if got := fmt.Sprint(l.found); got != "[C start]" {
@@ -283,15 +278,12 @@ func TestParkedRelayKeepsRunning(t *testing.T) {
 		o := options()
 		o.Park = true
 		r := newRelay(f, o)
-		ctx, cancel := context.WithCancel(t.Context())
-		done := make(chan error, 1)
-		go func() { done <- r.Run(ctx) }()
+		stop := running(t, r)
 		<-time.After(time.Hour)
 		if st := r.Status(); st.State != StateParked || r.Ready() == nil {
 			t.Errorf("state %s", st.State)
 		}
-		cancel()
-		if err := <-done; err == nil {
+		if err := stop(); err == nil {
 			t.Error("a parked relay ended without its error")
 		}
 	})
@@ -309,15 +301,12 @@ func TestHangingStoreDelaysPublishingOnce(t *testing.T) {
 		}
 		f.route = func(uint64) error { <-time.After(100 * time.Millisecond); return nil }
 		r := newRelay(f, options())
-		ctx, cancel := context.WithCancel(t.Context())
-		done := make(chan error, 1)
-		go func() { done <- r.Run(ctx) }()
+		stop := running(t, r)
 		<-time.After(time.Minute)
 		if handed, _ := f.progress(); handed < 540 {
 			t.Errorf("%d events in a minute, want 10 in each second but for the first %s", handed, saveTimeout)
 		}
-		cancel()
-		if err := <-done; err != nil {
+		if err := stop(); err != nil {
 			t.Error(err)
 		}
 	})
@@ -346,10 +335,8 @@ func TestIdleRelayStopsWithoutTheStore(t *testing.T) {
 			}
 			return nil
 		}
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
 		began := time.Now()
-		if err := newRelay(f, options()).Run(ctx); err != nil {
+		if err := runFor(t, newRelay(f, options()), time.Minute); err != nil {
 			t.Fatal(err)
 		}
 		if took := time.Since(began) - time.Minute; took >= options().ShutdownTimeout {

@@ -52,11 +52,9 @@ func (s settler) Run(ctx context.Context, kept cdc.Kept) {
 func TestSettledIsCommittedAtTheEnd(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
-		defer cancel()
 		kafka, f := &committer{}, &fakes{durable: make(chan cdc.Durable), id: cdc.Source{Slot: "x"}}
 		r := New(options(), Stages{Source: f, Router: f, Sink: f, Checkpointer: f, Committer: kafka, Maintainer: settler("c")}, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
-		if err := r.Run(ctx); err != nil || kafka.last.Settled != "c" || f.stored.Settled != "c" {
+		if err := runFor(t, r, time.Hour); err != nil || kafka.last.Settled != "c" || f.stored.Settled != "c" {
 			t.Errorf("committed %q, stored %q: %v", kafka.last.Settled, f.stored.Settled, err)
 		}
 	})

@@ -46,9 +46,7 @@ func TestStartWaits(t *testing.T) {
 				f.open = func() error { return away(began.Add(tt.kafka)) }
 				o := options()
 				o.StartupTimeout = tt.timeout
-				ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
-				defer cancel()
-				err := newRelay(f, o).Run(ctx)
+				err := runFor(t, newRelay(f, o), time.Hour)
 				if tt.fails == 0 {
 					if err != nil || f.confirmed != 1 {
 						t.Errorf("confirmed %d: %v", f.confirmed, err)
@@ -88,10 +86,8 @@ func TestStandbyWaits(t *testing.T) {
 				t.Errorf("%d problems, want %d; %v takeovers, want %v; %v", n, problems, took, takeovers, err)
 			}
 		}
-		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Hour)
-		defer cancel()
 		done := make(chan error)
-		go func() { done <- r.Run(ctx) }()
+		go func() { done <- runFor(t, r, 2*time.Hour) }()
 		<-time.After(50 * time.Minute)
 		if st := r.Status(); st.State != StateStandby || len(st.Problems) != 1 || r.Ready() != nil {
 			t.Errorf("%+v, ready: %v", st, r.Ready())
@@ -114,15 +110,12 @@ func TestStartReportsWhatItWaitsFor(t *testing.T) {
 		var log bytes.Buffer
 		o.Problems = cdc.NewProblems(slog.New(slog.NewTextHandler(&log, nil)))
 		r := newRelay(f, o)
-		ctx, cancel := context.WithCancel(t.Context())
-		done := make(chan error, 1)
-		go func() { done <- r.Run(ctx) }()
+		stop := running(t, r)
 		<-time.After(time.Hour)
 		if st, err := r.Status(), r.Ready(); st.State != StateStarting || err == nil || !strings.Contains(err.Error(), "connection refused") {
 			t.Errorf("state %s, ready %v", st.State, err)
 		}
-		cancel()
-		if err := <-done; err != nil {
+		if err := stop(); err != nil {
 			t.Errorf("stopped while waiting: %v", err)
 		}
 		o.Problems.Report(startReporter) // it is logged no more
@@ -216,9 +209,7 @@ func TestReadinessIsAboutThePresent(t *testing.T) {
 		o := options()
 		o.Problems = new(cdc.Problems)
 		r := newRelay(f, o)
-		ctx, cancel := context.WithCancel(t.Context())
-		done := make(chan error, 1)
-		go func() { done <- r.Run(ctx) }()
+		stop := running(t, r)
 		<-time.After(time.Minute)
 		if st, err := r.Status(), r.Ready(); st.State != StateLeading || err != nil || !st.LastPast || len(st.Problems) != 0 {
 			t.Errorf("after the start: %v, %+v", err, st)
@@ -242,8 +233,7 @@ func TestReadinessIsAboutThePresent(t *testing.T) {
 				t.Errorf("%s: after its end: %v", with, err)
 			}
 		}
-		cancel()
-		if err := <-done; err != nil {
+		if err := stop(); err != nil {
 			t.Error(err)
 		}
 	})
@@ -279,10 +269,8 @@ func TestLettersAreReadAgainUnderAnotherTransactionalID(t *testing.T) {
 		}
 		o := options()
 		o.TransactionalID = "renamed"
-		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
-		defer cancel()
 		r := New(o, Stages{Source: f, Router: f, Sink: f, Checkpointer: f, Letters: &absentLetters{}}, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
-		if err := r.Run(ctx); err != nil || f.stored.Fence != "renamed" {
+		if err := runFor(t, r, time.Hour); err != nil || f.stored.Fence != "renamed" {
 			t.Errorf("stored %+v, ended with %v", f.stored, err)
 		}
 	})
