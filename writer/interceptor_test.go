@@ -115,9 +115,7 @@ func TestInterceptorsGetCopies(t *testing.T) {
 	var attempts [][]any
 	for range 2 {
 		tx := &recorder{}
-		if err := w.Append(t.Context(), tx, e); err != nil {
-			t.Fatal(err)
-		}
+		mustAppend(t, w, tx, e)
 		attempts = append(attempts, tx.statements[0].args)
 	}
 	if !reflect.DeepEqual(attempts[0], attempts[1]) {
@@ -199,9 +197,7 @@ func TestClockAndIDs(t *testing.T) {
 	id := uuid.MustParse("01961b2c-5d6e-7f00-8000-000000000001")
 	w := newWriter(t, writer.WithClock(func() time.Time { return at }), writer.WithIDs(func() (uuid.UUID, error) { return id, nil }))
 	tx := &recorder{}
-	if err := w.Append(t.Context(), tx, newEvent()); err != nil {
-		t.Fatal(err)
-	}
+	mustAppend(t, w, tx, newEvent())
 	if args := tx.statements[0].args; args[0] != id.String() || args[12] != at {
 		t.Errorf("ID %v, time %v", args[0], args[12])
 	}

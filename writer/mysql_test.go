@@ -72,9 +72,7 @@ func TestMySQLLimitsStatements(t *testing.T) {
 	}
 	for want, events := range map[int][]*writer.Event{3: many, 7: large} {
 		tx := &recorder{}
-		if err := newMySQL(t).Append(t.Context(), tx, events...); err != nil {
-			t.Fatal(err)
-		}
+		mustAppend(t, newMySQL(t), tx, events...)
 		if len(tx.statements) != want {
 			t.Errorf("%d statements, want %d", len(tx.statements), want)
 		}

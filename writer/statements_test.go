@@ -15,9 +15,7 @@ func TestAppendManyEventsIsOneStatement(t *testing.T) {
 	texts := map[string]bool{}
 	for n := 2; n <= 300; n++ {
 		tx, events := &recorder{}, newEvents(n)
-		if err := w.Append(t.Context(), tx, events...); err != nil {
-			t.Fatal(err)
-		}
+		mustAppend(t, w, tx, events...)
 		if len(tx.statements) != 1 {
 			t.Fatalf("%d events: %d statements, want 1", n, len(tx.statements))
 		}
@@ -50,9 +48,7 @@ func TestAppendSplits(t *testing.T) {
 			if c.large > 0 {
 				events[1].Payload = make([]byte, c.large)
 			}
-			if err := w.Append(t.Context(), tx, events...); err != nil {
-				t.Fatal(err)
-			}
+			mustAppend(t, w, tx, events...)
 			if len(tx.statements) != c.want {
 				t.Errorf("%d statements, want %d", len(tx.statements), c.want)
 			}
@@ -73,9 +69,7 @@ func TestAppendWritesArraysAsText(t *testing.T) {
 	e.OccurredAt = time.Date(1, 2, 3, 4, 5, 6, 789_000, time.UTC)
 	events[2].Payload, events[2].Tombstone = nil, true
 	tx := &recorder{}
-	if err := newWriter(t).Append(t.Context(), tx, events...); err != nil {
-		t.Fatal(err)
-	}
+	mustAppend(t, newWriter(t), tx, events...)
 	args := tx.statements[0].args
 	for i, want := range map[int]string{
 		0:  "," + "5f9c3f1e111142228333444455556666" + ",",

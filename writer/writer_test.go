@@ -65,6 +65,13 @@ func newWriter(tb testing.TB, opts ...writer.Option) *writer.Writer {
 	return w
 }
 
+func mustAppend(t *testing.T, w *writer.Writer, tx writer.Tx, events ...*writer.Event) {
+	t.Helper()
+	if err := w.Append(t.Context(), tx, events...); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func newEvent() *writer.Event {
 	return &writer.Event{AggregateType: "Order", AggregateID: "o-1", Type: "OrderPlaced", Payload: []byte(`{}`)}
 }
@@ -79,9 +86,7 @@ func newEvents(n int) []*writer.Event {
 
 func TestAppendOneEventIsAPlainInsert(t *testing.T) {
 	tx := &recorder{}
-	if err := newWriter(t).Append(t.Context(), tx, newEvent()); err != nil {
-		t.Fatal(err)
-	}
+	mustAppend(t, newWriter(t), tx, newEvent())
 	const want = `INSERT INTO "outbox" (event_id, aggregate_type, aggregate_id, event_type, tenant_id, topic, ` +
 		`partition_key, content_type, schema_id, schema_version, headers, payload, occurred_at, created_at) ` +
 		`VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12::bytea, $13, COALESCE($14, now()))`
@@ -117,26 +122,20 @@ func TestAppendSetsIDAndTimeForRetries(t *testing.T) {
 	w, e := newWriter(t), newEvent()
 	first, second := &recorder{}, &recorder{}
 	before := time.Now().Truncate(time.Microsecond)
-	if err := w.Append(t.Context(), first, e); err != nil {
-		t.Fatal(err)
-	}
+	mustAppend(t, w, first, e)
 	if e.ID.Version() != 7 || e.OccurredAt.Before(before) || e.OccurredAt.After(time.Now()) {
 		t.Fatalf("filled in id %v (version %d) and time %v", e.ID, e.ID.Version(), e.OccurredAt)
 	}
 	if e.ContentType != "" {
 		t.Errorf("the caller's ContentType was changed to %q", e.ContentType)
 	}
-	if err := w.Append(t.Context(), second, e); err != nil {
-		t.Fatal(err)
-	}
+	mustAppend(t, w, second, e)
 	requireArgs(t, second.statements[0].args, first.statements[0].args)
 }
 
 func TestNewIDsAreAscending(t *testing.T) {
 	tx := &recorder{}
-	if err := newWriter(t).Append(t.Context(), tx, newEvents(10_000)...); err != nil {
-		t.Fatal(err)
-	}
+	mustAppend(t, newWriter(t), tx, newEvents(10_000)...)
 	last, seen := "", 0
 	for _, s := range tx.statements {
 		for _, id := range s.ids(t) {
@@ -227,9 +226,7 @@ func allocatesLike(t *testing.T, w *writer.Writer, insert func(context.Context, 
 func oneRowQuery(t *testing.T) string {
 	t.Helper()
 	tx := &recorder{}
-	if err := newWriter(t).Append(t.Context(), tx, newEvent()); err != nil {
-		t.Fatal(err)
-	}
+	mustAppend(t, newWriter(t), tx, newEvent())
 	return tx.statements[0].query
 }
 

@@ -248,6 +248,16 @@ func runFor(t *testing.T, r *Relay, d time.Duration) error {
 	return r.Run(ctx)
 }
 
+// mustDrive is drive for a relay that ends without an error.
+func mustDrive(t *testing.T, f *fakes, o Options) *Relay {
+	t.Helper()
+	r, err := drive(t, f, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
 // drive runs the relay in a synctest bubble until it is idle, stops it, and returns its error.
 func drive(t *testing.T, f *fakes, o Options) (*Relay, error) {
 	t.Helper()

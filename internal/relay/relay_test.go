@@ -16,10 +16,7 @@ import (
 func TestEverythingIsSavedAndConfirmed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fakes{batches: 50}
-		r, err := drive(t, f, options())
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := mustDrive(t, f, options())
 		if f.confirmed != 50 || f.stored.Progress.Position != "50" || f.stored.LastEventID != "50" {
 			t.Errorf("confirmed %d, stored %+v", f.confirmed, f.stored)
 		}
@@ -35,10 +32,7 @@ func TestEverythingIsSavedAndConfirmed(t *testing.T) {
 // A source that reads behind counts as lag, although no event is in flight.
 func TestLagOfTheSource(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r, err := drive(t, &fakes{lag: time.Hour}, options())
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := mustDrive(t, &fakes{lag: time.Hour}, options())
 		if st := r.Status(); st.Lag != time.Hour || st.InFlightEvents != 0 {
 			t.Errorf("%+v", st)
 		}
@@ -83,9 +77,7 @@ func claimsGeneration(t *testing.T, stored uint64, want func(began uint64) uint6
 			}
 			return nil
 		}
-		if _, err := drive(t, f, options()); err != nil {
-			t.Fatal(err)
-		}
+		mustDrive(t, f, options())
 		if first.Generation != want(began) || first.Sequence != 0 || first.Progress.Position != "start" {
 			t.Errorf("claimed with %+v", first)
 		}
@@ -104,10 +96,7 @@ func TestReconnectedSourceIsSaved(t *testing.T) {
 			f.id.Timeline = 2
 			return errors.New("connection lost")
 		}
-		r, err := drive(t, f, options())
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := mustDrive(t, f, options())
 		if got := f.stored.Source.Timeline; got != 2 || r.Status().Source.Timeline != 2 {
 			t.Errorf("timeline %d is stored, status says %d; want 2", got, r.Status().Source.Timeline)
 		}
@@ -119,9 +108,7 @@ func TestFenceIsUniqueAndKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := options()
 		opened := func(f *fakes) string {
-			if _, err := drive(t, f, o); err != nil {
-				t.Fatal(err)
-			}
+			mustDrive(t, f, o)
 			return f.fence
 		}
 		slot := cdc.Source{SystemID: "74", Slot: "s"}
@@ -166,9 +153,7 @@ func TestReconnect(t *testing.T) {
 			}
 			return nil
 		}
-		if _, err := drive(t, f, options()); err != nil {
-			t.Fatal(err)
-		}
+		mustDrive(t, f, options())
 		if f.runs != 4 || f.confirmed != 3 {
 			t.Errorf("%d attempts, confirmed %d", f.runs, f.confirmed)
 		}
@@ -316,9 +301,7 @@ func TestHangingStoreDelaysPublishingOnce(t *testing.T) {
 func TestClaimIsSavedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fakes{}
-		if _, err := drive(t, f, options()); err != nil {
-			t.Fatal(err)
-		}
+		mustDrive(t, f, options())
 		if f.stored.Progress.Position != "start" || f.stored.Sequence == 0 {
 			t.Errorf("stored %+v", f.stored)
 		}
@@ -358,9 +341,7 @@ func TestHangingUpIsNoFailure(t *testing.T) {
 		}}
 		var took time.Duration
 		f.acquire = func(int) error { took = time.Since(began); return nil }
-		if _, err := drive(t, f, o); err != nil {
-			t.Fatal(err)
-		}
+		mustDrive(t, f, o)
 		if f.runs != times+1 || took > times*o.RetryInitial*3/2 {
 			t.Errorf("%d attempts in %s", f.runs, took)
 		}
@@ -394,9 +375,7 @@ func TestFailedClaimReleases(t *testing.T) {
 			}
 			return nil
 		}
-		if _, err := drive(t, f, options()); err != nil {
-			t.Fatal(err)
-		}
+		mustDrive(t, f, options())
 		if got := fmt.Sprint(f.events); got != "[farewell 1 kill]" || f.held {
 			t.Errorf("events %s, slot held %v", got, f.held)
 		}

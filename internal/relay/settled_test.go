@@ -28,9 +28,7 @@ func TestClaimUnsettles(t *testing.T) {
 				f := &fakes{stored: &cdc.Checkpoint{Settled: "a b", Progress: cdc.Progress{Position: c.position}}}
 				o := options()
 				o.Conditions = []string{"b", "c"}
-				if _, err := drive(t, f, o); err != nil {
-					t.Fatal(err)
-				}
+				mustDrive(t, f, o)
 				if f.stored.Settled != c.want {
 					t.Errorf("claimed with %q, want %q", f.stored.Settled, c.want)
 				}

@@ -80,10 +80,7 @@ func TestFormatsAgainstReference(t *testing.T) {
 			}
 			b := batch(table, rows...)
 			arena := bytes.Clone(b.Arena)
-			dst.Reset(b)
-			if err := r.Route(b, dst); err != nil {
-				t.Fatal(err)
-			}
+			routeInto(t, r, b, dst)
 			exact := shape.Format != record.FormatCloudEventsJSON && shape.Value == nil && payload.JSON == ""
 			got := map[int32]string{}
 			for i := range dst.Messages {

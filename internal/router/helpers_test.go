@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"pgregory.net/rapid"
+
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/outbox"
 	"github.com/cdc-relay/cdc-relay/internal/router"
@@ -117,6 +119,15 @@ func route(tb testing.TB, o router.Options, b *cdc.Batch) (*cdc.Routed, error) {
 	dst := &cdc.Routed{}
 	dst.Reset(b)
 	return dst, newRouter(tb, o).Route(b, dst)
+}
+
+// routeInto routes a batch that must not stop the relay.
+func routeInto(tb rapid.TB, r *router.Router, b *cdc.Batch, dst *cdc.Routed) {
+	tb.Helper()
+	dst.Reset(b)
+	if err := r.Route(b, dst); err != nil {
+		tb.Fatal(err)
+	}
 }
 
 // one routes a single row that must make a message.

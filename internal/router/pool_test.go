@@ -88,10 +88,7 @@ func slabsGrow(t *testing.T, o router.Options) {
 	r := newRouter(t, o)
 	for size := range 40 {
 		dst := &cdc.Routed{Headers: make([]cdc.Header, 0, size), Scratch: make([]byte, 0, 3*size), Messages: make([]cdc.Message, 0, size)}
-		dst.Reset(b)
-		if err := r.Route(b, dst); err != nil {
-			t.Fatal(err)
-		}
+		routeInto(t, r, b, dst)
 		for i := range want {
 			m := &dst.Messages[i]
 			if got := golden(m); got != want[i] || cap(m.Headers) != len(m.Headers) {
@@ -132,10 +129,7 @@ func TestMoreTopicsThanAreKept(t *testing.T) {
 			rows[j] = order().with("topic", fmt.Sprintf("%d-%d-%s", i, j, strings.Repeat("x", 230)))
 		}
 		b := batch(native(), rows...)
-		dst.Reset(b)
-		if err := r.Route(b, dst); err != nil {
-			t.Fatal(err)
-		}
+		routeInto(t, r, b, dst)
 		if last := dst.Messages[999]; last.Topic != rows[999]["topic"] {
 			t.Fatalf("topic %s, want %s", last.Topic, rows[999]["topic"])
 		}

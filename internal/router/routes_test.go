@@ -148,10 +148,7 @@ func TestRouteCache(t *testing.T) {
 			like := order().with("partition_key", fmt.Sprint(i)).with("schema_id", strings.Repeat("x", i%700))
 			b := batch(table, like.without("topic", "tenant_id"), like.without("topic").with("tenant_id", ""), like.with("topic", fmt.Sprint("t", i)))
 			dst := &cdc.Routed{}
-			dst.Reset(b)
-			if err := r.Route(b, dst); err != nil {
-				t.Fatal(err)
-			}
+			routeInto(t, r, b, dst)
 			for row, want := range []string{"null.%d", "empty.%d", "t%d"} {
 				if got := dst.Messages[row].Topic; got != fmt.Sprintf(want, i) {
 					t.Fatalf("round %d, %d: %s", round, i, got)

@@ -90,10 +90,7 @@ func TestSchemaChanges(t *testing.T) {
 		}
 		b := batch(table, order().with("new", "x"))
 		dst := &cdc.Routed{}
-		dst.Reset(b)
-		if err := r.Route(b, dst); err != nil {
-			t.Fatal(err)
-		}
+		routeInto(t, r, b, dst)
 		if got := golden(&dst.Messages[0]); got != goldenFull {
 			t.Fatalf("schema %d: %s", i, got)
 		}
