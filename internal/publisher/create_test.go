@@ -89,9 +89,7 @@ func TestNewTopicIsCreatedOnce(t *testing.T) {
 	opts.Create = &kafka.TopicSpec{Partitions: 1, ReplicationFactor: 1}
 	p := publisher.New(opts, slog.New(slog.NewTextHandler(log, nil)), prometheus.NewRegistry())
 	t.Cleanup(p.Kill)
-	if err := p.Open(t.Context(), "cdc-relay.test"); err != nil {
-		t.Fatal(err)
-	}
+	mustOpen(t, p)
 	if err := p.Send(t.Context(), &cdc.Routed{Batch: &cdc.Batch{Seq: 1, Txs: []cdc.Tx{{}}}, Messages: toEach(1)}); err != nil {
 		t.Fatal(err)
 	}

@@ -116,9 +116,7 @@ func openRecords(t *testing.T, c *kfake.Cluster) int64 {
 
 func reopen(t *testing.T, p *publisher.Publisher) {
 	t.Helper()
-	if err := p.Open(t.Context(), "cdc-relay.test"); err != nil {
-		t.Fatal(err)
-	}
+	mustOpen(t, p)
 	for _, key := range []string{"barrier", "position"} {
 		if _, err := p.Commit(t.Context(), key, nil); err != nil {
 			t.Fatal(err)

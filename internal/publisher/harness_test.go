@@ -83,11 +83,16 @@ func open(t *testing.T, opts publisher.Options) *sink {
 	p := publisher.New(opts, logger(t), s.reg)
 	s.Publisher = p
 	t.Cleanup(p.Kill)
+	mustOpen(t, p)
+	go s.collect(t.Context())
+	return s
+}
+
+func mustOpen(t *testing.T, p *publisher.Publisher) {
+	t.Helper()
 	if err := p.Open(t.Context(), "cdc-relay.test"); err != nil {
 		t.Fatal(err)
 	}
-	go s.collect(t.Context())
-	return s
 }
 
 func logger(t *testing.T) *slog.Logger {

@@ -127,9 +127,7 @@ func TestKillWithUnreadAnswers(t *testing.T) {
 	c := newCluster(t, 1, 8)
 	w := watch(c)
 	p := unopened(t, options(c))
-	if err := p.Open(t.Context(), "cdc-relay.test"); err != nil {
-		t.Fatal(err)
-	}
+	mustOpen(t, p)
 	const rounds = 500
 	for i := range rounds {
 		r := &cdc.Routed{Batch: &cdc.Batch{Seq: uint64(2*i + 1)}, Messages: numbered(i, 1, 1)} // gaps: no shared answers

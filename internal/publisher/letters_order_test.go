@@ -79,9 +79,7 @@ func TestBarrierPrecedesTheIndex(t *testing.T) {
 		l.Reset()
 		away := l.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: letterIndex, Err: kerr.NotEnoughReplicas, Count: -1})
 		read := l.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Fetch}, Topic: letterIndex, Observe: true, Count: -1})
-		if err := l.Open(t.Context(), "cdc-relay.test"); err != nil {
-			t.Fatal(err)
-		}
+		mustOpen(t, l.Publisher)
 		loaded := make(chan *deadletter.Index, 1)
 		go func() {
 			if l.exactlyOnce {

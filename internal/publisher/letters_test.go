@@ -524,9 +524,7 @@ func (l *lettered) refuses(t *testing.T, s cdc.Source, reason string) (stop *cdc
 	t.Helper()
 	l.Kill()
 	l.Reset()
-	if err := l.Open(t.Context(), "cdc-relay.test"); err != nil {
-		t.Fatal(err)
-	}
+	mustOpen(t, l.Publisher)
 	if l.exactlyOnce {
 		if _, err := l.Commit(t.Context(), "barrier", nil); err != nil {
 			t.Fatal(err)

@@ -31,9 +31,7 @@ func TestLinesNameTheEvent(t *testing.T) {
 			opts.Rejected, opts.Dropped = c.policy, func(string) {}
 			p := publisher.New(opts, slog.New(slog.NewTextHandler(log, nil)), prometheus.NewRegistry())
 			t.Cleanup(p.Kill)
-			if err := p.Open(t.Context(), "cdc-relay.test"); err != nil {
-				t.Fatal(err)
-			}
+			mustOpen(t, p)
 			if err := p.Send(t.Context(), &cdc.Routed{Batch: &cdc.Batch{Seq: 1, Txs: []cdc.Tx{{}}}, Messages: []cdc.Message{msg("k", "1")}}); err != nil {
 				t.Fatal(err)
 			}
