@@ -15,6 +15,8 @@ import (
 	"testing"
 	"time"
 
+	"pgregory.net/rapid"
+
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/checkpoint"
 )
@@ -33,10 +35,10 @@ func numbered(generation, sequence uint64) cdc.Checkpoint {
 	return c
 }
 
-func must(t *testing.T, err error) {
-	t.Helper()
+func must(tb rapid.TB, err error) {
+	tb.Helper()
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 }
 

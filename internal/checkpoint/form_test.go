@@ -52,9 +52,7 @@ func TestForm(t *testing.T) {
 // The package comment lists each field, in order.
 func TestDocumentedForm(t *testing.T) {
 	doc, err := os.ReadFile("doc.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	rest := string(doc)
 	for _, field := range []string{
 		"version", "source", "system_id", "database", "slot", "timeline", "fingerprint", "position", "commit", "txid", "generation",
@@ -86,9 +84,7 @@ func TestFormRoundTrip(t *testing.T) {
 			SavedAt: time.Unix(rapid.Int64Range(0, 1<<37).Draw(t, "seconds"), rapid.Int64Range(0, 999_999_999).Draw(t, "nanoseconds")).UTC(),
 		}
 		value, err := checkpoint.Encode(want)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if got, err := checkpoint.Decode(value); err != nil || got != want {
 			t.Fatalf("%s\ngave %+v\nwant %+v\n%v", value, got, want, err)
 		}

@@ -47,9 +47,7 @@ func TestRedisConformance(t *testing.T) {
 					return nil
 				}
 				value, err := server.Get(key)
-				if err != nil {
-					tb.Fatal(err)
-				}
+				must(tb, err)
 				return []byte(value)
 			},
 		}
@@ -98,17 +96,13 @@ func options(addr string) checkpoint.RedisOptions {
 func openRedis(tb testing.TB, o checkpoint.RedisOptions) *checkpoint.Redis {
 	tb.Helper()
 	s, err := checkpoint.NewRedis(tb.Context(), o)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	must(tb, err)
 	return s
 }
 
 func openFile(tb testing.TB, path string) *checkpoint.File {
 	tb.Helper()
 	s, err := checkpoint.NewFile(path)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	must(tb, err)
 	return s
 }

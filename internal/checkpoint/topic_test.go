@@ -42,9 +42,7 @@ func TestLastPositionBeforeABarrier(t *testing.T) {
 	log := &topic{}
 	kept := checkpoint.NewTopic(log)
 	for _, p := range []cdc.Position{"a", "b"} {
-		if err := kept.Commit(t.Context(), cdc.Checkpoint{Generation: 1, Progress: cdc.Progress{Position: p}}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, kept.Commit(t.Context(), cdc.Checkpoint{Generation: 1, Progress: cdc.Progress{Position: p}}))
 	}
 	for range 2 {
 		log.known = 1 // "a" alone

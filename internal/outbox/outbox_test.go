@@ -71,9 +71,7 @@ func TestID(t *testing.T) {
 		{Template: "orders-$ {${a}"}: {"orders-$ {", "a"},
 	} {
 		l, err := outbox.Mapped(map[string]outbox.Part{"event_id": part, "tenant_id": {Template: "x${id}"}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if got := [2]string{l.IDPrefix(), l.Column(outbox.EventID)}; got != want || l.Column(outbox.TenantID) != "" || !slices.Contains(l.Columns(), want[1]) {
 			t.Errorf("%s: %q, tenant in %q", part.String(), got, l.Column(outbox.TenantID))
 		}

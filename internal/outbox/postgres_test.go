@@ -262,9 +262,9 @@ func query(t *testing.T, conn *pgx.Conn, sql string) string {
 	return string(results[0].Rows[0][0])
 }
 
-func must(t *testing.T, err error) {
-	t.Helper()
+func must(tb testing.TB, err error) {
+	tb.Helper()
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 }

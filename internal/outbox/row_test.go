@@ -40,13 +40,9 @@ func planOf(tb testing.TB, table *cdc.Table, parts map[string]outbox.Part) *outb
 		}
 	}
 	layout, err := outbox.Mapped(parts)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	must(tb, err)
 	p, err := layout.Plan(table, "tables[0]")
-	if err != nil {
-		tb.Fatal(err)
-	}
+	must(tb, err)
 	return p
 }
 
@@ -172,9 +168,7 @@ func TestPartsInZone(t *testing.T) {
 		b.Table.Columns[i].Form, b.Table.Columns[i].Type = cdc.FormTimestampText, typ
 	}
 	zone, err := cdc.LoadZone("Europe/Berlin")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	layout, err := outbox.Mapped(map[string]outbox.Part{
 		"event_id": outbox.Of("id"), "event_type": {Template: "at ${local}"}, "payload": outbox.Of("local"), "occurred_at": outbox.Of("local"),
 		"created_at": outbox.Of("moment"), "topic": outbox.Of("text"),
@@ -183,9 +177,7 @@ func TestPartsInZone(t *testing.T) {
 		t.Fatal(err)
 	}
 	p, err := layout.WithZone(zone).Plan(b.Table, "tables[0]")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if at := p.Parts[outbox.Payload].Index(); at != -1 {
 		t.Errorf("column %d is the payload as it is, and a dead letter would have its time without the zone", at)
 	}
@@ -272,9 +264,7 @@ func lookedUp(t *testing.T, doc []byte) []byte {
 		return value
 	}
 	var text string
-	if err := json.Unmarshal(value, &text); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal(value, &text))
 	return append([]byte{}, text...)
 }
 
@@ -282,13 +272,9 @@ func lookedUp(t *testing.T, doc []byte) []byte {
 func TestDraftIsKeptUnlessHuge(t *testing.T) {
 	b := rowsOf("id type data", []string{"1", "a", "x"})
 	layout, err := outbox.Mapped(map[string]outbox.Part{"event_id": outbox.Of("id"), "event_type": outbox.Of("type"), "payload": outbox.Of("data")})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	p, err := layout.Plan(b.Table, "tables[0]")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for size, kept := range map[int]bool{1000: true, 2 << 20: false} {
 		r := outbox.Row{Draft: make([]byte, size)}
 		if r.Start(p, b, nil); cap(r.Draft) > 0 != kept {

@@ -18,9 +18,7 @@ func day() time.Time { return time.Date(2026, 1, 2, 23, 59, 0, 0, time.UTC) }
 
 func TestScriptFiles(t *testing.T) {
 	s, err := outbox.PostgresTable(outbox.TableOptions{Name: outbox.Name{Schema: "public", Table: "outbox"}, From: day(), Ahead: 14})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for f, names := range map[outbox.Format]string{
 		outbox.FormatPlain:         "create_outbox.sql",
 		outbox.FormatGoose:         "20260102235900_create_outbox.sql",
@@ -29,9 +27,7 @@ func TestScriptFiles(t *testing.T) {
 		outbox.FormatAtlas:         "20260102235900_create_outbox.sql",
 	} {
 		files, err := s.Files(f, day())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		var got []string
 		for _, file := range files {
 			got = append(got, file.Name)
@@ -53,9 +49,7 @@ func literal(f outbox.Format) bool {
 // Flyway would replace what looks like its placeholder.
 func TestFlywayPlaceholderIsRefused(t *testing.T) {
 	s, err := outbox.PostgresTable(outbox.TableOptions{Name: outbox.Name{Schema: "public", Table: "a${b}"}, Partition: outbox.PartitionNone})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, f := range outbox.Formats() {
 		if _, err := s.Files(f, day()); (err != nil) != (f == outbox.FormatFlyway) {
 			t.Errorf("%s: %v", f, err)
@@ -82,14 +76,10 @@ func TestStepsAsText(t *testing.T) {
 func TestMySQLAsText(t *testing.T) {
 	table := outbox.Name{Schema: "shop", Table: "outbox"}
 	s, err := outbox.MySQLTable(outbox.TableOptions{Name: table, From: day(), Ahead: 2})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, f := range []outbox.Format{outbox.FormatPlain, outbox.FormatGoose, outbox.FormatGolangMigrate} {
 		files, err := s.Files(f, day())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for _, file := range files {
 			golden(t, "mysql_"+string(f)+"_"+strings.TrimPrefix(file.Name, "20260102235900_"), file.Text)
 		}
@@ -115,14 +105,10 @@ func golden(t *testing.T, name, text string) {
 	t.Helper()
 	path := filepath.Join("testdata", name)
 	if *update {
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(path, []byte(text), 0o600))
 	}
 	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if text != string(want) {
 		t.Errorf("%s: got\n%s\nwant\n%s\n(go test -update writes it)", path, text, want)
 	}

@@ -248,9 +248,7 @@ func TestRedisWithoutAFreeConnection(t *testing.T) {
 	t.Parallel()
 	server := testenv.Redis(t, testenv.RedisOptions{})
 	held, err := net.Dial("tcp", server.Addr())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = held.Close() })
 	limit := func(n int) {
 		t.Helper()
@@ -352,9 +350,9 @@ func save(t *testing.T, s *checkpoint.Redis, c cdc.Checkpoint) {
 	must(t, s.Save(t.Context(), c))
 }
 
-func must(t *testing.T, err error) {
-	t.Helper()
+func must(tb testing.TB, err error) {
+	tb.Helper()
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 }

@@ -97,9 +97,7 @@ func password(p string) func(context.Context) (string, error) {
 func open(tb testing.TB, o checkpoint.RedisOptions) *checkpoint.Redis {
 	tb.Helper()
 	s, err := checkpoint.NewRedis(tb.Context(), o)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	must(tb, err)
 	return s
 }
 
