@@ -27,9 +27,7 @@ func TestMissingRights(t *testing.T) {
 	newTopic(t, k, "closed", 1, nil)
 	s := open(t, publisher.Options{Kafka: kafka.Options{Brokers: k.Bootstrap()}}) // ANONYMOUS has all rights
 	s.send(t, numbered("closed", 0, 1, 1)...)
-	if err := s.await(t, soon, 1); err != nil {
-		t.Fatal(err)
-	}
+	durable(t, s, 1)
 	login := &kafka.SASL{Mechanism: "PLAIN", Username: testenv.KafkaUser, Password: func(context.Context) (string, error) { return testenv.KafkaPassword, nil }}
 	conn := kafka.Options{Brokers: k.Addrs(testenv.ListenerSASL), SASL: login}
 	p := unopened(t, publisher.Options{Kafka: conn})

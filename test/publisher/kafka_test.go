@@ -32,9 +32,7 @@ func TestEveryCodec(t *testing.T) {
 			for i := range rounds {
 				s.send(t, numbered(topic, i*size, size, 31)...)
 			}
-			if err := s.await(t, soon, rounds); err != nil {
-				t.Fatal(err)
-			}
+			durable(t, s, rounds)
 			began := time.Now().Add(-time.Minute)
 			java := kgo.StickyKeyPartitioner(nil).ForTopic(topic) // murmur2, as in Java
 			o := newOrder(31)
@@ -69,9 +67,7 @@ func TestRecordContent(t *testing.T) {
 		{Topic: "content", Key: []byte("h"), Headers: []cdc.Header{{Key: []byte("same")}, {Key: []byte("same"), Value: []byte{}}}},
 	}
 	s.send(t, msgs...)
-	if err := s.await(t, soon, 1); err != nil {
-		t.Fatal(err)
-	}
+	durable(t, s, 1)
 	i := 0
 	readAll(t, shared.Bootstrap(), "content", func(r *kgo.Record) bool {
 		want := msgs[i]
@@ -178,9 +174,7 @@ func TestCreatesTopic(t *testing.T) {
 		Partitions: 3, ReplicationFactor: -1, Configs: map[string]string{"cleanup.policy": "compact"},
 	}})
 	s.send(t, numbered("created", 0, 30, 7)...)
-	if err := s.await(t, soon, 1); err != nil {
-		t.Fatal(err)
-	}
+	durable(t, s, 1)
 	d := describe(t, kafka.Options{Brokers: shared.Bootstrap()}, "", "created", "nowhere")
 	for _, tp := range d.Topics {
 		if tp.Name == "created" && (tp.Err != nil || tp.Partitions != 3 || tp.MaxMessageBytes != 1048588 || tp.CleanupPolicy != "compact" || tp.Write != kafka.Granted) {
