@@ -37,9 +37,7 @@ func TestColumnList(t *testing.T) {
 				}
 				return
 			}
-			if _, _, err := s.Acquire(t.Context(), none); err != nil {
-				t.Fatal(err)
-			}
+			acquire(t, s)
 			done := make(chan error, 1)
 			go func() { done <- s.Run(t.Context(), q) }()
 			d.insert(1, 10)
@@ -63,9 +61,7 @@ func TestColumnList(t *testing.T) {
 func TestChangedPublicationWhileStandingBy(t *testing.T) {
 	d := newDatabase(t)
 	leader, standby := d.source(), d.source()
-	if _, _, err := leader.Acquire(t.Context(), none); err != nil {
-		t.Fatal(err)
-	}
+	acquire(t, leader)
 	defer leader.Release(t.Context())
 	if _, _, err := standby.Acquire(t.Context(), none); !errors.Is(err, cdc.ErrStandby) {
 		t.Fatal(err)

@@ -14,9 +14,7 @@ func TestStopUnderLoadConfirmsEverything(t *testing.T) {
 		stop := tailing(t, s, q)
 		d.insert(i*3000+1, i*3000+3000)
 		q.waitCount(t, 1)
-		if err := stop(); err != nil {
-			t.Fatal(err)
-		}
+		ends(t, stop)
 		var confirmed string
 		if err := d.conn.QueryRow(t.Context(), `SELECT lpad(upper(to_hex((confirmed_flush_lsn - '0/0')::bigint)), 16, '0')
 			FROM pg_replication_slots WHERE slot_name = $1`, d.name).Scan(&confirmed); err != nil {

@@ -66,9 +66,7 @@ func TestOtherTransactionAtTheSamePosition(t *testing.T) {
 	d.insert(1, 1)
 	q.waitCount(t, 1)
 	c := cdc.Checkpoint{Source: id, Progress: s.Progress(q.last())}
-	if err := stop(); err != nil {
-		t.Fatal(err)
-	}
+	ends(t, stop)
 	d.awaitFree()
 	d.insert(2, 2)
 	ours := c.Progress.TxID

@@ -17,9 +17,7 @@ func TestSlotIsHeldUntilRun(t *testing.T) {
 	t.Parallel()
 	d := newDatabase(t)
 	s, q := d.source(), newQueue(t)
-	if _, _, err := s.Acquire(t.Context(), none); err != nil {
-		t.Fatal(err)
-	}
+	acquire(t, s)
 	defer s.Release(t.Context())
 	const walsender = `FROM pg_stat_replication JOIN pg_replication_slots ON active_pid = pid WHERE slot_name = $1`
 	var pid int
@@ -60,9 +58,7 @@ func TestReadingBeginsDuringALook(t *testing.T) {
 		}
 		return server.DSN(d.name, ""), nil
 	}}}), newQueue(t)
-	if _, _, err := s.Acquire(t.Context(), none); err != nil {
-		t.Fatal(err)
-	}
+	acquire(t, s)
 	defer s.Release(t.Context())
 	if err := way.Swallow(testenv.Responses); err != nil {
 		t.Fatal(err)
@@ -103,9 +99,7 @@ func TestShutdownBeforeRun(t *testing.T) {
 	server = testenv.Postgres(t, testenv.PostgresOptions{Settings: map[string]string{"wal_sender_timeout": "1h"}}) // which would end it too
 	d := newDatabase(t)
 	s, q := d.source(), newQueue(t)
-	if _, _, err := s.Acquire(t.Context(), none); err != nil {
-		t.Fatal(err)
-	}
+	acquire(t, s)
 	t.Cleanup(func() { s.Release(context.WithoutCancel(t.Context())) }) // after tailing has ended: it cleans up first
 	d.insert(1, 30_000)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -129,9 +123,7 @@ func TestReleaseFreesTheSlot(t *testing.T) {
 	d := newDatabase(t)
 	s := d.source()
 	for range 3 {
-		if _, _, err := s.Acquire(t.Context(), none); err != nil {
-			t.Fatal(err)
-		}
+		acquire(t, s)
 		s.Release(t.Context())
 		s.Release(t.Context())
 		d.awaitFree()

@@ -170,18 +170,14 @@ func TestSessionsThatWrite(t *testing.T) {
 			return db.Rows(events(cdc.RowAction{Pending: "NOT sent"})).Verify(t.Context())
 		},
 	} {
-		db, err := postgres.OpenDatabase(t.Context(), postgres.Options{DSN: func(context.Context) (string, error) { return server.DSN(d.name, ""), nil }})
-		if err != nil {
-			t.Fatal(err)
-		}
-		err = prepare(db)
+		db := d.open("")
+		err := prepare(db)
 		if err == nil {
 			_, err = db.Conn.Exec(t.Context(), "INSERT INTO events SELECT count(*) FROM events")
 		}
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
-		db.Close(t.Context())
 	}
 }
 
@@ -219,9 +215,7 @@ func TestAttachedPartitionIsDetected(t *testing.T) {
 	d.exec("ALTER PUBLICATION " + d.name + " ADD TABLE root, part")
 	s, q := d.sourceWith(wal.Options{Options: postgres.Options{Tables: []string{"public.part"}}}), newQueue(t)
 	q.confirm = s.Confirm
-	if _, _, err := s.Acquire(t.Context(), none); err != nil {
-		t.Fatal(err)
-	}
+	acquire(t, s)
 	done := make(chan error, 1)
 	go func() { done <- s.Run(t.Context(), q) }()
 	d.exec("INSERT INTO part VALUES ('1')")

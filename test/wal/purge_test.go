@@ -1,7 +1,6 @@
 package wal
 
 import (
-	"context"
 	"testing"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
@@ -14,15 +13,10 @@ import (
 // rows returns the rows of table events and whether a role can delete them.
 func (d *database) rows(role string) (*postgres.Rows, error) {
 	d.t.Helper()
-	db, err := postgres.OpenDatabase(d.t.Context(), postgres.Options{DSN: func(context.Context) (string, error) { return server.DSN(d.name, role), nil }})
-	if err != nil {
-		d.t.Fatal(err)
-	}
-	d.t.Cleanup(func() { db.Close(context.WithoutCancel(d.t.Context())) })
-	r := db.Rows(postgres.RowOptions{
+	r := d.open(role).Rows(postgres.RowOptions{
 		RowAction: cdc.RowAction{At: "at", OlderThan: conformance.Month}, Table: "public.events", SQL: "public.events", Key: "id", Slot: d.name, Load: checkpoint.None{}.Load,
 	})
-	err = r.Verify(d.t.Context())
+	err := r.Verify(d.t.Context())
 	return r, err
 }
 

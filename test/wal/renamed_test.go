@@ -105,9 +105,7 @@ func TestRowsOfDroppedTable(t *testing.T) {
 			}}
 			if tt.fix != "" {
 				s := d.sourceWith(o)
-				if _, _, err := s.Acquire(t.Context(), none); err != nil {
-					t.Fatal(err)
-				}
+				acquire(t, s)
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
 				q := newQueue(t)

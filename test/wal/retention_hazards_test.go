@@ -176,12 +176,7 @@ func TestForeignKeysOfThePartitions(t *testing.T) {
 // holding runs a statement in a transaction of another session, which stays open.
 func (d *database) holding(sql string) pgx.Tx {
 	d.t.Helper()
-	conn, err := pgx.Connect(d.t.Context(), server.DSN(d.name, ""))
-	if err != nil {
-		d.t.Fatal(err)
-	}
-	d.t.Cleanup(func() { _ = conn.Close(context.WithoutCancel(d.t.Context())) })
-	tx, err := conn.Begin(d.t.Context())
+	tx, err := d.connect("").Begin(d.t.Context())
 	if err == nil {
 		_, err = tx.Exec(d.t.Context(), sql)
 	}
@@ -285,12 +280,7 @@ func TestRoutineIsTheTablesAndThisVersions(t *testing.T) {
 	d, role := keeping(t, 1)
 	may := func() bool {
 		t.Helper()
-		db, err := postgres.OpenDatabase(t.Context(), postgres.Options{DSN: func(context.Context) (string, error) { return server.DSN(d.name, role), nil }})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer db.Close(t.Context())
-		ok, err := db.MayMaintain(t.Context(), "public.outbox", routine())
+		ok, err := d.open(role).MayMaintain(t.Context(), "public.outbox", routine())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -332,25 +322,13 @@ func TestTablesWhoseNamesJoinAlike(t *testing.T) {
 		for _, n := range tables {
 			o.Make = append(o.Make, outbox.TableOptions{Name: n, From: time.Now().AddDate(0, 0, -3), Ahead: 3})
 		}
-		steps, err := outbox.PostgresSetup(o)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, step := range steps {
-			for _, st := range step.Statements {
-				d.exec(st.SQL)
-			}
-		}
+		d.setup(o)
 	}
 	routineOf := func(n outbox.Name) postgres.Routine {
 		former, begin := outbox.FormerPostgresRoutine(n)
 		return postgres.Routine{Name: outbox.PostgresRoutine(n).SQL(), Body: outbox.PostgresRoutineBody(n), Former: former.SQL(), FormerBegin: begin}
 	}
-	db, err := postgres.OpenDatabase(t.Context(), postgres.Options{DSN: func(context.Context) (string, error) { return server.DSN(d.name, role), nil }})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { db.Close(context.WithoutCancel(t.Context())) })
+	db := d.open(role)
 	pass := func(n outbox.Name, ahead int) (parts []cdc.Partition) {
 		t.Helper()
 		p := db.Partitions(n.String(), routineOf(n), d.name, checkpoint.None{}.Load)

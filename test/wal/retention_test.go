@@ -40,17 +40,9 @@ func keeping(t *testing.T, days int) (d *database, role string) {
 	}
 	role = d.name[:min(len(d.name), 50)] + "_role"
 	d.exec("CREATE ROLE " + role + " LOGIN REPLICATION")
-	steps, err := outbox.PostgresSetup(outbox.SetupOptions{
+	d.setup(outbox.SetupOptions{
 		Read: []outbox.Name{outboxName()}, Publication: d.name, Slot: d.name, Role: role, Maintain: []outbox.Name{outboxName()},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, step := range steps {
-		for _, st := range step.Statements {
-			d.exec(st.SQL)
-		}
-	}
 	t.Cleanup(func() {
 		_, _ = d.conn.Exec(context.WithoutCancel(t.Context()), "DROP OWNED BY "+role+"; DROP ROLE "+role)
 	})
@@ -60,17 +52,11 @@ func keeping(t *testing.T, days int) (d *database, role string) {
 // parts connects as a role to the table's partitions.
 func (d *database) parts(role string) *postgres.Partitions {
 	d.t.Helper()
-	o := postgres.Options{DSN: func(context.Context) (string, error) { return server.DSN(d.name, role), nil }}
-	db, err := postgres.OpenDatabase(d.t.Context(), o)
-	if err != nil {
-		d.t.Fatal(err)
-	}
-	d.t.Cleanup(func() { db.Close(context.WithoutCancel(d.t.Context())) })
 	load := d.load
 	if load == nil {
 		load = checkpoint.None{}.Load
 	}
-	p := db.Partitions("public.outbox", routine(), d.name, load)
+	p := d.open(role).Partitions("public.outbox", routine(), d.name, load)
 	if err := p.Maintainable(d.t.Context()); err != nil {
 		d.t.Fatal(err)
 	}
@@ -207,11 +193,7 @@ func TestRoutineTouchesItsTableOnly(t *testing.T) {
 	dropped := func(at time.Time) string {
 		return call("take_out", at.UTC().Format(time.DateOnly)) + "; " + call("drop", at.UTC().Format(time.DateOnly))
 	}
-	conn, err := pgx.Connect(t.Context(), server.DSN(d.name, role))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = conn.Close(context.WithoutCancel(t.Context())) }()
+	conn := d.connect(role)
 	for _, sql := range []string{
 		call("drop", other.Format(time.DateOnly)),
 		call("take_out", other.Format(time.DateOnly)),

@@ -14,9 +14,7 @@ func TestSlotLostBeforeReading(t *testing.T) {
 	d := newDatabase(t)
 	superseded, q := d.source(), newQueue(t)
 	d.insert(1, 20000)
-	if _, _, err := superseded.Acquire(t.Context(), none); err != nil {
-		t.Fatal(err)
-	}
+	acquire(t, superseded)
 	defer superseded.Release(t.Context())
 	d.awaitSent()
 	d.exec("SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots WHERE slot_name = '" + d.name + "'")

@@ -8,8 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/cdctest"
 	"github.com/cdc-relay/cdc-relay/internal/postgres"
@@ -83,11 +81,7 @@ func (d *database) hidden(q *queue, visible, n int) {
 // is emptied.
 func (d *database) held(statements ...string) (done <-chan error) {
 	d.t.Helper()
-	conn, err := pgx.Connect(d.t.Context(), server.DSN(d.name, ""))
-	if err != nil {
-		d.t.Fatal(err)
-	}
-	d.t.Cleanup(func() { _ = conn.Close(context.WithoutCancel(d.t.Context())) })
+	conn := d.connect("")
 	for _, sql := range append([]string{"SET synchronous_commit = on"}, statements[:len(statements)-1]...) {
 		if _, err := conn.Exec(d.t.Context(), sql); err != nil {
 			d.t.Fatalf("%s: %v", sql, err)
@@ -138,9 +132,7 @@ func TestRowsWaitUntilTheyAreVisible(t *testing.T) {
 				t.Fatal(err)
 			}
 			q.waitCount(t, last)
-			if err := stop(); err != nil {
-				t.Fatal(err)
-			}
+			ends(t, stop)
 			q.holds(t, 1, last)
 			d.awaitFree()
 		})
@@ -156,9 +148,7 @@ func TestStopWhileACommitWaits(t *testing.T) {
 	stop := tailing(t, s, q)
 	done := d.held(insertSQL("1", "1"))
 	d.hidden(q, 0, 3)
-	if err := stop(); err != nil {
-		t.Fatal(err)
-	}
+	ends(t, stop)
 	if got := q.held(); len(got) != 0 {
 		cdctest.Violation(t, cdctest.Phantom, "%d events were handed on before their rows are visible", len(got))
 	}

@@ -63,31 +63,54 @@ func newDatabase(t *testing.T) *database {
 	if err := server.CreateDatabase(ctx, name); err != nil {
 		t.Fatal(err)
 	}
-	conn, err := pgx.Connect(ctx, server.DSN(name, ""))
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := &database{t: t, name: name}
+	d.conn = d.connect("")
 	t.Cleanup(func() {
-		ctx := context.WithoutCancel(ctx)
 		// The server has 20 slots. A slot that is still active is not dropped.
-		_, _ = conn.Exec(ctx, "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE slot_name = $1 AND NOT active", name)
-		_ = conn.Close(ctx)
+		_, _ = d.conn.Exec(context.WithoutCancel(ctx), "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE slot_name = $1 AND NOT active", name)
 	})
-	d := &database{t: t, name: name, conn: conn}
 	table := outbox.Name{Schema: "public", Table: "outbox"}
-	steps, err := outbox.PostgresSetup(outbox.SetupOptions{
+	d.setup(outbox.SetupOptions{
 		Make: []outbox.TableOptions{{Name: table, Payload: outbox.PayloadBytea, Partition: outbox.PartitionDaily, From: time.Now(), Ahead: 1}},
 		Read: []outbox.Name{table}, Publication: name, Slot: name,
 	})
+	return d
+}
+
+// connect opens another connection, as a role or "", until the end of the test.
+func (d *database) connect(role string) *pgx.Conn {
+	d.t.Helper()
+	conn, err := pgx.Connect(d.t.Context(), server.DSN(d.name, role))
 	if err != nil {
-		t.Fatal(err)
+		d.t.Fatal(err)
+	}
+	d.t.Cleanup(func() { _ = conn.Close(context.WithoutCancel(d.t.Context())) })
+	return conn
+}
+
+// open opens the database as the relay does, as a role or "", until the end of the test.
+func (d *database) open(role string) *postgres.Database {
+	d.t.Helper()
+	db, err := postgres.OpenDatabase(d.t.Context(), postgres.Options{DSN: func(context.Context) (string, error) { return server.DSN(d.name, role), nil }})
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	d.t.Cleanup(func() { db.Close(context.WithoutCancel(d.t.Context())) })
+	return db
+}
+
+// setup does what the command of that name would do.
+func (d *database) setup(o outbox.SetupOptions) {
+	d.t.Helper()
+	steps, err := outbox.PostgresSetup(o)
+	if err != nil {
+		d.t.Fatal(err)
 	}
 	for _, step := range steps {
 		for _, st := range step.Statements {
 			d.exec(st.SQL)
 		}
 	}
-	return d
 }
 
 func (d *database) exec(sql string, args ...any) {
@@ -216,12 +239,26 @@ func none(context.Context, cdc.Source) (cdc.Checkpoint, bool, error) {
 	return cdc.Checkpoint{}, false, nil
 }
 
-// tailing runs a source until stop is called, which returns Run's error.
-func tailing(t *testing.T, s *wal.Source, q cdc.Queue) (stop func() error) {
+// acquire makes a source lead that has no checkpoint.
+func acquire(t *testing.T, s *wal.Source) {
 	t.Helper()
 	if _, _, err := s.Acquire(t.Context(), none); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// ends stops a source, which has to end without an error.
+func ends(t *testing.T, stop func() error) {
+	t.Helper()
+	if err := stop(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// tailing runs a source until stop is called, which returns Run's error.
+func tailing(t *testing.T, s *wal.Source, q cdc.Queue) (stop func() error) {
+	t.Helper()
+	acquire(t, s)
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	done := make(chan error, 1)
 	go func() { done <- s.Run(ctx, q) }()
@@ -278,9 +315,7 @@ func TestCommittedRowsArriveInOrder(t *testing.T) {
 	d.exec("COMMIT")
 	d.insert(6, 5000)
 	q.waitCount(t, 5000)
-	if err := stop(); err != nil {
-		t.Fatal(err)
-	}
+	ends(t, stop)
 	q.holds(t, 1, 5000)
 }
 
@@ -368,9 +403,7 @@ func TestNewType(t *testing.T) {
 			d.insert(21, 30)
 			q.waitCount(t, 30)
 			q.holds(t, 1, 30)
-			if err := stop(); err != nil {
-				t.Error(err)
-			}
+			ends(t, stop)
 		})
 	}
 }
@@ -395,9 +428,7 @@ func TestDroppedType(t *testing.T) {
 			stop := tailing(t, d.sourceWith(wal.Options{Text: text}), q)
 			q.waitCount(t, 20)
 			q.holds(t, 1, 20)
-			if err := stop(); err != nil {
-				t.Error(err)
-			}
+			ends(t, stop)
 			bytes, moment := cdc.FormBytes, cdc.FormMicros2000
 			if text {
 				bytes, moment = cdc.FormHex, cdc.FormTimestampText
