@@ -194,28 +194,18 @@ func eventsGoTheTransactionsWay(t *testing.T, e engine) {
 			events := newEvents(3)
 			attempt := func() transaction {
 				tx := session.begin(t)
-				if err := tx.Exec(ctx, "INSERT INTO orders VALUES ('o-1')"); err != nil {
-					t.Fatal(err)
-				}
-				if err := tx.Append(ctx, events[0]); err != nil {
-					t.Fatal(err)
-				}
-				if err := tx.Append(ctx, events[1:]...); err != nil {
-					t.Fatal(err)
-				}
+				must(t, tx.Exec(ctx, "INSERT INTO orders VALUES ('o-1')"))
+				must(t, tx.Append(ctx, events[0]))
+				must(t, tx.Append(ctx, events[1:]...))
 				return tx
 			}
 			tx := attempt()
 			ids := []uuid.UUID{events[0].ID, events[1].ID, events[2].ID}
-			if err := tx.Rollback(ctx); err != nil {
-				t.Fatal(err)
-			}
+			must(t, tx.Rollback(ctx))
 			if orders, rows := count(t, db, "orders"), count(t, db, "outbox"); orders != 0 || rows != 0 {
 				t.Fatalf("%d orders and %d events after the rollback", orders, rows)
 			}
-			if err := attempt().Commit(ctx); err != nil {
-				t.Fatal(err)
-			}
+			must(t, attempt().Commit(ctx))
 			if orders, rows := count(t, db, "orders"), count(t, db, "outbox"); orders != 1 || rows != 3 {
 				t.Fatalf("%d orders and %d events after the commit", orders, rows)
 			}
@@ -244,12 +234,8 @@ func aBadEventLeavesTheTransactionUsable(t *testing.T, e engine) {
 				t.Fatal("a bad event was accepted")
 			}
 			events[2].AggregateID = "o-2"
-			if err := tx.Append(t.Context(), events...); err != nil {
-				t.Fatal(err)
-			}
-			if err := tx.Commit(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			must(t, tx.Append(t.Context(), events...))
+			must(t, tx.Commit(t.Context()))
 			requireRows(t, db.rows(t, "outbox"), events)
 		})
 	}

@@ -43,9 +43,7 @@ func TestMeasure(t *testing.T) {
 		db := newDatabase(t, e, daily("outbox"))
 		drivers := e.drivers(db.name)
 		ratios, err := writerbench.Measure(t.Context(), drivers, 1)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for _, r := range ratios {
 			if r.ByHand <= 0 || r.One <= 0 || r.PerEvent <= 0 {
 				t.Errorf("a figure is missing: %+v", r)

@@ -68,9 +68,7 @@ func errorsSayWhatToDo(t *testing.T, db *database, mistakes map[string]mistake) 
 					switch c.before {
 					case "":
 					case "append":
-						if err := tx.Append(ctx, events...); err != nil {
-							t.Fatal(err)
-						}
+						must(t, tx.Append(ctx, events...))
 					default:
 						_ = tx.Exec(ctx, c.before)
 					}
@@ -104,13 +102,9 @@ func duplicatesAreSkipped(t *testing.T, e engine) {
 			changed.Type = "SomethingElse"
 			tx := session.begin(t)
 			for _, batch := range [][]*writer.Event{{&changed}, events[:3], events} {
-				if err := tx.Append(t.Context(), batch...); err != nil {
-					t.Fatal(err)
-				}
+				must(t, tx.Append(t.Context(), batch...))
 			}
-			if err := tx.Commit(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			must(t, tx.Commit(t.Context()))
 			requireRows(t, db.rows(t, "outbox"), events)
 		})
 	}
@@ -123,9 +117,7 @@ func appendAfterTheEndSaysSo(t *testing.T, e engine) {
 	db := newDatabase(t, e, plain("outbox"))
 	for _, w := range e.ways() {
 		tx := w.open(t, db.name, "").begin(t)
-		if err := tx.Commit(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, tx.Commit(t.Context()))
 		if err := tx.Append(t.Context(), newEvent(1)); err == nil || !strings.Contains(err.Error(), "before the transaction is committed") {
 			t.Errorf("%s: error %v", w.name, err)
 		}
@@ -141,9 +133,7 @@ func appendEndsWithItsContext(t *testing.T, e engine) {
 	var hung int // the newest connection that hung; MySQL continues statements of lost connections
 	hangs := func() bool {
 		var newest sql.NullInt64
-		if err := db.conn.QueryRowContext(t.Context(), db.speech().hanging, hung).Scan(&newest); err != nil {
-			t.Fatal(err)
-		}
+		must(t, db.conn.QueryRowContext(t.Context(), db.speech().hanging, hung).Scan(&newest))
 		if newest.Valid {
 			hung = int(newest.Int64)
 		}

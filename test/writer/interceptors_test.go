@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/uptrace/bun"
 	"github.com/uptrace/bun/dialect/pgdialect"
+	"pgregory.net/rapid"
 
 	"github.com/cdc-relay/cdc-relay/writer"
 )
@@ -125,7 +126,7 @@ func TestBunsTransaction(t *testing.T) {
 	}
 }
 
-func must(tb testing.TB, err error) {
+func must(tb rapid.TB, err error) {
 	tb.Helper()
 	if err != nil {
 		tb.Fatal(err)

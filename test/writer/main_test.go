@@ -123,13 +123,9 @@ type database struct {
 func newDatabase(tb testing.TB, e engine, tables ...outbox.TableOptions) *database {
 	tb.Helper()
 	name := fmt.Sprintf("writer%d", databases.Add(1))
-	if err := e.CreateDatabase(tb.Context(), name); err != nil {
-		tb.Fatal(err)
-	}
+	must(tb, e.CreateDatabase(tb.Context(), name))
 	conn, err := e.look(name)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	must(tb, err)
 	conn.SetMaxOpenConns(1)
 	tb.Cleanup(func() { _ = conn.Close() })
 	db := &database{engine: e, name: name, conn: conn}
@@ -141,9 +137,7 @@ func (db *database) addTables(tb testing.TB, tables ...outbox.TableOptions) {
 	tb.Helper()
 	for _, t := range tables {
 		statements, err := db.script(t)
-		if err != nil {
-			tb.Fatal(err)
-		}
+		must(tb, err)
 		for _, s := range statements {
 			db.exec(tb, s.SQL)
 		}
@@ -185,8 +179,6 @@ func daily(name string) outbox.TableOptions {
 
 func count(tb testing.TB, db *database, table string) (n int) {
 	tb.Helper()
-	if err := db.conn.QueryRowContext(tb.Context(), "SELECT count(*) FROM "+table).Scan(&n); err != nil {
-		tb.Fatal(err)
-	}
+	must(tb, db.conn.QueryRowContext(tb.Context(), "SELECT count(*) FROM "+table).Scan(&n))
 	return n
 }

@@ -115,9 +115,7 @@ func TestMySQLSessionSettingsDoNotMatter(t *testing.T) {
 	onBoth(t, func(t *testing.T, m mysql) {
 		t.Helper()
 		mode, err := m.Value(t.Context(), "SELECT @@global.sql_mode")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		db := newDatabase(t, m, plain("outbox"))
 		defer db.exec(t, "SET GLOBAL time_zone = DEFAULT", "SET GLOBAL sql_mode = '"+mode+"'")
 		for _, modes := range []string{"", "ANSI_QUOTES,NO_BACKSLASH_ESCAPES,NO_ZERO_DATE,NO_ZERO_IN_DATE,STRICT_ALL_TABLES,PAD_CHAR_TO_FULL_LENGTH"} {
@@ -140,9 +138,7 @@ func TestMySQLStoresLongTexts(t *testing.T) {
 			e.AggregateType, e.AggregateID, e.Type, e.TenantID, e.Topic, e.PartitionKey, e.ContentType, e.SchemaID = long, long, long, long, long, long, long, long
 			appendAll(t, session, e)
 			tx := session.begin(t)
-			if err := tx.Exec(t.Context(), "SET sql_mode = ''"); err != nil {
-				t.Fatal(err)
-			}
+			must(t, tx.Exec(t.Context(), "SET sql_mode = ''"))
 			tooLong := newEvent(1)
 			tooLong.TenantID = long + "x"
 			if err := tx.Append(t.Context(), newEvent(2), tooLong); !errors.Is(err, writer.ErrInvalidEvent) {
@@ -190,9 +186,7 @@ func position(t *testing.T, db *database) (set string) {
 	if db.engine.(mysql).Flavor == testenv.MariaDBFlavor {
 		query = "SELECT @@global.gtid_binlog_pos"
 	}
-	if err := db.conn.QueryRowContext(t.Context(), query).Scan(&set); err != nil {
-		t.Fatal(err)
-	}
+	must(t, db.conn.QueryRowContext(t.Context(), query).Scan(&set))
 	if set == "" {
 		t.Fatal("there is no binlog")
 	}

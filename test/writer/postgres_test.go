@@ -108,13 +108,9 @@ type pgxSession struct {
 func openPgx(tb testing.TB, dsn string, opts ...writer.Option) session {
 	tb.Helper()
 	events, err := writer.New(writer.Postgres, opts...)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	must(tb, err)
 	conn, err := pgx.Connect(tb.Context(), dsn)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	must(tb, err)
 	tb.Cleanup(func() { _ = conn.Close(context.WithoutCancel(tb.Context())) })
 	return pgxSession{conn, opts, events}
 }
@@ -122,9 +118,7 @@ func openPgx(tb testing.TB, dsn string, opts ...writer.Option) session {
 func (s pgxSession) begin(tb testing.TB) transaction {
 	tb.Helper()
 	tx, err := s.conn.Begin(tb.Context())
-	if err != nil {
-		tb.Fatal(err)
-	}
+	must(tb, err)
 	return pgxTx{tx, s.events}
 }
 
@@ -187,9 +181,7 @@ func TestPreparedStatementsAreFew(t *testing.T) {
 		t.Run(w.name, func(t *testing.T) {
 			tx := w.open(t, db.name, "").begin(t)
 			for n := 1; n <= 300; n++ {
-				if err := tx.Append(t.Context(), newEvents(n)...); err != nil {
-					t.Fatal(err)
-				}
+				must(t, tx.Append(t.Context(), newEvents(n)...))
 			}
 			const raise = `DO $$ BEGIN
   IF (SELECT count(*) FROM pg_prepared_statements WHERE statement LIKE 'INSERT%') <> 9 THEN RAISE 'not nine'; END IF;

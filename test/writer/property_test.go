@@ -79,9 +79,7 @@ func anEvent() *rapid.Generator[*writer.Event] {
 // Writer and relay refuse the same header names.
 func TestReservedHeadersAreRefused(t *testing.T) {
 	events, err := writer.New(writer.Postgres)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	name := rapid.OneOf(
 		rapid.StringMatching(`[cC][eE][_-]?[a-z]{0,3}`), rapid.StringMatching(`[cC]ontent[-_][tT]ype.?`), rapid.StringN(1, 8, -1),
 		rapid.SampledFrom([]string{"ce_", "CE_ID", "content-type", "CONTENT-TYPE", "traceparent", "id", "ce", "K"}),

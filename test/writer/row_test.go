@@ -34,9 +34,7 @@ func (db *database) rows(tb testing.TB, table string) []stored {
 func (db *database) rowsAs(tb testing.TB, table, payload string) []stored {
 	tb.Helper()
 	result, err := db.conn.QueryContext(tb.Context(), fmt.Sprintf(db.speech().rows, payload, table))
-	if err != nil {
-		tb.Fatal(err)
-	}
+	must(tb, err)
 	defer result.Close()
 	var all []stored
 	for result.Next() {
@@ -48,9 +46,7 @@ func (db *database) rowsAs(tb testing.TB, table, payload string) []stored {
 		}
 		all = append(all, s)
 	}
-	if err := result.Err(); err != nil {
-		tb.Fatal(err)
-	}
+	must(tb, result.Err())
 	return all
 }
 
@@ -119,9 +115,7 @@ func requireHeaders(tb rapid.TB, have *string, want map[string]string) {
 		return
 	}
 	var headers map[string]string
-	if err := json.Unmarshal([]byte(*have), &headers); err != nil {
-		tb.Fatal(err)
-	}
+	must(tb, json.Unmarshal([]byte(*have), &headers))
 	if !reflect.DeepEqual(headers, want) {
 		tb.Fatalf("headers %q, want %q", headers, want)
 	}

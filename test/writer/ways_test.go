@@ -57,13 +57,9 @@ type sqlSession struct {
 func openSQL(tb testing.TB, d writer.Dialect, driver, dsn string, opts []writer.Option) session {
 	tb.Helper()
 	events, err := writer.New(d, opts...)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	must(tb, err)
 	pool, err := sql.Open(driver, dsn)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	must(tb, err)
 	pool.SetMaxOpenConns(1)
 	tb.Cleanup(func() { _ = pool.Close() })
 	return sqlSession{pool, d, opts, events}
@@ -72,9 +68,7 @@ func openSQL(tb testing.TB, d writer.Dialect, driver, dsn string, opts []writer.
 func (s sqlSession) begin(tb testing.TB) transaction {
 	tb.Helper()
 	tx, err := s.pool.BeginTx(tb.Context(), nil)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	must(tb, err)
 	tb.Cleanup(func() { _ = tx.Rollback() })
 	return sqlTx{tx, s.events}
 }
@@ -112,10 +106,6 @@ func (t sqlTx) Rollback(context.Context) error { return t.tx.Rollback() }
 func appendAll(tb testing.TB, s session, events ...*writer.Event) {
 	tb.Helper()
 	tx := s.begin(tb)
-	if err := tx.Append(tb.Context(), events...); err != nil {
-		tb.Fatal(err)
-	}
-	if err := tx.Commit(tb.Context()); err != nil {
-		tb.Fatal(err)
-	}
+	must(tb, tx.Append(tb.Context(), events...))
+	must(tb, tx.Commit(tb.Context()))
 }
