@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/twmb/franz-go/pkg/kadm"
-	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdctest"
 )
@@ -141,10 +140,7 @@ func (s *site) lostRecord(id int) {
 		}
 		return nil
 	})
-	client, err := kgo.NewClient(kgo.SeedBrokers(kafka.Bootstrap()...))
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	client := s.kafkaClient()
 	defer client.Close()
 	admin, topic := kadm.NewClient(client), s.name+".dead-letters"
 	policy := func(value string) {

@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/twmb/franz-go/pkg/kadm"
-	"github.com/twmb/franz-go/pkg/kgo"
 )
 
 // route shows the key and the partition of a route.
@@ -162,10 +161,7 @@ func (s *site) job(id, typ, shard, payload string) {
 // grow adds partitions to a topic, and waits until the broker, which hears of them from the controller, says so.
 func (s *site) grow(topic string, partitions int) {
 	s.t.Helper()
-	client, err := kgo.NewClient(kgo.SeedBrokers(kafka.Bootstrap()...))
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	client := s.kafkaClient()
 	defer client.Close()
 	admin := kadm.NewClient(client)
 	grown, err := admin.UpdatePartitions(s.t.Context(), partitions, topic)

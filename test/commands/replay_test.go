@@ -32,13 +32,20 @@ func onAll(t *testing.T, fn func(s *site)) {
 	})
 }
 
-// consume returns the first n records of a topic, by partition in order.
-func (s *site) consume(topic string, n int) (records []*kgo.Record) {
+// kafkaClient returns a client, for the caller to close.
+func (s *site) kafkaClient(opts ...kgo.Opt) *kgo.Client {
 	s.t.Helper()
-	client, err := kgo.NewClient(kgo.SeedBrokers(kafka.Bootstrap()...), kgo.ConsumeTopics(topic), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
+	client, err := kgo.NewClient(append(opts, kgo.SeedBrokers(kafka.Bootstrap()...))...)
 	if err != nil {
 		s.t.Fatal(err)
 	}
+	return client
+}
+
+// consume returns the first n records of a topic, by partition in order.
+func (s *site) consume(topic string, n int) (records []*kgo.Record) {
+	s.t.Helper()
+	client := s.kafkaClient(kgo.ConsumeTopics(topic), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
 	defer client.Close()
 	ctx, cancel := context.WithTimeout(s.t.Context(), patience)
 	defer cancel()
@@ -55,10 +62,7 @@ func (s *site) consume(topic string, n int) (records []*kgo.Record) {
 // records returns how many records a topic has.
 func (s *site) records(topic string) (n int) {
 	s.t.Helper()
-	client, err := kgo.NewClient(kgo.SeedBrokers(kafka.Bootstrap()...))
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	client := s.kafkaClient()
 	defer client.Close()
 	ends, err := kadm.NewClient(client).ListEndOffsets(s.t.Context(), topic)
 	if err == nil {

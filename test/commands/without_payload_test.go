@@ -15,10 +15,7 @@ func TestLettersWithoutTheirPayloadComeFirst(t *testing.T) {
 		timer := s.config + "retention: {keep: 1d}\n"
 		s.config += "errors: {unroutable: dead_letter}\n"
 		s.says(0, "created", "setup", "--partition", "none")
-		client, err := kgo.NewClient(kgo.SeedBrokers(kafka.Bootstrap()...))
-		if err != nil {
-			s.t.Fatal(err)
-		}
+		client := s.kafkaClient()
 		defer client.Close()
 		const event = "018f4e3c-7a10-7cc0-8000-2c7d3b0f9a41"
 		const id = event + "@1/0"

@@ -625,10 +625,7 @@ func (s *site) sent(db *sql.DB) (ids []string) {
 // wantPublished reads the topic until it has had the events of all rows that are marked.
 func (s *site) wantPublished(ids []string) {
 	s.t.Helper()
-	client, err := kgo.NewClient(kgo.SeedBrokers(kafka.Bootstrap()...), kgo.ConsumeTopics(s.name), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.FetchIsolationLevel(kgo.ReadCommitted()))
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	client := s.kafkaClient(kgo.ConsumeTopics(s.name), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.FetchIsolationLevel(kgo.ReadCommitted()))
 	defer client.Close()
 	missing := map[string]bool{}
 	for _, id := range ids {
