@@ -32,9 +32,7 @@ func TestStopAtUnsupportedCharset(t *testing.T) {
 		r.expect(1)
 		reads["note"] = true // from now on check and start refuse the column
 		stops(t, d.source(o), "charset", "column note")
-		if err := r.stop(); err != nil {
-			t.Fatal(err)
-		}
+		r.mustStop()
 		reads["note"] = false
 		again := start(t, d.source(o), newQueue(), none)
 		reads["note"] = true

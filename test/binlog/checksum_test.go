@@ -101,9 +101,7 @@ func TestChecksumsPass(t *testing.T) {
 		c.run(append([]string{"SET /*M!110200 character_set_collations = 'utf8mb4=utf8mb4_uca1400_ai_ci,latin1=latin1_bin', */ @n = 1"}, checksumRun()...)...)
 		d.session(insert(4))
 		r.expect(2, 3, 4)
-		if err := r.stop(); err != nil {
-			t.Error(err)
-		}
+		r.mustStop()
 	})
 }
 
@@ -166,9 +164,7 @@ func TestCascadesFireNoTriggers(t *testing.T) {
 		}
 		d.session("SET SESSION binlog_format = STATEMENT", "UPDATE parent SET id = 11 WHERE id = 1", "DELETE FROM parent WHERE id = 2", "DELETE FROM parent WHERE id = 3")
 		var rows, moved, kept, events int
-		if err := d.db.QueryRowContext(d.t.Context(), "SELECT COUNT(*), SUM(p <=> 11), SUM(q IS NOT NULL), (SELECT COUNT(*) FROM outbox) FROM child").Scan(&rows, &moved, &kept, &events); err != nil {
-			d.t.Fatal(err)
-		}
+		d.scan("SELECT COUNT(*), SUM(p <=> 11), SUM(q IS NOT NULL), (SELECT COUNT(*) FROM outbox) FROM child", &rows, &moved, &kept, &events)
 		if rows != 2 || moved != 1 || kept != 0 || events != 0 {
 			d.t.Errorf("%d children, %d moved, %d not set to NULL, %d events", rows, moved, kept, events)
 		}

@@ -19,9 +19,7 @@ func (d *database) bytesRead() int {
 	d.t.Helper()
 	var name, pidFile, dataDir string
 	for variable, value := range map[string]*string{"pid_file": &pidFile, "datadir": &dataDir} {
-		if err := d.db.QueryRowContext(d.t.Context(), "SHOW VARIABLES LIKE '"+variable+"'").Scan(&name, value); err != nil {
-			d.t.Fatal(err)
-		}
+		d.scan("SHOW VARIABLES LIKE '"+variable+"'", &name, value)
 	}
 	if !filepath.IsAbs(pidFile) {
 		pidFile = filepath.Join(dataDir, pidFile)
@@ -69,9 +67,7 @@ func TestStartDoesNotSearchTheBinlog(t *testing.T) {
 			r := start(d.t, d.source(binlog.Options{}), newQueue(), loads(c))
 			d.fresh(insert(number))
 			r.expectUpTo(3, number)
-			if err := r.stop(); err != nil {
-				d.t.Fatal(err)
-			}
+			r.mustStop()
 			return (d.bytesRead() - before) >> 20
 		}
 		if read := begin(3); read > size/8 {
@@ -140,9 +136,7 @@ func TestHints(t *testing.T) {
 				r := start(d.t, d.source(binlog.Options{}), newQueue(), loads(c))
 				d.fresh(insert(101))
 				r.expect(100, 101)
-				if err := r.stop(); err != nil {
-					d.t.Fatal(err)
-				}
+				r.mustStop()
 			})
 		})
 	}
@@ -184,9 +178,7 @@ func TestStampBehindNewTransactions(t *testing.T) {
 		r := start(d.t, d.source(binlog.Options{}), newQueue(), loads(c))
 		d.fresh(insert(4))
 		r.expect(2, 4)
-		if err := r.stop(); err != nil {
-			d.t.Fatal(err)
-		}
+		r.mustStop()
 	})
 }
 
@@ -225,8 +217,6 @@ func TestHintOfAnotherServer(t *testing.T) {
 		r := start(d.t, d.source(binlog.Options{}), newQueue(), loads(c))
 		d.fresh(insert(6))
 		r.expect(5, 6)
-		if err := r.stop(); err != nil {
-			d.t.Fatal(err)
-		}
+		r.mustStop()
 	})
 }

@@ -22,9 +22,7 @@ func (d *database) published(transactions ...[]string) cdc.Checkpoint {
 	}
 	until(d.t, func() bool { return r.position() == d.parsed(cdc.Position(d.position())) })
 	c := cdc.Checkpoint{Source: cdc.Source{SystemID: d.flavor, Database: d.name}, Progress: r.source.Progress(r.queue.last())}
-	if err := r.stop(); err != nil {
-		d.t.Fatal(err)
-	}
+	r.mustStop()
 	return c
 }
 
@@ -149,9 +147,7 @@ func TestServerOfTheSameHistory(t *testing.T) {
 			}
 			d.empty()
 			var id string
-			if err := d.db.QueryRowContext(d.t.Context(), "SELECT @@server_uuid").Scan(&id); err != nil {
-				d.t.Fatal(err)
-			}
+			d.scan("SELECT @@server_uuid", &id)
 			for n := 1; d.parsed(cdc.Position(d.position())) != c.Progress.Position; n++ {
 				d.fresh(fmt.Sprintf("SET gtid_next = '%s:%d'", id, n), "BEGIN", "COMMIT")
 			}
@@ -170,9 +166,7 @@ func TestServerOfTheSameHistory(t *testing.T) {
 				r := start(t, d.source(binlog.Options{}), newQueue(), loads(c))
 				d.fresh(insert(3))
 				r.expect(3)
-				if err := r.stop(); err != nil {
-					t.Fatal(err)
-				}
+				r.mustStop()
 			})
 		})
 	}

@@ -43,8 +43,6 @@ func TestIncident(t *testing.T) {
 		again := start(t, d.source(current()), newQueue(), none)
 		d.session(insert(3))
 		again.expect(3)
-		if err := again.stop(); err != nil {
-			t.Error(err)
-		}
+		again.mustStop()
 	})
 }

@@ -41,9 +41,7 @@ func TestJSON(t *testing.T) {
 	if len(got) != len(printed) {
 		t.Errorf("%d rows, want %d", len(got), len(printed))
 	}
-	if err := r.stop(); err != nil {
-		t.Error(err)
-	}
+	r.mustStop()
 }
 
 // documents returns the documents as SELECT prints them, by ID.

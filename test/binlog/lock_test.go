@@ -56,9 +56,7 @@ func locking(o binlog.Options) *binlog.Source {
 // sessions counts the connections to the server.
 func (d *database) sessions() (n int) {
 	d.t.Helper()
-	if err := d.db.QueryRowContext(d.t.Context(), "SELECT COUNT(*) FROM information_schema.processlist").Scan(&n); err != nil {
-		d.t.Fatal(err)
-	}
+	d.scan("SELECT COUNT(*) FROM information_schema.processlist", &n)
 	return n
 }
 

@@ -333,6 +333,14 @@ func (r *running) stop() error {
 	return <-r.done
 }
 
+// mustStop stops the source, which has to end without an error.
+func (r *running) mustStop() {
+	r.t.Helper()
+	if err := r.stop(); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
 // ended waits until Run returns and returns its error.
 func (r *running) ended() error {
 	r.t.Helper()

@@ -34,9 +34,7 @@ func TestLowerCaseTableNames(t *testing.T) {
 	r := start(t, binlog.New(o, slog.New(slog.DiscardHandler), reg), newQueue(), none)
 	d.session("USE Shop", insert(1), insert(2))
 	r.expect(1, 2)
-	if err := r.stop(); err != nil {
-		t.Error(err)
-	}
+	r.mustStop()
 	r.source.Release(context.WithoutCancel(t.Context()))
 	if got := strings.Join(slices.Compact(verified), " "); got != "Shop.Outbox" { // at the start, and before the first rows
 		t.Errorf("verified %q", got)
@@ -101,8 +99,6 @@ func TestTableByItsOldName(t *testing.T) {
 		}
 		d.session(insert(2))
 		r.expect(want...)
-		if err := r.stop(); err != nil {
-			d.t.Error(err)
-		}
+		r.mustStop()
 	})
 }

@@ -54,15 +54,11 @@ func TestGTIDsOfSeveralServers(t *testing.T) {
 		d.session(insert(100))
 		r = start(t, r.source, r.queue, none)
 		r.expect(rows...)
-		if err := r.stop(); err != nil {
-			t.Fatal(err)
-		}
+		r.mustStop()
 		for n, progress := range positions {
 			again := start(t, d.source(binlog.Options{}), newQueue(), loads(cdc.Checkpoint{Source: cdc.Source{SystemID: d.flavor, Database: d.name}, Progress: progress}))
 			again.expect(rows[n+1:]...)
-			if err := again.stop(); err != nil {
-				t.Error(err)
-			}
+			again.mustStop()
 			same(t, numbers(again.queue.rows), rows[n+1:])
 		}
 	})

@@ -396,9 +396,7 @@ func dropsNoYoungRows(d *database, conn *sql.Conn) {
 		t.Fatal(err)
 	}
 	var out string
-	if err := d.db.QueryRowContext(t.Context(), "SELECT table_name FROM information_schema.tables WHERE table_schema = DATABASE() AND table_name LIKE 'outbox_max_%'").Scan(&out); err != nil {
-		t.Fatal(err)
-	}
+	d.scan("SELECT table_name FROM information_schema.tables WHERE table_schema = DATABASE() AND table_name LIKE 'outbox_max_%'", &out)
 	if err := do("drop", out); err == nil || !strings.Contains(err.Error(), "within the last 24 hours") {
 		t.Errorf("drop: %v", err)
 	}

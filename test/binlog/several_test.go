@@ -30,9 +30,7 @@ func TestStatementOnSeveralTables(t *testing.T) {
 		got := numbers(r.await(9))
 		slices.Sort(got) // the order between tables is the server's
 		same(t, got, []int{1, 2, 3, 4, 5, 101, 102, 103, 105})
-		if err := r.stop(); err != nil {
-			t.Error(err)
-		}
+		r.mustStop()
 	})
 }
 
@@ -84,9 +82,7 @@ func TestCatalogAwayWithinTransaction(t *testing.T) {
 		d.exec("ALTER TABLE second ADD COLUMN x INT")
 		again := start(t, r.source, r.queue, none)
 		again.expectUpTo(0, 301)
-		if err := again.stop(); err != nil {
-			t.Error(err)
-		}
+		again.mustStop()
 		if want := fmt.Sprint([]cdc.Column{{Name: "x", Type: cdc.TypeInteger}}); now != want {
 			t.Errorf("the table has %s now, want %s", now, want)
 		}

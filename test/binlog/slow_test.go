@@ -57,9 +57,7 @@ func (d *database) drained(r *running) {
 	}
 	again := start(d.t, r.source, r.queue, none)
 	again.expectUpTo(1, 121)
-	if err := again.stop(); err != nil {
-		d.t.Error(err)
-	}
+	again.mustStop()
 }
 
 // A relay with a full window does not delay a shutdown of the server. MySQL waits 8 s for every dump thread, also for one
@@ -140,9 +138,7 @@ func TestReconnectAfterNetWriteTimeout(t *testing.T) {
 		}
 		again := start(t, r.source, q, none)
 		again.expectUpTo(1, 42)
-		if err := again.stop(); err != nil {
-			t.Error(err)
-		}
+		again.mustStop()
 	})
 }
 

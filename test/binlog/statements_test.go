@@ -129,8 +129,6 @@ func TestStatementsPass(t *testing.T) {
 		}
 		d.session("SET SESSION binlog_format = ROW", "INSERT INTO "+d.name+".outbox (n) VALUES (3)")
 		r.expect(1, 2, 2, 2, 2, 3)
-		if err := r.stop(); err != nil {
-			t.Error(err)
-		}
+		r.mustStop()
 	})
 }

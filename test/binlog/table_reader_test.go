@@ -93,9 +93,7 @@ func TestRowsReadBySQLAreThoseOfTheBinlog(t *testing.T) {
 				d.session("SET time_zone = '+00:00'", into+strings.Join(values[1], ", ")+")", into+strings.Join(values[0], ", ")+")",
 					"INSERT INTO outbox (row_id, created_at) VALUES (3, '2026-01-02 03:04:05.5')")
 				running.await(3)
-				if err := running.stop(); err != nil {
-					d.t.Fatal(err)
-				}
+				running.mustStop()
 				got := d.read(d.reader(mysql.ReadOptions{Key: "row_id", At: "created_at"}), tableread.Filter{}, tableread.Key{})
 				if len(got) != len(logged) {
 					d.t.Fatalf("%d rows, want %d", len(got), len(logged))

@@ -68,9 +68,7 @@ func TestTransactions(t *testing.T) {
 		d.session("XA START 'x'", "INSERT INTO other VALUES (9)", "XA END 'x'", "XA PREPARE 'x'", "XA COMMIT 'x'")
 		d.session("XA START 'y'", "INSERT INTO other VALUES (9)", "XA END 'y'", "XA COMMIT 'y' ONE PHASE", insert(12))
 		r.expect(1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12)
-		if err := r.stop(); err != nil {
-			t.Error(err)
-		}
+		r.mustStop()
 	})
 }
 
@@ -106,9 +104,7 @@ func TestIdleOutbox(t *testing.T) {
 				t.Fatalf("position is %s, want %s", r.source.Progress(r.queue.last()).Position, want)
 			}
 		}
-		if err := r.stop(); err != nil {
-			t.Error(err)
-		}
+		r.mustStop()
 	})
 }
 
@@ -144,9 +140,7 @@ func TestNoHeartbeatWhileABatchIsInFlight(t *testing.T) {
 		want := d.position()
 		r.source.Confirm(2)
 		d.wait("the heartbeat", func() bool { return string(r.source.Progress(q.last()).Position) == want })
-		if err := r.stop(); err != nil {
-			t.Error(err)
-		}
+		r.mustStop()
 	})
 }
 
@@ -184,9 +178,7 @@ func TestLag(t *testing.T) {
 		r.until(func() bool { return r.source.Lag().Round(time.Minute) == time.Hour })
 		d.session("INSERT INTO other VALUES (2)")
 		r.until(func() bool { return r.source.Lag() == 0 })
-		if err := r.stop(); err != nil {
-			t.Error(err)
-		}
+		r.mustStop()
 	})
 }
 
@@ -210,9 +202,7 @@ func (d *database) position() string {
 	d.t.Helper()
 	query := map[string]string{"mysql": "SELECT @@GLOBAL.gtid_executed", "mariadb": "SELECT @@GLOBAL.gtid_binlog_pos"}[d.flavor]
 	var text string
-	if err := d.db.QueryRowContext(d.t.Context(), query).Scan(&text); err != nil {
-		d.t.Fatal(err)
-	}
+	d.scan(query, &text)
 	return strings.ReplaceAll(text, "\n", "")
 }
 
@@ -241,9 +231,7 @@ func TestFullWindowPausesReading(t *testing.T) {
 		q.mu.Unlock()
 		q.space <- struct{}{}
 		r.expectUpTo(0, want-1)
-		if err := r.stop(); err != nil {
-			t.Error(err)
-		}
+		r.mustStop()
 	})
 }
 
@@ -270,9 +258,7 @@ func TestLargeTransactions(t *testing.T) {
 		if d.flavor == "mariadb" {
 			d.exec("SET GLOBAL log_bin_compress = OFF")
 		}
-		if err := r.stop(); err != nil {
-			t.Error(err)
-		}
+		r.mustStop()
 	})
 }
 
@@ -296,9 +282,7 @@ func TestTableMapSurvivesBufferReuse(t *testing.T) {
 				t.FailNow()
 			}
 		}
-		if err := r.stop(); err != nil {
-			t.Error(err)
-		}
+		r.mustStop()
 	})
 }
 
@@ -358,7 +342,5 @@ func (d *database) past(stop error, o binlog.Options, next string) {
 	again := start(d.t, d.source(o), newQueue(), d.stored(cdc.Position(position)))
 	d.session(next)
 	again.expect(3)
-	if err := again.stop(); err != nil {
-		d.t.Error(err)
-	}
+	again.mustStop()
 }

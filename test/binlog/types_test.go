@@ -133,9 +133,7 @@ func TestTypes(t *testing.T) {
 				if len(rows[2]) != 0 {
 					t.Errorf("a row of NULLs has %v", rows[2])
 				}
-				if err := r.stop(); err != nil {
-					t.Error(err)
-				}
+				r.mustStop()
 				if _, checked := binlog.Check(t.Context(), binlog.Options{Options: mysql.Options{DSN: func(context.Context) (string, error) { return d.dsn, nil }, Tables: []string{d.name + ".outbox"}}}, none); fmt.Sprint(checked[d.name+".outbox"].Columns) != fmt.Sprint(r.queue.columns) {
 					t.Errorf("check finds\n%v, the binlog has\n%v", checked[d.name+".outbox"].Columns, r.queue.columns)
 				}
@@ -195,9 +193,7 @@ func TestOldTimes(t *testing.T) {
 		if got := r.await(1)[0]["at"]; got != "2026-01-02T03:04:05.123456Z" {
 			d.t.Error(got)
 		}
-		if err := r.stop(); err != nil {
-			d.t.Error(err)
-		}
+		r.mustStop()
 	})
 }
 
@@ -213,9 +209,7 @@ func (d *database) printed(g golden, i int) (text string, null bool) {
 		shown = "`" + g.name + "`"
 	}
 	query := "SELECT " + shown + " FROM outbox WHERE t1 = " + []string{"-128", "127"}[i]
-	if err := d.db.QueryRowContext(d.t.Context(), query).Scan(&value); err != nil {
-		d.t.Fatal(err)
-	}
+	d.scan(query, &value)
 	if value == nil {
 		return "", true
 	}

@@ -103,9 +103,7 @@ func (d *database) heldBack(r *running, want ...int) {
 	})
 	r.expect(want...)
 	var seen int
-	if err := d.db.QueryRowContext(d.t.Context(), "SELECT COUNT(*) FROM outbox").Scan(&seen); err != nil {
-		d.t.Fatal(err)
-	}
+	d.scan("SELECT COUNT(*) FROM outbox", &seen)
 	if seen != len(want) {
 		d.t.Fatalf("%d rows can be read, want %d: the test held no commit back", seen, len(want))
 	}
@@ -193,9 +191,7 @@ func (d *database) waits(meanwhile ...string) {
 	d.release()
 	succeed(t, last)
 	r.expect(append(seen, 4)...)
-	if err := r.stop(); err != nil {
-		t.Error(err)
-	}
+	r.mustStop()
 }
 
 // Whatever a transaction is made of, its rows wait, also while the connection that asks is cut again and again.
@@ -236,9 +232,7 @@ func TestEveryKindOfTransactionWaits(t *testing.T) {
 					d.release()
 					succeed(t, done, flushed)
 					r.expectUpTo(1, 1+tx.rows)
-					if err := r.stop(); err != nil {
-						t.Error(err)
-					}
+					r.mustStop()
 				})
 			}
 		})
@@ -309,9 +303,7 @@ func TestSettledBehindALargeTransaction(t *testing.T) {
 		if n := d.questions() - before; n > questions {
 			t.Errorf("%d questions until the rows were handed on, want %d at most", n, questions)
 		}
-		if err := r.stop(); err != nil {
-			t.Error(err)
-		}
+		r.mustStop()
 	})
 }
 
@@ -367,9 +359,7 @@ func TestVisibilityOfAnotherServer(t *testing.T) {
 		dsn.Store(d.dsn)
 		r = start(t, s, q, none)
 		r.expect(1, 2, 3)
-		if err := r.stop(); err != nil {
-			t.Error(err)
-		}
+		r.mustStop()
 	})
 }
 
@@ -404,9 +394,7 @@ func TestVisibilityCannotBeAsked(t *testing.T) {
 		d.release()
 		succeed(t, held)
 		r.expect(1, 2)
-		if err := r.stop(); err != nil {
-			t.Error(err)
-		}
+		r.mustStop()
 	})
 }
 
