@@ -12,8 +12,6 @@ import (
 func (d *Database) AwaitOpen(ctx context.Context, waits func(who string)) error {
 	var next string
 	err := d.Conn.QueryRow(ctx, "SELECT pg_snapshot_xmax(pg_current_snapshot())::text").Scan(&next)
-	tick := time.NewTicker(100 * time.Millisecond)
-	defer tick.Stop()
 	for began, told := time.Now(), false; err == nil; {
 		var ended bool
 		if err = d.Conn.QueryRow(ctx, "SELECT pg_snapshot_xmin(pg_current_snapshot()) >= $1::text::xid8", next).Scan(&ended); ended {
@@ -26,10 +24,8 @@ func (d *Database) AwaitOpen(ctx context.Context, waits func(who string)) error 
 			told = true
 			waits(d.Open(ctx))
 		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return ctx.Err()
+		if err := cdc.Sleep(ctx, 100*time.Millisecond); err != nil {
+			return err
 		}
 	}
 	return fmt.Errorf("wait for the transactions that are open: %w", err)

@@ -240,7 +240,8 @@ func TestPartitionsOfTheTablesOwner(t *testing.T) {
 			s.says(0, `change=detached`, "retention", "run")
 		}
 		s.says(0, "outbox: kept", "teardown", "--yes")
-		s.setup().says(0, "outbox: dropped", "teardown", "--drop-table", "--yes")
+		s.says(0, "done", "setup", "--skip-existing") // the detached days have rows
+		s.says(0, "outbox: dropped", "teardown", "--drop-table", "--yes")
 		var n int
 		if err := s.open().QueryRowContext(s.t.Context(), left).Scan(&n); err != nil || n != 0 {
 			s.t.Errorf("%d things are left: %v", n, err)

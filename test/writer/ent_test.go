@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/cdc-relay/cdc-relay/internal/outbox"
 	"github.com/cdc-relay/cdc-relay/writer"
 )
 
@@ -18,6 +19,9 @@ func TestEnt(t *testing.T) {
 		t.Helper()
 		db := newDatabase(t, e, plain("outbox"))
 		db.exec(t, "CREATE TABLE purchases (id varchar(10) PRIMARY KEY, total int NOT NULL)")
+		for _, s := range append(outbox.InboxTables(e != engine(pg)).Up, outbox.IdempotencyTable(e != engine(pg)).Up...) {
+			db.exec(t, s.SQL)
+		}
 		args := []string{"pgx", pg.DSN(db.name, ""), fmt.Sprint(writer.Postgres)}
 		if m, ok := e.(mysql); ok {
 			args = []string{"mysql", m.DSN(db.name, ""), fmt.Sprint(m.dialect())}
@@ -25,7 +29,7 @@ func TestEnt(t *testing.T) {
 		if out, err := exec.CommandContext(t.Context(), program, args...).CombinedOutput(); err != nil {
 			t.Fatalf("%v\n%s", err, out)
 		}
-		if rows, n := written(t, db), count(t, db, "purchases"); rows != "first Placed, second Placed" || n != 2 {
+		if rows, n := written(t, db), count(t, db, "purchases"); rows != "first Placed, second Placed, third Placed, fourth Placed" || n != 4 {
 			t.Errorf("events %q, %d purchases", rows, n)
 		}
 	})
@@ -48,7 +52,10 @@ func buildEnt(t *testing.T) (program string) {
 	}
 	program = filepath.Join(dir, "program")
 	for _, args := range [][]string{
-		{"mod", "edit", "-module=example.com/shop", "-replace=github.com/cdc-relay/cdc-relay/writer=" + filepath.Join(root, "writer")},
+		{
+			"mod", "edit", "-module=example.com/shop", "-replace=github.com/cdc-relay/cdc-relay/writer=" + filepath.Join(root, "writer"),
+			"-replace=github.com/cdc-relay/cdc-relay/inbox=" + filepath.Join(root, "inbox"),
+		},
 		{"tool", "ent", "generate", "--feature", "sql/execquery", "./ent/schema"},
 		{"build", "-o", program, "."},
 	} {
