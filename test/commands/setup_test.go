@@ -134,7 +134,7 @@ func TestInterruptedBackfill(t *testing.T) {
 // is open has inserted.
 func TestAddedTableWithRows(t *testing.T) {
 	t.Parallel()
-	s := newSite(t).setup()
+	s := newSiteOn(t, testenv.Postgres(t, testenv.PostgresOptions{})).setup() // no other test waits for the transaction
 	s.sql("CREATE TABLE jobs (id int PRIMARY KEY, at timestamptz)")
 	s.config = "tables: [{name: outbox}, {name: jobs, columns: {event_id: {template: \"job-${id}\"}, event_type: {const: Placed}, payload: id, created_at: at}}]\n" + s.config
 	open := s.connect()
