@@ -31,7 +31,7 @@ func (in *Inbox[Tx]) HandleBatch(ctx context.Context, ms []*Message, fn func(ctx
 	}
 	// In one order everywhere: two batches that insert the same IDs in different orders would wait for each other.
 	slices.SortFunc(ids, func(a, b MessageID) int { return cmp.Or(cmp.Compare(a.Source, b.Source), cmp.Compare(a.ID, b.ID)) })
-	err = TransactUnit(ctx, in.db, in.events, func(ctx context.Context, tx Tx, u *writer.Unit) error {
+	err = transactUnit(ctx, in.db, in.events, in.turn, func(ctx context.Context, tx Tx, u *writer.Unit) error {
 		marked := newMark()
 		inserted, err := in.insertAll(ctx, tx, ids, marked)
 		if err != nil {

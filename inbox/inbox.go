@@ -22,6 +22,7 @@ type Inbox[Tx any] struct {
 	consumer string
 	table    string // quoted
 	source   func(*Message) string
+	turn     chan struct{} // of attempts after a deadlock
 }
 
 type config struct {
@@ -91,7 +92,7 @@ func New[Tx any](db writer.DB[Tx], consumer string, opts ...Option) (*Inbox[Tx],
 	case c.events.Dialect() != db.Dialect():
 		return nil, errors.New("make inbox: the database and the writer have different dialects: give both the same")
 	}
-	return &Inbox[Tx]{db: db, events: c.events, consumer: consumer, table: refuses.Table(), source: c.source}, nil
+	return &Inbox[Tx]{db: db, events: c.events, consumer: consumer, table: refuses.Table(), source: c.source, turn: make(chan struct{}, 1)}, nil
 }
 
 // DB returns the database given to New.
@@ -185,7 +186,7 @@ func (in *Inbox[Tx]) Handle(ctx context.Context, m *Message, fn func(ctx context
 	if err != nil {
 		return false, err
 	}
-	err = TransactUnit(ctx, in.db, in.events, func(ctx context.Context, tx Tx, u *writer.Unit) error {
+	err = transactUnit(ctx, in.db, in.events, in.turn, func(ctx context.Context, tx Tx, u *writer.Unit) error {
 		marked := newMark()
 		first, err := in.insert(ctx, tx, id, marked)
 		if repeat = err == nil && !first; err != nil || repeat {

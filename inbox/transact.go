@@ -18,6 +18,8 @@ const (
 	attempts = 20
 	// maxPause is the longest pause between two attempts.
 	maxPause = 200 * time.Millisecond
+	// maxTurn is how long an attempt waits for another one, which may be the one around it.
+	maxTurn = 5 * time.Second
 	// rollbackTime is how long a rollback may take after the context has ended.
 	rollbackTime = 5 * time.Second
 )
@@ -26,13 +28,17 @@ const (
 // *[PanicError]. If the database could not serialize the transaction ([writer.Retryable]), fn is called again in a new one,
 // up to 20 times. Errors that are not fn's wrap [ErrDatabase].
 func Transact[Tx any](ctx context.Context, db writer.DB[Tx], fn func(ctx context.Context, tx Tx) error) error {
-	return again(ctx, func() error { return once(ctx, db, new(writer.Unit), fn) })
+	return again(ctx, nil, func() error { return once(ctx, db, new(writer.Unit), fn) })
 }
 
 // TransactUnit is Transact with a unit of work, as [writer.Run] has it: w appends its events when fn has returned nil, and its functions
 // are called when the transaction has ended. It is for packages that build on this one.
 func TransactUnit[Tx any](ctx context.Context, db writer.DB[Tx], w *writer.Writer, fn func(ctx context.Context, tx Tx, u *writer.Unit) error) error {
-	return again(ctx, func() error {
+	return transactUnit(ctx, db, w, nil, fn)
+}
+
+func transactUnit[Tx any](ctx context.Context, db writer.DB[Tx], w *writer.Writer, turn chan struct{}, fn func(ctx context.Context, tx Tx, u *writer.Unit) error) error {
+	return again(ctx, turn, func() error {
 		u := w.NewUnit()
 		return once(ctx, db, u, func(ctx context.Context, tx Tx) error {
 			if err := fn(ctx, tx, u); err != nil {
@@ -51,21 +57,37 @@ func appended(err error) error {
 	return err
 }
 
-// again calls once again while the database could not serialize its transaction.
-func again(ctx context.Context, once func() error) error {
-	for i := 1; ; i++ {
-		err := once()
-		if err == nil || i == attempts || !writer.Retryable(err) || ctx.Err() != nil {
+// again calls once again while the database could not serialize its transaction. Of the attempts with one turn, if it is not nil, those after
+// the first follow one another: each deadlock among them would cost PostgreSQL's deadlock_timeout of 1 s.
+func again(ctx context.Context, turn chan struct{}, once func() error) error {
+	err := once()
+	for i := 1; i < attempts && err != nil && writer.Retryable(err); i++ {
+		wait(ctx, nil, rand.N(min(maxPause, 4*time.Millisecond<<min(i, 10)))) //nolint:gosec // jitter
+		mine := turn != nil && wait(ctx, turn, maxTurn)
+		if ctx.Err() != nil {
 			return err
 		}
-		pause := time.NewTimer(rand.N(min(maxPause, 4*time.Millisecond<<min(i, 10)))) //nolint:gosec // jitter
-		select {
-		case <-pause.C:
-		case <-ctx.Done():
-			pause.Stop()
-			return err
-		}
+		err = func() error {
+			if mine {
+				defer func() { <-turn }()
+			}
+			return once()
+		}()
 	}
+	return err
+}
+
+// wait returns true when it has taken the turn, and false when the time is up or the context has ended.
+func wait(ctx context.Context, turn chan struct{}, most time.Duration) bool {
+	timer := time.NewTimer(most)
+	defer timer.Stop()
+	select {
+	case turn <- struct{}{}:
+		return true
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+	return false
 }
 
 // errUnfinished is what the unit is told of an attempt that ended its goroutine.

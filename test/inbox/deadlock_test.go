@@ -4,6 +4,9 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
 	"testing"
 	"time"
 
@@ -49,6 +52,41 @@ func (db *database) loseDeadlock(ctx context.Context, tx *sql.Tx) error {
 		return failed
 	}
 	return err
+}
+
+// Handlers that lock the same rows in different orders come to an end.
+func TestDeadlocks(t *testing.T) {
+	onEach(t, func(t *testing.T, db *database) {
+		t.Helper()
+		db.exec(t, "INSERT INTO stock VALUES (2, 0), (3, 0), (4, 0)")
+		in, err := inbox.New(writer.SQL(db.conn, db.dialect), "c")
+		must(t, err)
+		const handlers, each = 6, 25
+		var all sync.WaitGroup
+		for h := range handlers {
+			all.Go(func() {
+				random := rand.New(rand.NewPCG(uint64(h), 7))
+				for i := range each {
+					rows := random.Perm(4)
+					_, err := in.Handle(t.Context(), message(fmt.Sprint(h, " ", i)), func(ctx context.Context, tx *sql.Tx, _ *writer.Unit) error {
+						for _, row := range rows {
+							if _, err := tx.ExecContext(ctx, fmt.Sprintf("UPDATE stock SET n = n + 1 WHERE id = %d", row+1)); err != nil {
+								return err
+							}
+						}
+						return nil
+					})
+					if err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+		all.Wait()
+		if n := db.count(t, fmt.Sprintf("stock WHERE n = %d", handlers*each)); n != 4 {
+			t.Errorf("%d of 4 rows have every effect", n)
+		}
+	})
 }
 
 func TestAllStopsAfterADeadlock(t *testing.T) {

@@ -18,9 +18,9 @@ import (
 	"strings"
 )
 
-// changed returns a part for each package with tests that changed since a commit: those whose lines changed, and all tests of a file
-// that changed elsewhere. Tests of code that changed are not known here: name them with `go test -run`.
-func changed(ctx context.Context, o options) ([]part, error) {
+// changed leaves of all parts the tests that changed since a commit: those whose lines changed, all tests of a file that changed
+// elsewhere, and what has their names elsewhere. Tests of code that changed are not known here: name them with `go test -run`.
+func changed(ctx context.Context, o options, all []part) ([]part, error) {
 	diff, err := exec.CommandContext(ctx, "git", "diff", "--unified=0", "--no-color", "--no-ext-diff", o.base, "--", "*_test.go", ":!*/testdata/*").Output()
 	if err != nil {
 		return nil, fmt.Errorf("git diff %s: %w", o.base, err)
@@ -36,30 +36,37 @@ func changed(ctx context.Context, o options) ([]part, error) {
 	for file := range strings.FieldsSeq(string(added)) {
 		lines[file] = []span{{1, 1}} // the package clause: all tests
 	}
-	names := map[string][]string{} // of tests, by directory
+	var names, dirs [2][]string // of units, of test/
 	for file, spans := range lines {
 		tests, err := testsIn(file, spans)
 		if err != nil {
 			return nil, err
 		}
-		names[path.Dir(file)] = append(names[path.Dir(file)], tests...)
-	}
-	var parts []part
-	for dir, tests := range names {
-		if len(tests) == 0 {
-			continue
+		if i := suiteOf(file); len(tests) > 0 {
+			names[i], dirs[i] = append(names[i], tests...), append(dirs[i], "./"+path.Dir(file))
 		}
-		slices.Sort(tests)
-		flags := []string{"-parallel=4", "-timeout=60m", "-run=^(" + strings.Join(tests, "|") + ")$"}
-		if o.race && !strings.HasPrefix(dir, "test/") {
-			flags = append(flags, "-race")
-		}
-		parts = append(parts, part{flags: flags, packages: []string{"./" + dir}})
 	}
-	if len(parts) == 0 {
+	var some []part
+	for i, p := range all {
+		slices.Sort(names[i])
+		slices.Sort(dirs[i])
+		if len(dirs[i]) > 0 {
+			p.flags = append(p.flags, "-run=^("+strings.Join(slices.Compact(names[i]), "|")+")$")
+			some = append(some, part{flags: p.flags, packages: slices.Compact(dirs[i])})
+		}
+	}
+	if len(some) == 0 {
 		return nil, fmt.Errorf("%w since %s", errNothingChanged, o.base)
 	}
-	return parts, nil
+	return some, nil
+}
+
+// suiteOf returns the part that the tests of a file belong to.
+func suiteOf(file string) int {
+	if strings.HasPrefix(file, "test/") {
+		return 1
+	}
+	return 0
 }
 
 // span is a range of lines, both ends included.

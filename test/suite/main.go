@@ -49,7 +49,7 @@ func run(o options, out io.Writer) error {
 		return (&suite{dir: dir, out: out, reruns: 2}).run(ctx, parts)
 	}
 	if !o.all {
-		if parts, err = changed(ctx, o); err != nil {
+		if parts, err = changed(ctx, o, parts); err != nil {
 			return err
 		}
 	}
