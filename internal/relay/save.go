@@ -106,15 +106,17 @@ func (a *attempt) durable() (c cdc.Checkpoint, seq uint64) {
 	c = *a.checkpoint.Load()
 	c.Source = a.identity(seq)
 	if seq > a.savedSeq.Load() { // otherwise the same position is saved again
-		replaced := c.Progress.Replaced
-		if c.Progress = a.Source.Progress(seq); c.Progress.Replaced != replaced { // nothing tells which rows of the new table were published
+		was := c.Progress
+		if c.Progress = a.Source.Progress(seq); c.Progress.Replaced != was.Replaced { // nothing tells which rows of the new table were published
 			c.Settled = ""
 			a.settled.forget()
+		}
+		if c.Progress.Position != was.Position { // a repair publishes before it moves the position, and begins again behind the last event
+			c.LastEventID = cmp.Or(lastID, c.LastEventID)
 		}
 	}
 	c.SavedAt = time.Now()
 	c.Settled = a.settled.in(c.Settled)
-	c.LastEventID = cmp.Or(lastID, c.LastEventID)
 	return c, seq
 }
 
