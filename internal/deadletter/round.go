@@ -269,7 +269,8 @@ func (d *round) flush() error {
 const leaderPause = 5 * time.Second
 
 // publishable leaves letters out that are to be dropped, or whose topic has no leader now, and those behind them. Without a leader they
-// would hold up all others, and nothing would be known of an attempt that is given up.
+// would hold up all others, and nothing would be known of an attempt that is given up. Behind one that has failed, letters for another topic
+// are for the next round: Kafka may take them and refuse that one again.
 func (d *round) publishable(chunk []piece) ([]piece, error) {
 	var ask []string
 	for i := range chunk {
@@ -290,12 +291,17 @@ func (d *round) publishable(chunk []piece) ([]piece, error) {
 			d.r.log.Warn("dead letters wait", cdc.Repeats(), slog.String("error", d.leaders[topic]))
 		}
 	}
+	failed := map[string]string{} // the topic of the last letter that has failed, by what it holds
 	return slices.DeleteFunc(chunk, func(p piece) bool {
 		m, hold := p.resolution.Message, p.work.Hold
+		topic, behind := failed[hold]
+		if p.work.Blocked && m != nil {
+			failed[hold] = m.Topic
+		}
 		switch {
 		case hold != "" && d.stuck[hold]:
 			return true
-		case d.r.asks.drops(p.work.ID): // somebody has asked since the round began
+		case d.r.asks.drops(p.work.ID), hold != "" && behind && m != nil && m.Topic != topic: // somebody has asked since the round began
 			d.stuck[hold] = true
 			return true
 		case m == nil || d.leaders[m.Topic] == "":

@@ -33,6 +33,7 @@ type shelf struct {
 	accepted  map[string]*Ask // what a start finds
 	answered  func(*Ask)
 	leaders   map[string]int32
+	refused   string // the letter that Kafka refuses
 	// then is called for each letter that is published.
 	then func(id string)
 }
@@ -76,7 +77,12 @@ func (s *shelf) Resolve(_ context.Context, letters []Resolution) ([]Outcome, err
 		outcomes[i].Skipped = !s.index.Begin(l.ID, l.Message == nil)
 	}
 	for i, l := range letters {
-		if outcomes[i].Skipped {
+		switch {
+		case outcomes[i].Skipped:
+			continue
+		case l.ID == s.refused:
+			outcomes[i] = Outcome{Err: errors.New("refused"), Reason: "topic"}
+			s.index.Failed(l.ID, "topic", time.Now(), 1)
 			continue
 		}
 		s.index.Resolved(l.ID)
@@ -192,6 +198,29 @@ func TestLetterIsFoundBehindItsPlace(t *testing.T) {
 	drain(t, r)
 	if !slices.Equal(s.published, []string{"k1@1"}) {
 		t.Errorf("published %q", s.published)
+	}
+}
+
+// A letter that failed is published again and fails again: those behind it stay, also those for another topic, which Kafka would take.
+func TestLettersBehindOneThatFailsAgain(t *testing.T) {
+	s, r := newShelf(t, nil)
+	for i, topic := range []string{"gone", "there"} {
+		id, e := fmt.Sprintf("%d@1", i), Entry{Table: "a.b", Key: "k", Reason: []string{"topic", Held}[i], Time: time.Now(), Order: s.index.Order(uint64(i+1), 0)}
+		s.index.Add(id, &e)
+		e.Key = topic
+		s.index.Found(id, s.write(id, &e))
+		s.index.Stored(id)
+	}
+	for _, tt := range []struct {
+		refused string
+		want    []string
+	}{{"0@1", nil}, {"", []string{"0@1", "1@1"}}} {
+		s.refused = tt.refused
+		r.asks.take(ask{id: "a" + tt.refused, asked: &Ask{Do: Retry, Letters: []string{"0@1"}}})
+		drain(t, r)
+		if !slices.Equal(s.published, tt.want) {
+			t.Errorf("refused %q: published %q, want %q", tt.refused, s.published, tt.want)
+		}
 	}
 }
 

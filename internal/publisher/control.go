@@ -106,7 +106,7 @@ type fencedQuestion struct {
 func (p *Publisher) Fenced(ctx context.Context) bool {
 	q := &fencedQuestion{done: make(chan struct{})}
 	p.mail.post(q)
-	return await(ctx, p, q.done) == nil && q.fenced
+	return await(ctx, p, q.done, nil) == nil && q.fenced
 }
 
 func (q *fencedQuestion) apply(l *loop) {

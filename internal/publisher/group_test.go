@@ -187,17 +187,18 @@ func TestDeniedTopicInATransaction(t *testing.T) {
 		}
 		return deny(r, "denied"), nil, true
 	})
-	commitsBefore(t, c, to("denied", msg("k", "1")))
+	commitsBefore(t, c, to("denied", msg("k", "1")), msg("k", "0"))
 }
 
 // So is an event for a partition that its topic does not have.
 func TestPartitionBeyondInATransaction(t *testing.T) {
-	commitsBefore(t, newCluster(t, 1, 1), into(1, msg("k", "1")))
+	commitsBefore(t, newCluster(t, 1, 1), into(1, msg("k", "1")), msg("k", "0"))
+	commitsBefore(t, newCluster(t, 1, 1), into(1, msg("k", "1"))) // behind a heartbeat
 }
 
-// commitsBefore publishes an event and one that cannot be published. An attempt with both in one transaction rewinds, and the next one stops
-// behind the first event, which is committed.
-func commitsBefore(t *testing.T, c *kfake.Cluster, cannot []cdc.Message) {
+// commitsBefore publishes a batch and an event that cannot be published. An attempt with both in one transaction rewinds, and the next one
+// stops behind the batch, which is committed.
+func commitsBefore(t *testing.T, c *kfake.Cluster, cannot []cdc.Message, before ...cdc.Message) {
 	t.Helper()
 	p := openTransactional(t, c)
 	err := cdc.ErrRewind
@@ -207,7 +208,7 @@ func commitsBefore(t *testing.T, c *kfake.Cluster, cannot []cdc.Message) {
 			p.Reset()
 			reopen(t, p)
 		}
-		ok := &cdc.Routed{Batch: &cdc.Batch{Seq: 1}, Messages: []cdc.Message{msg("k", "0")}}
+		ok := &cdc.Routed{Batch: &cdc.Batch{Seq: 1}, Messages: before}
 		bad := &cdc.Routed{Batch: &cdc.Batch{Seq: 2}, Messages: cannot}
 		go func() { _, _ = p.Send(t.Context(), ok), p.Send(t.Context(), bad) }()
 		for err = nil; err == nil; {

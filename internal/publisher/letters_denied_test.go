@@ -48,6 +48,29 @@ func TestDeniedLettersStay(t *testing.T) {
 	})
 }
 
+// What stops the publisher before the first batch, here a clock that is hours ahead, ends the start.
+func TestRefusedBeforeTheFirstBatch(t *testing.T) {
+	eachDelivery(t, func(t *testing.T, l *lettered) {
+		t.Helper()
+		l.Kill()
+		l.opts.Timing.Patience = time.Nanosecond
+		l.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Err: kerr.InvalidTimestamp, Count: -1})
+		p := publisher.New(l.opts, logger(t), prometheus.NewRegistry())
+		t.Cleanup(p.Kill)
+		mustOpen(t, p)
+		var err error
+		if l.exactlyOnce {
+			_, err = p.Commit(t.Context(), "barrier", nil)
+		}
+		if err == nil {
+			_, err = p.LoadLetters(t.Context(), source(), func(string) bool { return true })
+		}
+		if stop, ok := errors.AsType[*cdc.StopError](err); !ok {
+			t.Errorf("ended with %v (%v)", err, stop)
+		}
+	})
+}
+
 // restartWith is a restart with other options.
 func (l *lettered) restartWith(t *testing.T, change func(*publisher.Options)) {
 	t.Helper()

@@ -80,7 +80,7 @@ func (p *Publisher) LoadLetters(ctx context.Context, id cdc.Source, passed func(
 		return nil, nil //nolint:nilnil // no letters is an answer
 	}
 	var end int64
-	if err := p.ask(ctx, func(s *deadLetters, done chan struct{}) {
+	if err := p.askUnless(ctx, p.out, func(s *deadLetters, done chan struct{}) {
 		s.barrier.asked = func() {
 			end = s.barrier.offset
 			close(done)
@@ -105,7 +105,7 @@ func (p *Publisher) LoadLetters(ctx context.Context, id cdc.Source, passed func(
 			loaded.Accepted[id] = a
 		}
 	}
-	err = p.ask(ctx, func(s *deadLetters, done chan struct{}) {
+	err = p.askUnless(ctx, p.out, func(s *deadLetters, done chan struct{}) {
 		s.install(loaded.Index, p.cleanup(records, loaded, id), done)
 	})
 	return loaded, err

@@ -93,11 +93,13 @@ func (p *Publisher) write(ctx context.Context, records ...own) error {
 	})
 }
 
-// await waits for an answer of the loop.
-func await(ctx context.Context, p *Publisher, done <-chan struct{}) error {
+// await waits for an answer of the loop, or for its failure.
+func await(ctx context.Context, p *Publisher, done <-chan struct{}, failed <-chan cdc.Durable) error {
 	select {
 	case <-done:
 		return nil
+	case d := <-failed:
+		return d.Err
 	case <-ctx.Done():
 		return ctx.Err()
 	case <-p.life().Done():
@@ -107,7 +109,12 @@ func await(ctx context.Context, p *Publisher, done <-chan struct{}) error {
 
 // ask asks the loop's letters for something, and waits until they close done.
 func (p *Publisher) ask(ctx context.Context, what func(s *deadLetters, done chan struct{})) error {
+	return p.askUnless(ctx, nil, what)
+}
+
+// askUnless is ask that ends with a failure of the publisher. Before the first batch nobody else hears of one.
+func (p *Publisher) askUnless(ctx context.Context, failed <-chan cdc.Durable, what func(s *deadLetters, done chan struct{})) error {
 	done := make(chan struct{})
 	p.mail.post(forLetters(func(s *deadLetters) { what(s, done) }))
-	return await(ctx, p, done)
+	return await(ctx, p, done, failed)
 }

@@ -335,7 +335,7 @@ func (t *kafkaTransaction) ended(err error) {
 		return
 	}
 	t.request.done <- commitResult{offset: t.offset}
-	t.careful = max(0, t.careful-max(1, t.events))
+	t.careful = max(0, t.careful-t.events) // not one less for a commit of none, such as those of the start
 	t.to(collecting)
 	for _, fn := range t.then {
 		fn()

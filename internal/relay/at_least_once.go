@@ -52,6 +52,8 @@ func (k *atLeastOnce) open(ctx context.Context) error {
 		return cdc.About(cdc.OnCheckpoint, err)
 	}
 	if err := k.loadLetters(ctx, &c); err != nil {
+		k.Sink.Kill() // it may have failed, and is opened again
+		k.Sink.Reset()
 		return err
 	}
 	c.Fence = current // last: the claim that a repeated open saves must be the one that is stored

@@ -16,7 +16,7 @@ type attempt struct {
 
 	keeper keeper
 	window *window
-	again  bool // not the first attempt: it waits for servers without limit
+	again  bool // not the first attempt, or it has stood by: it waits for servers without limit
 
 	savedSeq       atomic.Uint64 // every batch up to here is durable, its position saved and confirmed; only the keeper writes it
 	sequence       uint64        // of the last save that was tried; only saveLoop uses it, and finish after it
@@ -76,6 +76,7 @@ func (a *attempt) run(ctx context.Context) error {
 	}
 	stopStages()
 	running.Wait()
+	a.health.stall(false)
 	a.keeper.finish(ctx, err)
 	stopReading() // before the source disconnects, it reports the last confirmed position
 	tailing.Wait()

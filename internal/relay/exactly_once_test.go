@@ -310,6 +310,43 @@ func TestRewindWithoutTheStore(t *testing.T) {
 	}
 }
 
+// What a relay noticed while it led says nothing of it when it stands by.
+func TestSupersededRelayIsNeitherStalledNorLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fakes{durable: make(chan cdc.Durable), id: cdc.Source{Slot: "x"}, batches: 1, lag: time.Minute}
+		f.route = func(uint64) error {
+			<-time.After(3 * time.Minute)
+			return nil
+		}
+		f.run = func(int) error {
+			go func() {
+				<-time.After(2 * time.Minute)
+				f.durable <- cdc.Durable{Err: cdc.ErrRewind}
+			}()
+			return nil
+		}
+		f.acquire = func(attempt int) error {
+			if attempt > 1 {
+				return cdc.ErrStandby
+			}
+			return nil
+		}
+		r := New(options(), Stages{Source: f, Router: f, Sink: f, Checkpointer: f, Committer: &committer{}}, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
+		stop := running(t, r)
+		<-time.After(90 * time.Second)
+		if st := r.Status(); !st.Stalled || st.Lag == 0 {
+			t.Errorf("while it leads: %+v", st)
+		}
+		<-time.After(time.Hour)
+		if st := r.Status(); st.State != StateStandby || st.Stalled || st.Lag != 0 {
+			t.Errorf("%+v", st)
+		}
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // The publication was altered while the relay was disconnected. It stops, and the position in Kafka says so: otherwise the next start would
 // lead if the alteration was taken back.
 func TestAlteredWhileDisconnectedIsCommitted(t *testing.T) {

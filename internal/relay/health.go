@@ -134,10 +134,10 @@ func (r *Relay) Status() Status {
 		st.Unanswered = w.oldestOffered
 		st.Lag = max(time.Since(w.oldestCommit), time.Since(w.oldestOffered)) // the database's clock may be ahead
 	}
-	if source, ok := r.Source.(Lagging); ok {
+	if source, ok := r.Source.(Lagging); ok && st.State != StateStandby {
 		st.Lag = max(st.Lag, source.Lag())
 	}
-	if !st.Connected && !st.ConnectedSince.IsZero() {
+	if !st.Connected && !st.ConnectedSince.IsZero() && st.State != StateStandby { // what another relay publishes is not late
 		st.Lag = max(st.Lag, time.Since(st.ConnectedSince))
 	}
 	st.Problems = r.opts.Problems.List()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"sync/atomic"
 	"time"
@@ -105,6 +106,9 @@ func (r *Relay) Run(ctx context.Context) error {
 	if err != nil && r.opts.Park && ctx.Err() == nil {
 		r.health.set(StateParked, err)
 		r.log.Error("parked: fix the cause and restart the relay", "error", err)
+		if store, ok := r.Checkpointer.(io.Closer); ok { // a file is locked until then, also for the repair that the error may ask for
+			_ = store.Close()
+		}
 		<-ctx.Done()
 	}
 	return err

@@ -257,21 +257,59 @@ func TestReconnectBeforeTheFirstSave(t *testing.T) {
 	})
 }
 
+type lockedStore struct {
+	*fakes
+
+	closed bool
+}
+
+func (s *lockedStore) Close() error {
+	s.closed = true
+	return nil
+}
+
+// The store of a parked relay is free for the repair that its error asks for.
 func TestParkedRelayKeepsRunning(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fakes{batches: 1, refuse: 1}
 		o := options()
 		o.Park = true
 		r := newRelay(f, o)
+		store := &lockedStore{fakes: f}
+		r.Checkpointer = store
 		stop := running(t, r)
 		<-time.After(time.Hour)
-		if st := r.Status(); st.State != StateParked || r.Ready() == nil {
-			t.Errorf("state %s", st.State)
+		if st := r.Status(); st.State != StateParked || r.Ready() == nil || !store.closed {
+			t.Errorf("state %s, the store is closed: %v", st.State, store.closed)
 		}
 		if err := stop(); err == nil {
 			t.Error("a parked relay ended without its error")
 		}
 	})
+}
+
+// repairing is a source that moves its position with its third batch.
+type repairing struct{ *fakes }
+
+func (r *repairing) Progress(seq uint64) cdc.Progress {
+	if seq < 3 {
+		return cdc.Progress{Position: "start"}
+	}
+	return r.fakes.Progress(seq)
+}
+
+// A repair that was interrupted begins again behind the last event before the gap, not behind one that it has published itself.
+func TestLastEventIsBeforeThePosition(t *testing.T) {
+	for batches, want := range map[int]string{2: "before", 3: "3"} {
+		synctest.Test(t, func(t *testing.T) {
+			f := &fakes{batches: batches, stored: &cdc.Checkpoint{Progress: cdc.Progress{Position: "start"}, LastEventID: "before"}}
+			r := newRelay(f, options())
+			r.Source = &repairing{f}
+			if err := runFor(t, r, time.Hour); err != nil || f.stored.Sequence == 0 || f.stored.LastEventID != want {
+				t.Errorf("%d batches: stored %+v, %v", batches, f.stored, err)
+			}
+		})
+	}
 }
 
 // A store that hangs delays publishing once, until the first save has failed, and not at every further attempt.

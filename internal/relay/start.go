@@ -18,11 +18,12 @@ func (a *attempt) start(ctx context.Context) error {
 	if err := a.await(ctx, a.lead); err != nil {
 		return err
 	}
-	if err := a.await(ctx, a.keeper.open); err != nil {
-		return err
-	}
 	if a.Status().State == StateStandby {
 		a.metrics.takeovers.Inc()
+		a.again = true
+	}
+	if err := a.await(ctx, a.keeper.open); err != nil {
+		return err
 	}
 	a.health.set(StateLeading, nil)
 	return nil

@@ -66,7 +66,7 @@ func TestStartWaits(t *testing.T) {
 	}
 }
 
-// A standby waits for the database for as long as the leader does, and stays one.
+// A standby waits for the database for as long as the leader does, and stays one. Nor has its start a limit when it then leads.
 func TestStandbyWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, began := &fakes{batches: 1}, time.Now()
@@ -76,6 +76,7 @@ func TestStandbyWaits(t *testing.T) {
 			}
 			return away(began.Add(time.Hour))
 		}
+		f.open = func() error { return away(began.Add(100 * time.Minute)) }
 		reg := prometheus.NewRegistry()
 		f.durable, f.sink = make(chan cdc.Durable), isNew
 		r := New(options(), Stages{Source: f, Router: f, Sink: f, Checkpointer: f}, slog.New(slog.DiscardHandler), reg)
