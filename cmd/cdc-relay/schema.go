@@ -138,7 +138,7 @@ func (a *cli) writeFiles(files []outbox.File, dir string) error {
 		}
 		path := filepath.Join(dir, f.Name)
 		if err := writeNew(path, f.Text); err != nil {
-			return cdc.Usage("name a directory that exists", "write migration: %w", err)
+			return cdc.Usage("name a directory that exists and has no such file", "write migration: %w", err)
 		}
 		a.printf("%s\n", path)
 	}

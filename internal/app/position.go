@@ -279,11 +279,17 @@ func (p *Positions) reportReset(kept bool) {
 }
 
 // Settle stores with the position that no row is pending from before it, of the tables of which that is so: but for rows that meet the
-// condition published, which were. Where a relay runs it does nothing.
+// condition published, which were. Where a relay runs it does nothing, and says so of those.
 func (p *Positions) Settle(ctx context.Context, published string) error {
 	in, err := p.db.inspect(ctx, p.places.Resume)
-	if err != nil || p.db.idle(ctx) != nil || in.LoadErr != nil || in.Refused != nil {
+	if err != nil || in.LoadErr != nil || in.Refused != nil {
 		return err
+	}
+	if runs := p.db.idle(ctx); runs != nil {
+		if published != "" {
+			p.printf("write_back: the rows that were published stay pending (%s): mark those by hand\n", runs)
+		}
+		return nil
 	}
 	c := in.Checkpoint
 	if !in.Found {

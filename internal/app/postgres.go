@@ -73,7 +73,7 @@ func (p *Postgres) SlotPosition() func(ctx context.Context) (cdc.Progress, error
 
 // ConnString implements [Database].
 func (p *Postgres) ConnString(given string) (ConnString, error) {
-	parse := func(dsn string) (string, error) { return dsn, config.PostgresConnString(dsn) }
+	parse := func(dsn string) (string, error) { return dsn, config.PostgresConnString(dsn, p.Config.Database()) }
 	return connString(given, p.WAL.DSN, parse)
 }
 

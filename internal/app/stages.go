@@ -250,11 +250,15 @@ func indexWriter(ctx context.Context, c *config.Config) (deadletter.Write, func(
 		if err := p.Send(ctx, &cdc.Routed{Batch: &cdc.Batch{Seq: seq}, Messages: []cdc.Message{m}}); err != nil {
 			return err
 		}
-		select {
-		case d := <-p.Durable():
-			return d.Err
-		case <-ctx.Done():
-			return ctx.Err()
+		for {
+			select {
+			case d := <-p.Durable(): // also of a write whose context ended first
+				if d.Err != nil || d.Last >= seq {
+					return d.Err
+				}
+			case <-ctx.Done():
+				return ctx.Err()
+			}
 		}
 	}
 	return write, p.Kill, nil

@@ -1,8 +1,13 @@
 package app
 
 import (
+	"context"
+	"fmt"
 	"testing"
 	"time"
+
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/config"
@@ -64,6 +69,53 @@ func TestOnlyHoldsForTheStream(t *testing.T) {
 		routed.Reset(b)
 		if err := r.Route(b, &routed); err != nil || routed.LeftOut != stage.out || len(routed.Messages) != 1-stage.out {
 			t.Errorf("%s: %d left out, %d messages, %v", name, routed.LeftOut, len(routed.Messages), err)
+		}
+	}
+}
+
+// A write whose context ended is followed by one that waits for its own answer: what withdraws a request is durable when it returns.
+func TestIndexWriterWaitsForItsOwnAnswer(t *testing.T) {
+	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, "orders.dead-letters.index"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(cluster.Close)
+	writes, goOn := make(chan struct{}, 2), make(chan struct{})
+	cluster.ControlKey(int16(kmsg.Produce), func(kmsg.Request) (kmsg.Response, error, bool) {
+		cluster.KeepControl()
+		writes <- struct{}{}
+		cluster.SleepControl(func() { <-goOn })
+		return nil, nil, false
+	})
+	text := fmt.Sprintf("source: {postgres: {dsn: postgres://relay@127.0.0.1/orders}}\nkafka: {brokers: [%q]}\nerrors: {default: dead_letter}\nroutes: [{topic: orders}]\n", cluster.ListenAddrs()[0])
+	c, err := config.Parse("test", []byte(text), func(string) (string, bool) { return "", false })
+	if err != nil {
+		t.Fatal(err)
+	}
+	write, closeAll, err := LetterDesk(c).Open(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(closeAll)
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		<-writes
+		cancel()
+	}()
+	if err := write(ctx, []byte("asked"), []byte("1")); err == nil {
+		t.Fatal("the first write has an answer")
+	}
+	done := make(chan error, 1)
+	go func() { done <- write(t.Context(), []byte("asked"), nil) }()
+	goOn <- struct{}{}
+	<-writes
+	select {
+	case err := <-done:
+		t.Errorf("the second write has the answer of the first: %v", err)
+	case <-time.After(50 * time.Millisecond):
+		goOn <- struct{}{}
+		if err := <-done; err != nil {
+			t.Error(err)
 		}
 	}
 }

@@ -216,7 +216,7 @@ func Foreign(refused error) error {
 func Moved(c cdc.Checkpoint, source cdc.Source, to cdc.Position, keepsCommit bool) cdc.Checkpoint {
 	c.Source = source
 	c.Progress.Position, c.Progress.Part, c.Progress.XMin = to, cdc.Part{}, "" // it may be of a position that is further
-	c.Settled = ""                                                             // rows that are skipped stay pending
+	c.Progress.Backfill, c.Settled = "", ""                                    // rows that are skipped stay pending
 	if !keepsCommit {                                                          // a commit that is repeated is not the last one
 		c.Progress.Commit, c.Progress.TxID, c.LastEventID = "", "", ""
 	}

@@ -110,7 +110,7 @@ func (f *Filter) flags() string {
 			b.WriteString(" --" + values.name + " " + value)
 		}
 	}
-	for name, at := range map[string]time.Time{"from": f.From, "to": f.To} {
+	for name, at := range map[string]time.Time{"since": f.From, "until": f.To} {
 		if !at.IsZero() {
 			b.WriteString(" --" + name + " " + RFC3339(at))
 		}

@@ -137,12 +137,13 @@ func (t *Teardown) checkpoint(ctx context.Context, id cdc.Source) (store *checkp
 	if store, err = app.Places(ctx, t.config); err != nil {
 		return nil, false, err
 	}
-	_, _, refused := store.Resume(ctx, id)
+	c, found, refused := store.Resume(ctx, id)
 	if stop, ok := errors.AsType[*cdc.StopError](refused); refused != nil && (!ok || stop.Class != cdc.ClassPosition) {
 		_ = store.Close()
 		return nil, false, fmt.Errorf("nothing was dropped: %w", refused)
 	}
-	return store, checkpoint.Foreign(refused) != nil, nil
+	foreign = checkpoint.Foreign(refused) != nil || found && !c.Source.Same(id)
+	return store, foreign, nil //nolint:nilerr // what a run would refuse is dropped
 }
 
 // dropCheckpoint drops the checkpoint, which would not fit the next slot or setup.

@@ -95,7 +95,7 @@ func (in *Inspection) Preview(to cdc.Position) (cdc.Move, error) {
 		return cdc.Move{}, err
 	}
 	now := slot
-	if in.Found {
+	if in.Found && in.Checkpoint.Progress.Position != "" {
 		if now, err = postgres.ParseLSN(in.Checkpoint.Progress.Position); err != nil {
 			return cdc.Move{}, err
 		}

@@ -6,16 +6,28 @@ import (
 	"testing"
 )
 
-// Another relay's position in Kafka is neither reset nor torn down, unless somebody says that its database was replaced.
-func TestForeignPositionTopic(t *testing.T) {
+// Another relay's position is neither reset in Kafka nor torn down, unless somebody says that its database was replaced.
+func TestForeignPosition(t *testing.T) {
 	t.Parallel()
+	for _, delivery := range []string{"exactly-once", "at-least-once"} {
+		t.Run(delivery, func(t *testing.T) {
+			t.Parallel()
+			foreignPosition(t, delivery)
+		})
+	}
+}
+
+func foreignPosition(t *testing.T, delivery string) {
+	t.Helper()
 	onAll(t, func(s *site) {
 		t, kind := s.t, "postgres: {"
 		if s.mysql != nil {
 			kind = "mysql: {"
 			s.replace("id: "+s.name, "id: first")
 		}
-		s.replace("kafka: {", "kafka: {position_topic: "+s.name+"-positions, ").config += "delivery: exactly-once\n"
+		if s.config += "delivery: " + delivery + "\n"; delivery == "exactly-once" {
+			s.replace("kafka: {", "kafka: {position_topic: "+s.name+"-positions, ")
+		}
 		s.setup()
 		relay := s.start()
 		relay.leading()
@@ -28,7 +40,9 @@ func TestForeignPositionTopic(t *testing.T) {
 		} else {
 			s.replace(kind, kind+"slot: another, publication: cdc_relay, ")
 		}
-		s.says(2, "has the position of another source", "position", "reset")
+		if delivery == "exactly-once" {
+			s.says(2, "has the position of another source", "position", "reset")
+		}
 		s.says(0, "kept, it is another relay's", "teardown", "--yes")
 		other := s.config
 		s.config = own

@@ -254,6 +254,7 @@ func TestOwnerCreatesTheTable(t *testing.T) {
 	if r := s.run("setup"); r.code != 2 || !strings.Contains(r.stderr, "--owner-dsn") {
 		t.Errorf("setup as the relay: %s", r)
 	}
+	s.says(2, `leads to database "template1", and the configuration to`, "setup", "--owner-dsn", s.pg.DSN("template1", "owning"))
 	if r := s.run("setup", "--owner-dsn", s.pg.DSN(s.name, "owning")); r.code != 0 {
 		t.Errorf("setup as the owner: %s", r)
 	}
