@@ -85,7 +85,7 @@ func (p *partitioned) measure(ctx context.Context) (*retentionResult, error) {
 			return nil, fmt.Errorf("%w (%w)", err, relay.failed())
 		}
 		round.With, err = p.pauses(ctx, func() error {
-			return p.maintain(ctx, path, 2+3*i, retentionDays*(retentionRounds-1-i)/retentionRounds+1)
+			return p.maintain(ctx, path, 8+3*i, retentionDays*(retentionRounds-1-i)/retentionRounds+1)
 		})
 		if err != nil {
 			return nil, err

@@ -14,10 +14,10 @@ type Retention struct {
 	Keep string `yaml:"keep" jsonschema:"example=30d"`
 	// Tables that setup created have daily partitions, which are created ahead and dropped as a whole. false: they have none, and their rows are deleted, as those of tables with columns are.
 	Partitions bool `yaml:"partitions" jsonschema:"default=true"`
-	// How often the leader looks for old events and partitions.
+	// How often the leader looks for old events and partitions, 1h at most.
 	Every time.Duration `yaml:"every" jsonschema:"default=1h"`
-	// Days after today that have a partition.
-	Ahead int `yaml:"ahead" jsonschema:"minimum=1,maximum=366,default=14"`
+	// Days after today that have a partition, 8 at least.
+	Ahead int `yaml:"ahead" jsonschema:"minimum=8,maximum=366,default=14"`
 	// false: detach and keep old partitions, for an archive.
 	Drop bool `yaml:"drop" jsonschema:"default=true"`
 	// Rows that are deleted in one transaction.
@@ -68,6 +68,9 @@ func ParseAge(s string) (time.Duration, error) {
 func (d *document) retention(c *Config) {
 	if c.Retention == nil {
 		return
+	}
+	if c.Retention.Every > time.Hour {
+		d.report("retention.every", "make it 1h or shorter", "is longer than an hour, in which the alert CdcRelayMaintenanceFailing expects a pass")
 	}
 	const path = "retention.keep"
 	switch age, err := ParseAge(c.Retention.Keep); {

@@ -25,9 +25,8 @@ func TestAlertsFire(t *testing.T) {
 	t.Parallel()
 	queries := dashboard(t)
 	onAll(t, func(s *site) {
-		s.config += "errors: {unroutable: dead_letter, too_large: dead_letter, malformed: stop, on_stop: park}\nretention: {ahead: 2}\n"
-		s.says(0, "", "setup", "--ahead", "2")
-		s.setup()
+		s.config += "errors: {unroutable: dead_letter, too_large: dead_letter, malformed: stop, on_stop: park}\nretention: {}\n"
+		s.setup().eventAt(9, "'2999-01-01'") // of a day without a partition
 		relay := s.start()
 		base := relay.leading()
 		_, metrics, err := get(s.t, base+"/metrics")
@@ -44,11 +43,11 @@ func TestAlertsFire(t *testing.T) {
 			s.t.Errorf("the lag has no unit:\n%s", open)
 		}
 		p := s.prometheus(base, "--enable-feature=native-histograms")
-		p.awaitAlerts("CdcRelayPartitionsAhead")
+		p.awaitAlerts("CdcRelayDefaultPartitionRows")
 		s.event(1, "a", "")
 		s.published(base, 1)
 		s.event(2, "b", "no topic, this")
-		p.awaitAlerts("CdcRelayPartitionsAhead", "CdcRelayDeadLetters")
+		p.awaitAlerts("CdcRelayDefaultPartitionRows", "CdcRelayDeadLetters")
 		for record, want := range map[string]string{
 			"cdc_relay:leader:max": "1", "cdc_relay:standby:sum": "0", "cdc_relay:source_lag_seconds:max": "0", "cdc_relay:dead_letters:max": "1",
 		} {
@@ -64,7 +63,7 @@ func TestAlertsFire(t *testing.T) {
 		}
 		s.sql("INSERT INTO outbox (event_id, aggregate_type, aggregate_id, event_type, headers, occurred_at) " +
 			"SELECT event_id, aggregate_type, 'c', event_type, '[1]', occurred_at FROM outbox WHERE aggregate_id = 'a'") // malformed
-		p.awaitAlerts("CdcRelayPartitionsAhead", "CdcRelayDeadLetters", "CdcRelayStopped", "CdcRelayNoLeader")
+		p.awaitAlerts("CdcRelayDefaultPartitionRows", "CdcRelayDeadLetters", "CdcRelayStopped", "CdcRelayNoLeader")
 		relay.signal(syscall.SIGKILL)
 		p.awaitAlerts("CdcRelayNoLeader", "CdcRelayDeadLetters") // what it knew counts for 5 minutes
 	})

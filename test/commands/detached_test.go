@@ -9,7 +9,7 @@ import (
 func TestDetachedPartitionsAreRead(t *testing.T) {
 	t.Parallel()
 	onAll(t, func(s *site) {
-		s.config += "retention: {ahead: 3, keep: 2d, drop: false}\n"
+		s.config += "retention: {ahead: 8, keep: 2d, drop: false}\n"
 		old := "INSERT INTO outbox (event_id, aggregate_type, aggregate_id, event_type, payload, occurred_at, created_at) VALUES "
 		if s.mysql != nil {
 			s.setup().oldDays("", 5)

@@ -217,7 +217,7 @@ func TestSchemaOfAnotherRole(t *testing.T) {
 func TestPartitionsOfTheTablesOwner(t *testing.T) {
 	t.Parallel()
 	onAll(t, func(s *site) {
-		s.config += "retention: {ahead: 3, keep: 1d, drop: false}\n"
+		s.config += "retention: {ahead: 8, keep: 1d, drop: false}\n"
 		left := "SELECT (SELECT COUNT(*) FROM information_schema.tables WHERE table_schema = '" + s.name + "') + " +
 			"(SELECT COUNT(*) FROM information_schema.routines WHERE routine_schema = '" + s.name + "')"
 		if s.mysql == nil {

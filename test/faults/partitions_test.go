@@ -57,7 +57,7 @@ func maintained(tb testing.TB, source source) partitioned {
 
 // maintaining removes what is older than two days, and makes days ahead.
 func maintaining(o *cdctest.RigOptions) {
-	o.Settings = map[string]any{"partitions": map[string]any{"ahead": 6, "ttl": "2d", "every": "1s"}}
+	o.Settings = map[string]any{"partitions": map[string]any{"ahead": 8, "ttl": "2d", "every": "1s"}}
 }
 
 // wantKept fails the test if the relay has dropped a day.
@@ -153,7 +153,7 @@ func keptWhileTheRelayLags(broker *testenv.Broker, rigs []*cdctest.Rig) {
 	for i, r := range rigs {
 		longer := i == 0
 		if longer { // as the message says
-			r.Reconfigure("partitions", map[string]any{"ahead": 6, "ttl": "7d", "every": "1s"})
+			r.Reconfigure("partitions", map[string]any{"ahead": 8, "ttl": "7d", "every": "1s"})
 		}
 		r.Start()
 		r.AwaitEvents(events[i])
