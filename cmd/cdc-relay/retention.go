@@ -158,7 +158,7 @@ func (r *retentionRun) run(ctx context.Context, a *cli, c *config.Config, owner 
 			return err
 		}
 	}
-	if c.Partitioned() && r.unknown != nil { // nothing was dropped; rows that are kept have said so
+	if (c.Partitioned() || r.ttl != "") && r.unknown != nil { // nothing was dropped; rows that are kept have said so
 		return r.unknown
 	}
 	if !r.dry {
@@ -196,7 +196,7 @@ func (r *retentionRun) maintain(ctx context.Context, a *cli, c *config.Config, o
 }
 
 func (r *retentionRun) options(c *config.Config) (cleanup.PartitionOptions, error) {
-	var o cleanup.PartitionOptions
+	o := cleanup.PartitionOptions{Drop: true} // the setting's default
 	switch {
 	case c.Retention != nil:
 		o = partitionOptions(c.Retention)

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"testing"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -58,5 +59,15 @@ func TestPassWaitsForLettersWithoutTheirPayload(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// Without a section retention what --ttl detaches is dropped too, as by the setting's default.
+func TestPassWithoutASectionDrops(t *testing.T) {
+	for unknown, drops := range map[error]bool{nil: true, kgo.ErrClientClosed: false} {
+		r := retentionRun{ahead: 30, ttl: "90d", unknown: unknown}
+		if o, err := r.options(&config.Config{}); err != nil || o.Ahead != 30 || o.TTL != 90*24*time.Hour || o.Drop != drops {
+			t.Errorf("letters: %v: %+v, %v", unknown, o, err)
+		}
 	}
 }
