@@ -5,7 +5,6 @@ package deploy
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"os"
@@ -117,30 +116,6 @@ func TestUnitRunsUnderSystemd(t *testing.T) {
 	}); err != nil {
 		t.Fatalf("%v; the relay says %q\n%s", err, get(t.Context(), url), read(t, log.Name()))
 	}
-
-	systemctl := func(args ...string) string {
-		inside := exec.CommandContext(t.Context(), "nsenter", slices.Concat([]string{
-			"--target=" + childOf(t, boot.Process.Pid), "--pid", "--mount", "--", filepath.Join(filepath.Dir(tool.Path), "systemctl"),
-		}, args)...)
-		inside.Env = boot.Env
-		return output(t, inside)
-	}
-	show := []string{"show", "--property=MainPID,NRestarts,ReloadResult,ActiveState", instance}
-	before := systemctl(show...)
-	systemctl("reload", instance) // the unit allows it to be signalled, and it does not end
-	if after := systemctl(show...); after != before || !strings.Contains(after, "ActiveState=active") || !strings.Contains(after, "ReloadResult=success") {
-		t.Errorf("before the reload:\n%s\nafter it:\n%s", before, after)
-	}
-}
-
-// childOf returns the process that another one has started.
-func childOf(t *testing.T, pid int) string {
-	t.Helper()
-	child := strings.TrimSpace(read(t, fmt.Sprintf("/proc/%d/task/%d/children", pid, pid)))
-	if child == "" {
-		t.Fatal("systemd has ended")
-	}
-	return child
 }
 
 // sharedConfig returns the configuration for many databases of docs/install.md.
