@@ -6,7 +6,7 @@ import (
 )
 
 // leastAhead is how far daily partitions should reach ahead.
-const leastAhead = 7 * 24 * time.Hour
+const leastAhead = 3 * 24 * time.Hour
 
 // Partitions warns of a table whose daily partitions end soon: rows after the last one cannot be dropped by day. maintained is
 // whether the relay is to make them.

@@ -16,8 +16,8 @@ type Retention struct {
 	Partitions bool `yaml:"partitions" jsonschema:"default=true"`
 	// How often the leader looks for old events and partitions, 1h at most.
 	Every time.Duration `yaml:"every" jsonschema:"default=1h"`
-	// Days after today that have a partition, 8 at least.
-	Ahead int `yaml:"ahead" jsonschema:"minimum=8,maximum=366,default=14"`
+	// Days after today that have a partition, 4 at least.
+	Ahead int `yaml:"ahead" jsonschema:"minimum=4,maximum=366,default=14"`
 	// false: detach and keep old partitions, for an archive.
 	Drop bool `yaml:"drop" jsonschema:"default=true"`
 	// Rows that are deleted in one transaction.

@@ -26,9 +26,9 @@ func fewPartitions(s *site, table string) {
 		command string
 		warned  bool
 	}{
-		{"setup --ahead 3", true},
-		{"retention run --ahead 6", true}, // the last day ends in less than seven
-		{"retention run --ahead 7", false},
+		{"setup --ahead 1", true},
+		{"retention run --ahead 2", true}, // the last day ends in less than three
+		{"retention run --ahead 3", false},
 	} {
 		if r := s.run(strings.Fields(step.command)...); r.code != 0 {
 			s.t.Fatalf("%s: %s", step.command, r)

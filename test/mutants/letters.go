@@ -168,8 +168,13 @@ func dropMutants() []mutant {
 		},
 		{
 			"publish what somebody asks to drop since the round began", "internal/deadletter/round.go",
-			[]edit{{"case d.r.asks.drops(p.work.ID):", "case false:"}},
+			[]edit{{"case d.r.asks.drops(p.work.ID), ", "case "}},
 			caughtBy{letters, "^TestDropDuringARound$", ""},
+		},
+		{
+			"publish held letters while one before them may fail again in another topic", "internal/deadletter/round.go",
+			[]edit{{"m.Topic != topic: //", "false: //"}},
+			caughtBy{letters, "^TestLettersBehindOneThatFailsAgain$", ""},
 		},
 		{
 			"drop the first of a key before the others", "internal/deadletter/retry.go",

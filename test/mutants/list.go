@@ -76,6 +76,11 @@ func positionMutants() []mutant {
 			caughtBy{relay, "^TestAbortAtTheEnd$", ""},
 		},
 		{
+			"take what a repair has published for the last event before the gap", "internal/relay/save.go",
+			[]edit{{"if c.Progress.Position != was.Position {", "{"}},
+			caughtBy{"./internal/relay", "^TestLastEventIsBeforeThePosition$", ""},
+		},
+		{
 			"save what was sent when stopped", "internal/relay/save.go",
 			[]edit{{"	c.Source = a.identity(seq)\n", "	if a.flushing() {\n		seq = a.window.state().sent\n	}\n	c.Source = a.identity(seq)\n"}},
 			caughtBy{faults, "^TestShutdownTimeout$", postgres},
