@@ -57,13 +57,14 @@ func appended(err error) error {
 	return err
 }
 
-// again calls once again while the database could not serialize its transaction. Of the attempts with one turn, if it is not nil, those after
-// the first follow one another: each deadlock among them would cost PostgreSQL's deadlock_timeout of 1 s.
+// again calls once again while the database could not serialize its transaction. Attempts after a deadlock of PostgreSQL follow one another,
+// if they have a turn: each deadlock among them would cost its deadlock_timeout of 1 s.
 func again(ctx context.Context, turn chan struct{}, once func() error) error {
 	err := once()
 	for i := 1; i < attempts && err != nil && writer.Retryable(err); i++ {
 		wait(ctx, nil, rand.N(min(maxPause, 4*time.Millisecond<<min(i, 10)))) //nolint:gosec // jitter
-		mine := turn != nil && wait(ctx, turn, maxTurn)
+		state, _ := writer.ServerError(err)
+		mine := turn != nil && state == deadlock && wait(ctx, turn, maxTurn)
 		if ctx.Err() != nil {
 			return err
 		}
@@ -76,6 +77,9 @@ func again(ctx context.Context, turn chan struct{}, once func() error) error {
 	}
 	return err
 }
+
+// deadlock is PostgreSQL's SQLSTATE.
+const deadlock = "40P01"
 
 // wait returns true when it has taken the turn, and false when the time is up or the context has ended.
 func wait(ctx context.Context, turn chan struct{}, most time.Duration) bool {
