@@ -177,8 +177,8 @@ func (ss *session) cut(ctx context.Context) error {
 func (ss *session) tick(ctx context.Context) error {
 	now, s := time.Now(), ss.src
 	s.lastTick.Store(now.UnixNano())
-	if s.leader.Lost() {
-		return errors.New("read binlog: the connection that holds the lock of the leader has ended")
+	if lost := s.leader.Lost(); lost != nil {
+		return fmt.Errorf("read binlog: %w", lost)
 	}
 	if now.Sub(ss.beat) < tickInterval || s.saved.Load() < s.handed.Load() || !s.positions.news() {
 		return nil

@@ -44,11 +44,13 @@ type Leader struct {
 
 // lock is the session that holds the lock.
 type lock struct {
-	db   *sql.DB
-	conn *sql.Conn
-	id   int64 // the session's, on the server
-	stop context.CancelFunc
-	done chan struct{} // closed when the session has ended
+	db       *sql.DB
+	conn     *sql.Conn
+	id       int64  // the session's, on the server
+	readOnly string // read_only of the server when the lock was taken
+	stop     context.CancelFunc
+	done     chan struct{} // closed when the session has ended
+	why      error         // of its end; set before done is closed
 }
 
 // nameOfLock returns the name of the lock on a source: of the configured ID, as on PostgreSQL of the slot.
@@ -66,7 +68,7 @@ func (s *Leader) Lead(ctx context.Context, db *sql.DB, cfg *mysql.Config, id cdc
 	name := nameOfLock(id)
 	if s.lock != nil {
 		holder, err := lockHolder(ctx, db, name)
-		if err != nil || !s.Lost() && s.lock.id == holder {
+		if err != nil || s.Lost() == nil && s.lock.id == holder {
 			return err
 		}
 		s.Release()
@@ -101,7 +103,7 @@ func (l *lock) take(ctx context.Context, name string) error {
 		return fmt.Errorf("take the lock of the leader: %w", err)
 	}
 	var got sql.NullBool
-	err := l.conn.QueryRowContext(ctx, "SELECT GET_LOCK(?, ?), CONNECTION_ID()", name, int(lockWait.Seconds())).Scan(&got, &l.id)
+	err := l.conn.QueryRowContext(ctx, "SELECT GET_LOCK(?, ?), CONNECTION_ID(), @@GLOBAL.read_only", name, int(lockWait.Seconds())).Scan(&got, &l.id, &l.readOnly)
 	if err == nil && got.Bool {
 		return nil
 	}
@@ -141,8 +143,8 @@ func (s *Leader) Here(ctx context.Context, conn querier, id cdc.Source) error {
 	switch {
 	case err != nil || s.lock != nil && holder == s.lock.id:
 		return err
-	case s.Lost():
-		return errors.New("the lock of the leader is lost")
+	case s.Lost() != nil:
+		return s.Lost()
 	}
 	return cdc.ConfigError("other_server", "give the connection string of the owner on the server of source.mysql.dsn, or leave it out if the relay's user may read the tables",
 		"the connection string of the owner (--owner-dsn or CDC_RELAY_OWNER_DSN) leads to another server than source.mysql.dsn, and the rows of one server do not match the position of another")
@@ -159,7 +161,8 @@ func Idle(ctx context.Context, d *Database, o Options) error {
 	return err
 }
 
-// keep gives signs of life until the session ends or is ended.
+// keep gives signs of life until the session ends or is ended. It ends it when the server becomes read-only: after a switchover the connection
+// string may lead to another primary, and from this server nothing would come any more.
 func (l *lock) keep(ctx context.Context, clock func(ahead time.Duration)) {
 	defer close(l.done)
 	defer l.close()
@@ -173,10 +176,16 @@ func (l *lock) keep(ctx context.Context, clock func(ahead time.Duration)) {
 		}
 		pinging, cancel := context.WithTimeout(ctx, lockPing)
 		var now float64
+		var readOnly string
 		asked := time.Now()
-		err := l.conn.QueryRowContext(pinging, "SELECT @@timestamp").Scan(&now)
+		err := l.conn.QueryRowContext(pinging, "SELECT @@timestamp, @@GLOBAL.read_only").Scan(&now, &readOnly)
 		cancel()
-		if err != nil {
+		switch {
+		case err != nil:
+			l.why = fmt.Errorf("the connection that holds the lock of the leader has ended: %w", err)
+			return
+		case readOnly != l.readOnly:
+			l.why = fmt.Errorf("read_only of the server has changed from %s to %s: another may be the primary now", l.readOnly, readOnly)
 			return
 		}
 		if clock != nil {
@@ -193,16 +202,16 @@ func (l *lock) close() {
 	_ = l.db.Close()
 }
 
-// Lost reports whether the session that took the lock is known to have ended.
-func (s *Leader) Lost() bool {
+// Lost returns why the session that took the lock has ended; nil if that is not known of it.
+func (s *Leader) Lost() error {
 	if s.lock == nil {
-		return false
+		return nil
 	}
 	select {
 	case <-s.lock.done:
-		return true
+		return s.lock.why
 	default:
-		return false
+		return nil
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -260,11 +261,11 @@ func TestReconnectBeforeTheFirstSave(t *testing.T) {
 type lockedStore struct {
 	*fakes
 
-	closed bool
+	closed atomic.Bool
 }
 
 func (s *lockedStore) Close() error {
-	s.closed = true
+	s.closed.Store(true)
 	return nil
 }
 
@@ -279,8 +280,8 @@ func TestParkedRelayKeepsRunning(t *testing.T) {
 		r.Checkpointer = store
 		stop := running(t, r)
 		<-time.After(time.Hour)
-		if st := r.Status(); st.State != StateParked || r.Ready() == nil || !store.closed {
-			t.Errorf("state %s, the store is closed: %v", st.State, store.closed)
+		if st := r.Status(); st.State != StateParked || r.Ready() == nil || !store.closed.Load() {
+			t.Errorf("state %s, the store is closed: %v", st.State, store.closed.Load())
 		}
 		if err := stop(); err == nil {
 			t.Error("a parked relay ended without its error")

@@ -112,10 +112,15 @@ func listen(ctx context.Context, addr string) (net.Listener, error) {
 // Redirect closes every connection and directs new ones to another target, like an address that follows the primary.
 func (p *ProxyServer) Redirect(target string) error {
 	p.Cut()
-	p.mu.Lock()
-	p.target = target
-	p.mu.Unlock()
+	p.DirectNew(target)
 	return p.Restore()
+}
+
+// DirectNew directs new connections to another target; those there are stay.
+func (p *ProxyServer) DirectNew(target string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.target = target
 }
 
 // Swallow drops all data of one direction until Heal; connections stay open.

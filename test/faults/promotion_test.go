@@ -117,6 +117,28 @@ func TestFailover(t *testing.T) {
 	})
 }
 
+// A switchover: the primary becomes read-only, and new connections lead to the promoted replica. Those that there are stay, and tell nothing
+// any more: the relay connects again.
+//
+//covers:binlogs 29 events
+func TestSwitchover(t *testing.T) {
+	t.Parallel()
+	onReplications(t, func(t *testing.T, s *replication) {
+		t.Helper()
+		r := newRig(t, s.database(t), cdctest.InFile, nil)
+		r.Start()
+		r.AwaitSaved(r.Append("before", 10))
+		r.Must(s.primary.Exec(t.Context(), "", "SET GLOBAL read_only = ON"))
+		gtids, err := s.primary.GTIDs(t.Context())
+		r.Must(err)
+		r.Must(s.replica.AwaitGTIDs(r.Within(time.Minute), gtids))
+		s.promote(r)
+		s.address.DirectNew(s.replica.Addr())
+		r.AwaitSaved(r.Append("promoted", 10))
+		r.Verify()
+	})
+}
+
 // Relay and primary are killed under load. The relay starts on the promoted server, whose files have the same names and the transactions at
 // other places, and is killed and started there once more.
 //

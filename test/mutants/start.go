@@ -11,6 +11,11 @@ func startMutants() []mutant {
 			caughtBy{binlog, "^TestStartDoesNotSearchTheBinlog$", ""},
 		},
 		{
+			"stay on a primary that was demoted", "internal/mysql/leader.go",
+			[]edit{{"case readOnly != l.readOnly:", "case false:"}},
+			caughtBy{faults, "^TestSwitchover$", testenv.MySQLFlavor},
+		},
+		{
 			"follow a hint on another server", "internal/binlog/dump.go",
 			[]edit{{"from.at.server != server:", "from.at.server == \"\":"}},
 			caughtBy{binlog, "^TestHintOfAnotherServer$", ""},
