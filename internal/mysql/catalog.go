@@ -50,7 +50,7 @@ func ReadVariables(ctx context.Context, db querier) (Variables, error) {
 	vars := Variables{}
 	var name, value string
 	return vars, eachRow(ctx, db, "read the server's settings", func() { vars[strings.ToLower(name)] = value }, []any{&name, &value},
-		`SHOW GLOBAL VARIABLES WHERE Variable_name IN `+placeholders(len(args)), args...)
+		`SHOW GLOBAL VARIABLES WHERE Variable_name `+among("?", len(args)), args...)
 }
 
 // Flavor is the kind of server.

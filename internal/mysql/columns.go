@@ -34,7 +34,7 @@ func ReadTables(ctx context.Context, db querier, names []string, caseless bool) 
 		}
 		t.Columns = append(t.Columns, columnOf(column, strings.ToLower(kind), length, set))
 	}, []any{&schema, &table, &column, &kind, &length, &set}, `SELECT table_schema, table_name, column_name, data_type, COALESCE(character_octet_length, 0), COALESCE(character_set_name, '')
-		FROM information_schema.columns WHERE CONCAT(table_schema, '.', table_name) IN `+placeholders(len(args))+`
+		FROM information_schema.columns WHERE CONCAT(table_schema, '.', table_name) `+among("?", len(args))+`
 		ORDER BY table_schema, table_name, ordinal_position`, args...)
 	if err != nil {
 		return nil, err // not some of the columns

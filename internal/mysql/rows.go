@@ -32,10 +32,10 @@ type Rows struct {
 	db *Database
 	// schema and table are its name, and sql, key and at are quoted.
 	schema, table, sql, key, at string
-	// kind is the key's type and unique its index. shown selects it as records have it, and param is a parameter for it.
-	kind, unique, param string
-	shown               cell
-	zone                *cdc.Zone // of the time; nil: UTC, or it has one
+	// kind is the key's type and unique its index. shown selects it as records have it.
+	kind, unique string
+	shown        cell
+	zone         *cdc.Zone // of the time; nil: UTC, or it has one
 	// read is the index by which pending rows are found; "": none. Rows are locked by it: a poller, which finds them in the same way, locks
 	// first their entries in it and then the rows, and in another order the two would wait for each other. By the key's index they are
 	// updated: by another one the update would wait for rows beside them.
@@ -55,7 +55,7 @@ const describeRows = `SELECT
 	(SELECT COUNT(*) FROM information_schema.partitions WHERE table_schema = ? AND table_name = ? AND partition_name IS NOT NULL),
 	(SELECT COALESCE(MIN(index_name), '') FROM (SELECT index_name FROM information_schema.statistics WHERE table_schema = ? AND table_name = ? AND non_unique = 0
 		GROUP BY index_name HAVING COUNT(*) = 1 AND SUM(column_name = ? AND sub_part IS NULL) = 1) AS own),
-	COALESCE(LOWER(data_type), ''), COALESCE(character_octet_length, 0), COALESCE(character_set_name, ''), COALESCE(numeric_precision, 0), COALESCE(numeric_scale, 0)
+	COALESCE(LOWER(data_type), ''), COALESCE(character_octet_length, 0), COALESCE(character_set_name, ''), COALESCE(numeric_scale, 0)
 	FROM (SELECT 1) AS one LEFT JOIN information_schema.columns ON table_schema = ? AND table_name = ? AND column_name = ?`
 
 // Verify returns an error if rows cannot be deleted or marked, and takes a connection.
@@ -69,21 +69,18 @@ func (r *Rows) Verify(ctx context.Context) error {
 	if err := r.connect(ctx); err != nil {
 		return err
 	}
-	var parts, precision, scale int
-	var set string
+	var parts int
+	var set, scale string
 	var length uint64
 	err := r.db.rows.QueryRowContext(ctx, describeRows, r.schema, r.table, r.schema, r.table, r.Key, r.schema, r.table, r.Key).
-		Scan(&parts, &r.unique, &r.kind, &length, &set, &precision, &scale)
+		Scan(&parts, &r.unique, &r.kind, &length, &set, &scale)
 	switch {
 	case err != nil:
 		return fmt.Errorf("read table %s: %w", r.Table, err)
 	case parts > 0:
 		return r.Partitioned(r.Table)
 	}
-	r.shown, r.param = cellOf(r.kind, columnOf(r.Key, r.kind, length, set)), "?"
-	if r.kind == "decimal" { // with a text it is compared as a rounded number
-		r.param = fmt.Sprintf("CAST(? AS DECIMAL(%d, %d))", precision, scale)
-	}
+	r.shown = cellOf(r.kind, scale, columnOf(r.Key, r.kind, length, set))
 	if r.Marks() {
 		err = r.verifyMarks(ctx)
 	} else {
@@ -191,7 +188,7 @@ func (r *Rows) Passed(ctx context.Context, behind cdc.Position) (bool, error) {
 
 // these is the condition for the rows of n keys that are still due.
 func (r *Rows) these(n int) string {
-	return r.key + " IN (" + r.param + strings.Repeat(", "+r.param, n-1) + ") AND " + r.due()
+	return r.key + " " + among(r.shown.param, n) + " AND " + r.due()
 }
 
 // values returns the keys as parameters.

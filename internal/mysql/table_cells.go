@@ -10,10 +10,10 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/mysqljson"
 )
 
-// cell says how a column is selected, so that it arrives in the form of the binlog.
+// cell says how a column is selected, so that it arrives in the form of the binlog, and what a parameter for it is in SQL.
 type cell struct {
-	sql  string
-	kind cellKind
+	sql, param string
+	kind       cellKind
 	// hex is whether the value is binary, so that as text it is in hex digits.
 	hex bool
 	// whole is whether it is an integer.
@@ -33,15 +33,15 @@ const (
 )
 
 // cellOf returns how to select a column of a type. BIT has no text, a FLOAT only six digits of it, and the year 0000 in a subquery
-// one.
-func cellOf(kind string, c cdc.Column) cell {
+// one. A DECIMAL, with scale digits after the point, is compared with a text as a rounded number.
+func cellOf(kind, scale string, c cdc.Column) cell {
 	name := QuoteName(c.Name)
-	s := cell{sql: name, form: c.Form}
+	s := cell{sql: name, param: "?", form: c.Form}
 	switch kind {
 	case "tinyint", "smallint", "mediumint", "int", "bigint":
 		s.kind, s.whole = cellNumber, true
 	case "decimal":
-		s.kind = cellNumber
+		s.kind, s.param = cellNumber, "CAST(? AS DECIMAL(65, "+scale+"))"
 	case "bit":
 		s.sql, s.whole = "CAST("+name+" AS UNSIGNED)", true
 	case "year":

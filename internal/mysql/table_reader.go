@@ -102,8 +102,8 @@ func (t *TableReader) prepare(ctx context.Context) (err error) {
 // describe reads how the columns are to be selected, and finds those that rows are read by.
 func (t *TableReader) describe(ctx context.Context) error {
 	schema, table, _ := strings.Cut(t.Options.Table, ".")
-	described := map[string]tableread.Column{}
-	err := t.Query(ctx, `SELECT column_name, data_type, is_nullable, extra FROM information_schema.columns WHERE table_schema = ? AND table_name = ?`,
+	described, scales := map[string]tableread.Column{}, map[string]string{}
+	err := t.Query(ctx, `SELECT column_name, data_type, is_nullable, extra, numeric_scale FROM information_schema.columns WHERE table_schema = ? AND table_name = ?`,
 		[]any{schema, table}, nil, func(values [][]byte) error {
 			c := tableread.Column{
 				Name: string(values[0]), SQL: QuoteName(string(values[0])), Kind: strings.ToLower(string(values[1])), KeyText: "CAST(%s AS CHAR)",
@@ -112,7 +112,7 @@ func (t *TableReader) describe(ctx context.Context) error {
 			if slices.Contains([]string{"datetime", "timestamp", "date"}, c.Kind) {
 				c.Time = c.Kind
 			}
-			described[c.Name] = c
+			described[c.Name], scales[c.Name] = c, string(values[4])
 			return nil
 		})
 	if err != nil {
@@ -121,7 +121,7 @@ func (t *TableReader) describe(ctx context.Context) error {
 	columns := make([]tableread.Column, len(t.Table.Columns))
 	for i, c := range t.Table.Columns {
 		columns[i] = described[c.Name]
-		cell, name := cellOf(columns[i].Kind, c), QuoteName("c"+strconv.Itoa(i))
+		cell, name := cellOf(columns[i].Kind, scales[c.Name], c), QuoteName("c"+strconv.Itoa(i))
 		t.cells = append(t.cells, cell)
 		t.Cells = append(t.Cells, tableread.Cell{SQL: cell.sql + " AS " + name, Absent: "NULL AS " + name, Text: cell.text()})
 		if columns[i].Kind, columns[i].Sorts = cell.idKind(), cell.hex; cell.hex {

@@ -10,13 +10,15 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/tableread"
 )
 
-func placeholders(n int) string { return "(?" + strings.Repeat(", ?", n-1) + ")" }
+// among returns the SQL that follows what must be one of n parameters.
+func among(param string, n int) string { return "IN (" + param + strings.Repeat(", "+param, n-1) + ")" }
 
 // Param implements [tableread.Driver]. A record's text is compared as bytes, see [cell.text].
 func (t *TableReader) Param(c *tableread.Conditions, of *tableread.Column, text string) string {
 	switch {
 	case of.Name == "":
 		c.Arg([]byte(text))
+		return "?"
 	case t.cells[of.Index].hex:
 		raw, err := hex.DecodeString(text)
 		if err != nil {
@@ -26,15 +28,16 @@ func (t *TableReader) Param(c *tableread.Conditions, of *tableread.Column, text 
 	default:
 		c.Arg(text)
 	}
-	return "?"
+	return t.cells[of.Index].param
 }
 
 // Among implements [tableread.Driver].
 func (t *TableReader) Among(c *tableread.Conditions, of *tableread.Column, texts []string) string {
+	var param string
 	for _, text := range texts {
-		t.Param(c, of, text)
+		param = t.Param(c, of, text)
 	}
-	return "IN " + placeholders(len(texts))
+	return among(param, len(texts))
 }
 
 // KeyOf implements [tableread.Driver].

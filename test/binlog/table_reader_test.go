@@ -195,6 +195,7 @@ func TestOrderOfRows(t *testing.T) {
 		plain   = "CREATE TABLE jobs (id INT PRIMARY KEY, at DATETIME NOT NULL, n INT)"
 		untimed = "CREATE TABLE jobs (id INT PRIMARY KEY, at BIGINT NULL, n INT)"
 		null    = "CREATE TABLE jobs (id INT PRIMARY KEY, at DATETIME NULL, n INT)"
+		decimal = "CREATE TABLE jobs (n INT, id DECIMAL(20) AS (18446744073709551610 + n))"
 	)
 	first, since := tableread.Filter{Where: "n = 1"}, tableread.Filter{IDs: []string{"1"}, From: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}
 	at, grows := tableread.ReadOptions{At: "at"}, tableread.ReadOptions{At: "at", Counted: true}
@@ -202,6 +203,8 @@ func TestOrderOfRows(t *testing.T) {
 		"a counted ID":            {DDL: counted, At: true, By: "id", Want: "1 2 3", Options: grows},
 		"another counted number":  {DDL: other, At: true, By: "seq", Want: "1 2 3", Options: grows},
 		"named":                   {DDL: plain, ID: true, At: true, By: "n", Want: "1 2 3", Options: tableread.ReadOptions{At: "at", OrderBy: "n", Counted: true}, Filter: tableread.Filter{IDs: []string{"1", "2", "3"}}},
+		"digits":                  {DDL: decimal, By: "id", Want: "1 2 3", Options: tableread.ReadOptions{OrderBy: "id"}},
+		"digits, IDs":             {DDL: decimal, By: "id", Want: "1 3", Options: tableread.ReadOptions{OrderBy: "id"}, Filter: tableread.Filter{IDs: []string{"18446744073709551613", "18446744073709551611"}}},
 		"time":                    {DDL: plain, ID: true, At: true, By: "at", Want: "3 2 1", Options: grows},
 		"of the native table":     {DDL: counted, At: true, Last: true, By: "at", Options: at, Reason: "no_place"},
 		"no order":                {DDL: untimed, ID: true, Options: grows, Reason: "no_order"},
