@@ -101,7 +101,10 @@ func (c *cloudEvents) appendAttributes(headers []cdc.Header, row *outbox.Row, id
 	if sequence := row.Sequence(); sequence != nil {
 		headers = append(headers, cdc.Header{Key: c.sequence, Value: sequence})
 	}
-	return append(headers, cdc.Header{Key: c.commitTime, Value: row.CommitTime()}), nil
+	if row.Tx().Time != 0 { // 0 is not known, of a row that was read by SQL
+		headers = append(headers, cdc.Header{Key: c.commitTime, Value: row.CommitTime()})
+	}
+	return headers, nil
 }
 
 // check returns a fault if text is not a valid value of the attribute.

@@ -24,7 +24,7 @@
 //	ce_sequence            16 hex digits, "-", 8 hex digits: the LSN of the commit record and the row's
 //	                       ordinal in its transaction, from 0. Sorting these texts gives commit order
 //	                       within one database's history. PostgreSQL only
-//	ce_committime *        when the transaction committed, by the database's clock, written as ce_time
+//	ce_committime          when the transaction committed, by the database's clock, written as ce_time
 //	...                    the members of headers, in the order that the database prints them
 //
 // Headers that are configured stand before the members of headers.

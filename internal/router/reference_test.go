@@ -243,7 +243,9 @@ func (e *event) record(topic string, r router.Route, b *cdc.Batch, at int) strin
 	if tx.Commit != 0 {
 		header("ce_sequence", fmt.Sprintf("%016x-%08x", tx.Commit, int(tx.Ordinal)+at-tx.Row))
 	}
-	header("ce_committime", rfc3339(tx.Time))
+	if tx.Time != 0 {
+		header("ce_committime", rfc3339(tx.Time))
+	}
 	if e.headers != nil {
 		s.WriteString(strings.Join(e.headers.want, ""))
 	}
