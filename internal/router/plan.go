@@ -77,7 +77,7 @@ func (r *Router) compile(t *cdc.Table) (*plan, error) {
 
 // findSlots finds what routes read: the part of that role, or else the column of that name. With several tables a
 // route may be meant for another table, so a route whose column is missing does not match. With one table a missing
-// column is an error.
+// column is an error. What only routes read that take no row of the schema is not read: it would make rows malformed for nothing.
 func (r *Router) findSlots(p *plan, conf *table) error {
 	p.slots = make([]outbox.Accessor, len(r.names))
 	for slot, name := range r.names {
@@ -89,7 +89,12 @@ func (r *Router) findSlots(p *plan, conf *table) error {
 			continue
 		}
 		return cdc.Stop(cdc.ClassConfig, cdc.MissingColumn, fmt.Errorf(
-			"%s: %s has no column %s", r.settingOf(slot), p.Table, missing), "add it to the table, or change the route")
+			"%s: %s has no column %s", r.settingOf(slot, nil), p.Table, missing), "add it to the table, or change the route")
+	}
+	for slot := range p.slots {
+		if r.settingOf(slot, p) == "" {
+			p.slots[slot] = outbox.Accessor{}
+		}
 	}
 	return nil
 }

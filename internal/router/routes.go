@@ -130,10 +130,13 @@ func (s *routeSet) variable(c *route, name string) part {
 	return part{name: name, matcher: -1, slot: s.slot(name)}
 }
 
-// settingOf names the first setting that reads a slot, for error messages.
-func (r *Router) settingOf(slot int) string {
+// settingOf names the first setting that reads a slot, of a route that may match a row of the schema, or of any if p is nil; "": none does.
+func (r *Router) settingOf(slot int, p *plan) string {
 	for i := range r.routes {
 		c := &r.routes[i]
+		if p != nil && !c.takesRowsOf(p) {
+			continue
+		}
 		for _, m := range c.match {
 			if m.slot == slot {
 				return c.setting + ".match." + r.names[slot]
@@ -145,5 +148,5 @@ func (r *Router) settingOf(slot int) string {
 			}
 		}
 	}
-	return "routes"
+	return ""
 }

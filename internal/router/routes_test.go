@@ -47,6 +47,7 @@ func TestTopic(t *testing.T) {
 		{"empty matches .*", routed.with("tenant_id", ""), []router.Route{{Match: match("tenant_id", ".*"), Topic: "a"}}, "a"},
 		{"a column without a role", routed.with("region", "eu"), []router.Route{{Match: match("region", "eu"), Topic: "r.${region}"}}, "r.eu"},
 		{"the table", routed, []router.Route{{Match: match("table", "orders_.*"), Topic: "a"}, {Match: match("table", "outbox"), Topic: "of.${table}"}}, "of.outbox"},
+		{"of another table, what is no text", routed.with("region", "\xff"), []router.Route{{Match: match("table", "o", "region", ".*"), Topic: "${region}"}, {Match: match("table", "outbox"), Topic: "b"}}, "b"},
 		{"a header", routed, []router.Route{{Match: match("headers.traceparent", ".*-00"), Topic: "a"}, {Match: match("headers.traceparent", "00-.*"), Topic: "b"}}, "b"},
 		{"a header with any name", routed.with("headers", `{"a\"b<.": 7}`), []router.Route{{Match: match("headers.a\"b<.", "7"), Topic: "v${headers.a\"b<.}"}}, "v7"},
 		{"a header that is not there", routed.without("headers"), []router.Route{{Match: match("headers.x", ".*"), Topic: "a"}, {Topic: "b"}}, "b"},

@@ -26,7 +26,7 @@ func (r *Router) Warnings() []error {
 	}
 	for slot, name := range r.names {
 		if _, known := outbox.ParseRole(name); !known && name != tableName && !strings.HasPrefix(name, memberPrefix) && r.allNative() {
-			all = append(all, strangeColumn(r.settingOf(slot), name))
+			all = append(all, strangeColumn(r.settingOf(slot, nil), name))
 		}
 	}
 	for i := range r.routes {
