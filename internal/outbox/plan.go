@@ -113,7 +113,7 @@ func (l Layout) Plan(t *cdc.Table, setting string) (*Plan, error) {
 		case role == EventID && l.textID && isBytes(t, l.Column(role)):
 			return nil, cdc.Stop(cdc.ClassConfig, "column_type", fmt.Errorf("column %s of %s is of type bytea, and an event ID is text", l.Column(role), t),
 				fmt.Sprintf("name a column of type uuid, text or bigint, or the like, under %s.columns.%s", setting, role))
-		case role == OccurredAt && a.kind == kindColumn && !isTime(a.form):
+		case role == OccurredAt && a.kind == kindColumn && !a.mayBeTime():
 			return nil, cdc.Stop(cdc.ClassConfig, cdc.MissingColumn, fmt.Errorf("column %s of %s is not a time", part.Column, t),
 				fmt.Sprintf("name a time column under %s.columns.%s", setting, role))
 		}
@@ -261,9 +261,12 @@ func isBytes(t *cdc.Table, column string) bool {
 	return i >= 0 && t.Columns[i].Type == cdc.TypeBytes
 }
 
-func isTime(f cdc.Form) bool {
-	switch f {
-	case cdc.FormText, cdc.FormTimestampText, cdc.FormMicros2000, cdc.FormLocalMicros2000:
+// mayBeTime is true for text, which may be any, but not for what a database prints of other types.
+func (a *Accessor) mayBeTime() bool {
+	switch a.form {
+	case cdc.FormText:
+		return a.typ < cdc.TypeBytes || a.typ > cdc.TypeJSON
+	case cdc.FormTimestampText, cdc.FormMicros2000, cdc.FormLocalMicros2000:
 		return true
 	default:
 		return false
