@@ -28,7 +28,7 @@ func TestTableNames(t *testing.T) {
 		{minimal, `tables: [{name: outbox}, {name: '"a.b"'}, {name: app.outbox}]`, `public.outbox public."a.b" app.outbox`},
 		{minimalMySQL, "", "Orders-EU.outbox"},
 		{minimalMySQL, `tables: [{name: events}, {name: shop.events}]`, "Orders-EU.events shop.events"},
-		{withDSN("relay@tcp(db)/a.b"), "", "`a.b`.outbox"},
+		{withDSN("relay@tcp(db)/a`b"), "tables: [{name: outbox}, {name: shop.`a.b`}]", "`a``b`.outbox shop.`a.b`"},
 	} {
 		if have := strings.Join(mustParse(t, check.file+check.tables, nil).TableNames(), " "); have != check.want {
 			t.Errorf("%s: have %s, want %s", check.tables, have, check.want)

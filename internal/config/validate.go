@@ -103,6 +103,9 @@ func (d *document) tables(tables []Table, source *Source) {
 			continue
 		}
 		full := source.qualified(t.Name)
+		if name, _ := outbox.ParseMySQLName(full, ""); source.MySQL != nil && strings.Contains(name.Schema, ".") {
+			d.report(path, "move the table to another database", "is in a database whose name has a dot, which the relay does not take")
+		}
 		if j, twice := first[full]; twice {
 			d.report(path, "keep one", "is the same table as %s", item("tables", j))
 			continue
