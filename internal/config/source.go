@@ -118,7 +118,7 @@ type Table struct {
 	ConfluentPrefix bool `yaml:"confluent_prefix,omitempty"`
 	// More record headers. One that is NULL is left out.
 	Headers []Field `yaml:"headers,omitempty"`
-	// New names for headers from columns.headers. A name that is taken by another header makes the row malformed; with columns it gets the prefix x_.
+	// New names for headers from columns.headers. A name that the relay or headers sets makes the row malformed; with columns it gets the prefix x_.
 	HeadersRename map[string]string `yaml:"headers_rename,omitempty"`
 	// Members of columns.headers that become no headers.
 	HeadersDrop []string `yaml:"headers_drop,omitempty"`
