@@ -74,11 +74,7 @@ func (c *cloudEvents) Encode(row *outbox.Row, id []byte, headers []cdc.Header) (
 	if headers, f = c.appendAttributes(headers, row, id); f != nil {
 		return nil, headers, f
 	}
-	if headers, f = c.headers.append(headers, row); f != nil {
-		return nil, headers, f
-	}
-	value, f = c.value.of(row)
-	return value, headers, f
+	return c.content.Encode(row, id, headers)
 }
 
 func (c *cloudEvents) appendAttributes(headers []cdc.Header, row *outbox.Row, id []byte) ([]cdc.Header, *outbox.Fault) {

@@ -38,7 +38,7 @@ func New(s *Shape, p *outbox.Plan, setting string, source []byte) (Encoder, erro
 	}
 	switch s.Format {
 	case FormatPlain:
-		return &plain{c}, nil
+		return &c, nil
 	case FormatCloudEventsJSON:
 		return newStructured(c, p, source), nil
 	default:
@@ -46,7 +46,7 @@ func New(s *Shape, p *outbox.Plan, setting string, source []byte) (Encoder, erro
 	}
 }
 
-// content is what all formats have: the user's value and headers.
+// content is what all formats have: the user's value and headers. Alone it makes records of the format plain.
 type content struct {
 	value   value
 	headers headers
@@ -58,6 +58,15 @@ func (c *content) Payload() int {
 		return -1
 	}
 	return c.value.payload.Index()
+}
+
+// Encode implements [Encoder].
+func (c *content) Encode(row *outbox.Row, _ []byte, headers []cdc.Header) (value []byte, all []cdc.Header, f *outbox.Fault) {
+	if headers, f = c.headers.append(headers, row); f != nil {
+		return nil, headers, f
+	}
+	value, f = c.value.of(row)
+	return value, headers, f
 }
 
 // field is a part under a name.
@@ -77,16 +86,4 @@ func newFields(fields []Field, p *outbox.Plan, setting string) ([]field, error) 
 		all = append(all, field{a, []byte(fields[i].Name)})
 	}
 	return all, nil
-}
-
-// plain makes records of the value and the headers that are configured.
-type plain struct{ content }
-
-// Encode implements [Encoder].
-func (p *plain) Encode(row *outbox.Row, _ []byte, headers []cdc.Header) (value []byte, all []cdc.Header, f *outbox.Fault) {
-	if headers, f = p.headers.append(headers, row); f != nil {
-		return nil, headers, f
-	}
-	value, f = p.value.of(row)
-	return value, headers, f
 }

@@ -137,15 +137,11 @@ func (r *Router) settingOf(slot int, p *plan) string {
 		if p != nil && !c.takesRowsOf(p) {
 			continue
 		}
-		for _, m := range c.match {
-			if m.slot == slot {
-				return c.setting + ".match." + r.names[slot]
-			}
+		if slices.ContainsFunc(c.match, func(m matcher) bool { return m.slot == slot }) {
+			return c.setting + ".match." + r.names[slot]
 		}
-		for _, p := range c.topic {
-			if p.name != "" && p.matcher < 0 && p.slot == slot {
-				return c.setting + ".topic"
-			}
+		if slices.ContainsFunc(c.topic, func(p part) bool { return p.name != "" && p.matcher < 0 && p.slot == slot }) {
+			return c.setting + ".topic"
 		}
 	}
 	return ""

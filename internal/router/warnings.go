@@ -2,7 +2,6 @@ package router
 
 import (
 	"cmp"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -71,19 +70,10 @@ func (t *table) warnings() []error {
 
 // covers reports whether every row that matches other matches c, because c has no matcher of its own.
 func (c *route) covers(other *route) bool {
-	in := make(map[string]bool, len(other.match))
-	for _, m := range other.match {
-		in[m.key()] = true
-	}
-	for _, m := range c.match {
-		if !in[m.key()] {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(c.match, func(m matcher) bool {
+		return !slices.ContainsFunc(other.match, func(o matcher) bool { return o.slot == m.slot && o.re.String() == m.re.String() })
+	})
 }
-
-func (m *matcher) key() string { return fmt.Sprintf("%d %s", m.slot, m.re) }
 
 func (r *Router) allNative() bool {
 	for _, t := range r.tables {
