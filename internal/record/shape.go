@@ -78,10 +78,9 @@ func (s *Shape) Check(l outbox.Layout) (setting string, err error) {
 	return setting, err
 }
 
-// checkMembers refuses names that no member can get, or two would.
+// checkMembers refuses names that no member can get. Two may have one: a row has one spelling or the other.
 func (s *Shape) checkMembers() (string, error) {
-	members := slices.Sorted(maps.Keys(s.Members.Rename))
-	for i, member := range members {
+	for _, member := range slices.Sorted(maps.Keys(s.Members.Rename)) {
 		name, setting := s.Members.Rename[member], "headers_rename."+member
 		switch {
 		case name == "":
@@ -90,8 +89,6 @@ func (s *Shape) checkMembers() (string, error) {
 			return setting, cdc.Fixable("give another name, or use the format plain", "is a header of the relay's own")
 		case slices.ContainsFunc(s.Headers, func(f Field) bool { return f.Name == name }):
 			return setting, cdc.Fixable("give another name", "is the name of one of the headers")
-		case slices.ContainsFunc(members[:i], func(other string) bool { return s.Members.Rename[other] == name }):
-			return setting, cdc.Fixable("give another name", "is the new name of another member too")
 		}
 	}
 	return "", nil
