@@ -85,13 +85,18 @@ func TestInterceptors(t *testing.T) {
 				}
 				events = append(events, e)
 			}
-			tx := &recorder{}
-			err := newWriter(t, writer.WithInterceptor(tt.chain...)).Append(t.Context(), tx, events...)
+			tx, seen := &recorder{}, []string(nil)
+			observer := writer.WithObserver(func(_ context.Context, written []*writer.Event) {
+				for _, e := range written {
+					seen = append(seen, e.Type)
+				}
+			})
+			err := newWriter(t, writer.WithInterceptor(tt.chain...), observer).Append(t.Context(), tx, events...)
 			if got := fmt.Sprint(err); err != nil && got != tt.err || err == nil && tt.err != "" {
 				t.Errorf("error %v, want %q", err, tt.err)
 			}
-			if got := tx.types(); !slices.Equal(got, tt.want) {
-				t.Errorf("wrote %v, want %v", got, tt.want)
+			if got := tx.types(); !slices.Equal(got, tt.want) || !slices.Equal(seen, tt.want) {
+				t.Errorf("wrote %v, the observer got %v, want %v", got, seen, tt.want)
 			}
 		})
 	}

@@ -1,9 +1,7 @@
 package writer_test
 
 import (
-	"database/sql"
 	"errors"
-	"fmt"
 	"strings"
 	"testing"
 
@@ -107,38 +105,6 @@ func TestJSON(t *testing.T) {
 	e, err = writer.JSON("Order", "o-1", "OrderPlaced", func() {})
 	if e != nil || !errors.Is(err, writer.ErrInvalidEvent) || !strings.Contains(err.Error(), `encode payload of "OrderPlaced" as JSON`) {
 		t.Errorf("event %v, error %v", e, err)
-	}
-}
-
-func TestInsertErrorsNameTheFix(t *testing.T) {
-	for err, want := range map[error]string{
-		state("42P01"):           "cdc-relay setup",
-		state("42703"):           "cdc-relay schema print",
-		state("42804"):           "cdc-relay schema print",
-		state("42501"):           `GRANT INSERT ON "app"."outbox" to the role`,
-		state("23505"):           "append each event once",
-		state("23514"):           "DEFAULT partition",
-		state("25006"):           "read-write transaction",
-		state("25P02"):           "an earlier statement",
-		sql.ErrTxDone:            "before the transaction is committed",
-		errors.New("odd answer"): "odd answer",
-	} {
-		t.Run(err.Error(), func(t *testing.T) {
-			w := newWriter(t, writer.WithTable("app.outbox"))
-			for n, what := range map[int]string{1: "insert 1 event into", 2: "insert 2 events into"} {
-				tx := &recorder{err: fmt.Errorf("driver: %w", err)}
-				got := w.Append(t.Context(), tx, newEvents(n)...)
-				if !errors.Is(got, err) || errors.Is(got, writer.ErrInvalidEvent) {
-					t.Fatalf("error %v", got)
-				}
-				if !strings.HasPrefix(got.Error(), what+` "app"."outbox": driver: `) || !strings.Contains(got.Error(), want) {
-					t.Errorf("error %v, want %q and %q", got, what, want)
-				}
-				if len(tx.statements) != 1 {
-					t.Errorf("%d statements, want to stop at the first that fails", len(tx.statements))
-				}
-			}
-		})
 	}
 }
 

@@ -1,69 +1,17 @@
 package writer_test
 
 import (
-	"context"
 	"database/sql"
 	"errors"
-	"slices"
 	"strings"
 	"testing"
 
-	"github.com/google/uuid"
 	"github.com/uptrace/bun"
 	"github.com/uptrace/bun/dialect/pgdialect"
 	"pgregory.net/rapid"
 
 	"github.com/cdc-relay/cdc-relay/writer"
 )
-
-func TestInterceptorsOfEveryDriver(t *testing.T) { onEach(t, interceptors) }
-
-// interceptors may write fewer or more rows than there are events; the observer gets the rows of the table.
-func interceptors(t *testing.T, e engine) {
-	t.Helper()
-	db := newDatabase(t, e, plain("outbox"))
-	// Of each event as many are written as its ID says.
-	times := func(_ context.Context, events []*writer.Event) (written []*writer.Event, err error) {
-		for _, event := range events {
-			for i := range strings.Count(event.AggregateID, "x") {
-				c := *event
-				if i > 0 {
-					c.ID = [16]byte{}
-				}
-				written = append(written, &c)
-			}
-		}
-		return written, nil
-	}
-	for _, w := range db.ways() {
-		for name, keys := range map[string][]string{
-			"none of one": {""}, "one": {"x"}, "several of one": {"xx"}, "one of several": {"", "x", ""}, "many of several": {"xxxxxxx", "", "xxxx"},
-		} {
-			t.Run(w.name+"/"+name, func(t *testing.T) {
-				db.clear(t, "outbox")
-				var seen []string
-				s := w.open(t, db.name, "", writer.WithInterceptor(times), writer.WithObserver(func(_ context.Context, written []*writer.Event) {
-					for _, e := range written {
-						seen = append(seen, e.ID.String())
-					}
-				}))
-				events := newEvents(len(keys))
-				for i, k := range keys {
-					events[i].AggregateID = "k" + k
-				}
-				appendAll(t, s, events...)
-				var want []string
-				rows := db.rows(t, "outbox")
-				for i := range rows {
-					want = append(want, uuid.MustParse(rows[i].ID).String())
-				}
-				if len(want) != strings.Count(strings.Join(keys, ""), "x") || !slices.Equal(seen, want) {
-					t.Errorf("the table has %v, the observer got %v", want, seen)
-				}
-			})
-		}
-	}
-}
 
 func TestRetryableOfEveryDriver(t *testing.T) { onEach(t, retryable) }
 
