@@ -29,7 +29,8 @@ type serverError string
 func (e serverError) Error() string    { return "SQLSTATE " + string(e) }
 func (e serverError) SQLState() string { return string(e) }
 
-// After a commit whose answer is lost nobody knows what was done, so no function is called. A handler that ends its goroutine has failed.
+// After a commit whose answer is lost nobody knows what was done, so no function is called. A handler that ends its goroutine has failed,
+// and so has one whose context ends: COMMIT is not sent.
 func TestFunctionsAfterTheTransaction(t *testing.T) {
 	for name, c := range map[string]struct {
 		commit error
@@ -40,17 +41,23 @@ func TestFunctionsAfterTheTransaction(t *testing.T) {
 		"deferred constraint":     {serverError("23503"), false, "rolled back"},
 		"no answer":               {io.ErrUnexpectedEOF, false, ""},
 		"the goroutine has ended": {nil, true, "rolled back"},
+		"the context has ended":   {context.Canceled, false, "rolled back"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var recorder writertest.Recorder
 			in, err := inbox.New(committing{writer.SQL(recorder.DB(t), writer.Postgres), c.commit}, "c")
 			must(t, err)
 			called, done := "", make(chan struct{})
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
 			go func() {
 				defer close(done)
-				_, err = in.Handle(t.Context(), &inbox.Message{Source: "/s", ID: "1"}, func(_ context.Context, _ *sql.Tx, u *writer.Unit) error {
+				_, err = in.Handle(ctx, &inbox.Message{Source: "/s", ID: "1"}, func(_ context.Context, _ *sql.Tx, u *writer.Unit) error {
 					u.AfterCommit(func(context.Context) error { called += "committed"; return nil })
 					u.AfterRollback(func(context.Context) error { called += "rolled back"; return nil })
+					if errors.Is(c.commit, context.Canceled) {
+						cancel()
+					}
 					if c.exits {
 						runtime.Goexit()
 					}

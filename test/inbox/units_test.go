@@ -215,43 +215,6 @@ type mysqlError struct{ Number uint16 }
 
 func (*mysqlError) Error() string { return "deadlock found" }
 
-// When the context ends before COMMIT, the transaction is rolled back and functions are told so, with a context that goes on.
-func TestUnitAtTheEndOfTheContext(t *testing.T) {
-	onEachWay(t, func(t *testing.T, db *database, w way) {
-		t.Helper()
-		if db.count(t, "effects") == 0 && w.name == db.ways()[0].name {
-			db.withOutbox(t)
-		}
-		events, err := writer.New(db.dialect)
-		must(t, err)
-		in, e := w.open(t, sql.LevelDefault).inbox(t, w.name, inbox.WithWriter(events)), new(ends)
-		ctx, cancel := context.WithCancel(t.Context())
-		m := message("1")
-		_, err = in.handleUnit(ctx, m, func(_ context.Context, _ execer, u *writer.Unit) error {
-			u.AfterRollback(e.note("rolled back"))
-			cancel()
-			return nil
-		})
-		if got := e.take(); !errors.Is(err, context.Canceled) || got != "rolled back" {
-			t.Errorf("canceled before COMMIT: %q, %v", got, err)
-		}
-		ctx, cancel = context.WithCancel(t.Context())
-		_, err = in.handleUnit(ctx, m, func(_ context.Context, _ execer, u *writer.Unit) error {
-			u.AfterCommit(func(context.Context) error { cancel(); return nil })
-			u.AfterCommit(func(ctx context.Context) error {
-				if ctx.Err() == nil {
-					return e.note("after the end")(ctx)
-				}
-				return ctx.Err()
-			})
-			return nil
-		})
-		if got := e.take(); err != nil || got != "after the end" {
-			t.Errorf("%q, %v", got, err)
-		}
-	})
-}
-
 // kgoinbox calls handlers with units, alone, in batches, and when a parked message is handled again.
 func TestUnitsInKgoinbox(t *testing.T) {
 	onEach(t, func(t *testing.T, db *database) {
