@@ -130,22 +130,6 @@ func TestUnknownHostPasses(t *testing.T) {
 	wantPassing(t, err, "redis.invalid", "does not resolve", "correct checkpoint.redis.addrs")
 }
 
-// After a successful save, a password that is wrong for a while does not end the run, and a rotated password is used.
-func TestRunningSurvivesMistakes(t *testing.T) {
-	server := testenv.Redis(t, testenv.RedisOptions{Password: "root", Users: []string{user}})
-	now := "secret"
-	o := withUser(standalone(server))
-	o.Password = func(context.Context) (string, error) { return now, nil }
-	s := opened(t, o)
-	save(t, s, at(1, 1))
-
-	do(t, []*testenv.RedisServer{server}, "ACL", "SETUSER", "relay", "resetpass", ">rotated")
-	do(t, []*testenv.RedisServer{server}, "CLIENT", "KILL", "USER", "relay")
-	wantPassing(t, s.Save(t.Context(), at(1, 2)), "refused the username or the password")
-	now = "rotated"
-	save(t, s, at(1, 3))
-}
-
 // Saves fail fast while Redis is down, and succeed once it is back, empty or with older data.
 func TestRestart(t *testing.T) {
 	server := testenv.Redis(t, testenv.RedisOptions{AppendOnly: true})
