@@ -206,35 +206,6 @@ func (d *database) position() string {
 	return strings.ReplaceAll(text, "\n", "")
 }
 
-// A full window pauses reading; nothing is lost or repeated.
-//
-//covers:binlogs 32 rows both
-func TestFullWindowPausesReading(t *testing.T) {
-	onEach(t, func(d *database) {
-		t := d.t
-		d.simple()
-		q := newQueue()
-		q.limit = 500
-		r := start(t, d.source(current()), q, none)
-		want := 0
-		for range 30 {
-			var batch []int
-			for range 100 {
-				batch = append(batch, want)
-				want++
-			}
-			d.session(insert(batch...))
-		}
-		r.await(500)
-		q.mu.Lock()
-		q.limit = 0
-		q.mu.Unlock()
-		q.space <- struct{}{}
-		r.expectUpTo(0, want-1)
-		r.mustStop()
-	})
-}
-
 // A transaction larger than the memory limit is buffered in a file, without the parts that were rolled back, compressed or
 // not.
 //

@@ -298,27 +298,6 @@ func equal(t *testing.T, got, want []string) {
 	}
 }
 
-func TestCommittedRowsArriveInOrder(t *testing.T) {
-	d := newDatabase(t)
-	d.insert(1, 3)
-	q := newQueue(t)
-	stop := tailing(t, d.source(), q)
-	d.exec("BEGIN")
-	d.insert(100, 200)
-	d.exec("ROLLBACK")
-	d.exec("BEGIN")
-	d.insert(4, 4)
-	d.exec("SAVEPOINT a")
-	d.insert(300, 300)
-	d.exec("ROLLBACK TO a")
-	d.insert(5, 5)
-	d.exec("COMMIT")
-	d.insert(6, 5000)
-	q.waitCount(t, 5000)
-	ends(t, stop)
-	q.holds(t, 1, 5000)
-}
-
 // A prepared transaction is published when it is committed, in commit order, and not published if it is rolled back.
 //
 //covers:postgres 20 rows both
