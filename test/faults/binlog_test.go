@@ -95,24 +95,6 @@ func TestRotationAndPurge(t *testing.T) {
 	}
 }
 
-// A transaction that cannot be published stops the relay at every start, until an administrator moves the position past it.
-//
-//covers:binlogs 20 exit arrivals
-func TestStopAtStatements(t *testing.T) {
-	onBinlogs(t, func(t *testing.T, db *cdctest.MySQL) {
-		t.Helper()
-		r := newRig(t, db, cdctest.InFile, nil)
-		r.Start()
-		before := r.Append("k", 10)
-		r.Must(db.Server.Exec(t.Context(), db.Name(), `SET SESSION binlog_format = STATEMENT; INSERT INTO outbox
-			(event_id, aggregate_type, aggregate_id, event_type, occurred_at) VALUES (UNHEX(REPLACE(UUID(), '-', '')), 'a', 'k', 't', UTC_TIMESTAMP(6))`))
-		says(t, r.AwaitExit(time.Minute, 1), "outbox", "cdc-relay position set")
-		r.AwaitEvents(before)
-		r.Must(r.Relay.Start(t.Context()))
-		says(t, r.AwaitExit(time.Minute, 1), "outbox", "cdc-relay position set")
-	})
-}
-
 // A transaction that cannot be published stops the relay while Kafka has been away for long. The printed fix moves the position past it, and
 // skips nothing that waits for Kafka.
 //

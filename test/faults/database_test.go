@@ -102,28 +102,6 @@ func shutDownUnflooded(t *testing.T, rigs []*cdctest.Rig) {
 	}
 }
 
-// The slot was dropped or the binlog purged while no relay ran: the relay exits with code 5 and names the fix.
-//
-//covers:all 12 19 exit both
-func TestLostWALOrBinlog(t *testing.T) {
-	onEach(t, func(t *testing.T, s source) {
-		t.Helper()
-		rigs := besides(t, s.open, cdctest.InRedis, nil)
-		for _, r := range rigs {
-			r.Start()
-			r.AwaitSaved(r.Append("before", 10))
-			r.Must(r.TermRelay().Do(r.Within(time.Minute), r.Random))
-			r.Relay.Kill()
-			r.Append("unread", 10)
-		}
-		for _, r := range rigs {
-			r.Must(r.DB.LoseLog(t.Context()))
-			r.Must(r.Relay.Start(t.Context()))
-			says(t, r.AwaitExit(time.Minute, 5), s.fix)
-		}
-	})
-}
-
 // says verifies that the relay's last error contains the words.
 func says(t *testing.T, exit cdctest.Exit, words ...string) {
 	t.Helper()

@@ -9,8 +9,8 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cdctest"
 )
 
-// The slot is dropped, recreated or invalidated, while the relay runs or is stopped. The relay exits with code 5 and names
-// the fix. TestLostWALOrBinlog has the case of a slot that is dropped while the relay is stopped.
+// The slot is dropped, recreated or invalidated while the relay runs, which exits with code 5 and names the fix. TestRepairOfPosition and
+// TestRepair have the cases of a relay that is stopped.
 //
 //covers:postgres 12 13 exit
 func TestLostSlot(t *testing.T) {
@@ -22,19 +22,16 @@ func TestLostSlot(t *testing.T) {
 		}
 	}
 	for name, tt := range map[string]struct {
-		checkpoint cdctest.Checkpoint
-		lose       func(*testing.T, *cdctest.Rig, *cdctest.Postgres)
-		says       []string
+		lose func(*testing.T, *cdctest.Rig, *cdctest.Postgres)
+		says []string
 	}{
-		"dropped while it runs":            {cdctest.SlotOnly, running(false), []string{"does not exist", "`cdc-relay setup`", "`cdc-relay repair`"}},
-		"recreated while it runs":          {cdctest.SlotOnly, running(true), []string{"this relay confirmed only", "if consumers have them"}},
-		"recreated while it was down":      {cdctest.InRedis, recreated, []string{"ahead of the checkpoint", "position reset --skip-events", "`cdc-relay repair`"}},
-		"invalidated while it was down":    {cdctest.InRedis, invalidatedDown, []string{"is lost", "outbox table", "`cdc-relay repair`", "max_slot_wal_keep_size"}},
-		"invalidated while Kafka was down": {cdctest.SlotOnly, invalidatedRunning, []string{"lost", "outbox table", "`cdc-relay repair`"}},
+		"dropped":                    {running(false), []string{"does not exist", "`cdc-relay setup`", "`cdc-relay repair`"}},
+		"recreated":                  {running(true), []string{"this relay confirmed only", "if consumers have them"}},
+		"invalidated, Kafka is away": {invalidatedRunning, []string{"lost", "outbox table", "`cdc-relay repair`", "max_slot_wal_keep_size"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			db := newPostgres(t)
-			r := newRig(t, db, tt.checkpoint, func(o *cdctest.RigOptions) {
+			r := newRig(t, db, cdctest.SlotOnly, func(o *cdctest.RigOptions) {
 				// In one case Kafka is away; in another the relay must not reconnect too soon.
 				o.Settings = map[string]any{"shutdown_timeout": "1s", "retry.initial": "2s", "retry.max": "2s"}
 			})
@@ -141,37 +138,6 @@ func TestChangedPublication(t *testing.T) {
 				r.Violation(cdctest.Lost, "the slot was confirmed up to %s, the publication was changed before %s", confirmed, behind)
 			}
 			r.Must(load.Stop())
-		})
-	}
-}
-
-// The publication is changed while no relay runs. The checkpoint records its state, so every start stops until an
-// administrator accepts the change. Adding a table is not such a change.
-//
-//covers:postgres 14 exit both
-func TestPublicationChangedWhileDown(t *testing.T) {
-	t.Parallel()
-	for checkpoint, delivery := range map[cdctest.Checkpoint]cdctest.Delivery{cdctest.InRedis: cdctest.AtLeastOnce, cdctest.InFile: cdctest.ExactlyOnce} {
-		t.Run(string(checkpoint), func(t *testing.T) {
-			db := newPostgres(t)
-			r := newRig(t, db, checkpoint, func(o *cdctest.RigOptions) { o.Delivery = delivery })
-			r.Start()
-			r.AwaitSaved(r.Append("before", 10))
-			r.Kill()
-			for _, sql := range statements("CREATE TABLE other (LIKE outbox INCLUDING ALL); ALTER PUBLICATION % ADD TABLE other", db.Name()) {
-				r.Must(db.Exec(t.Context(), sql))
-			}
-			r.Start()
-			r.AwaitSaved(r.Append("more", 10))
-			r.Kill()
-			r.Must(db.Exec(t.Context(), "ALTER PUBLICATION "+db.Name()+" DROP TABLE outbox"))
-			r.Append("lost", 10)
-			r.Must(db.Exec(t.Context(), "ALTER PUBLICATION "+db.Name()+" ADD TABLE outbox"))
-			r.Append("after", 10)
-			for range 2 {
-				r.Must(r.Relay.Start(t.Context()))
-				says(t, r.AwaitExit(time.Minute, 5), "publication", db.Name(), "since the relay last ran", "`cdc-relay repair`")
-			}
 		})
 	}
 }

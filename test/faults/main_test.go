@@ -182,8 +182,6 @@ type source struct {
 	// keeps are the possible checkpoints, the simplest one first. If SlotOnly is among them, the relay continues after its
 	// checkpoint was lost.
 	keeps []cdctest.Checkpoint
-	// fix is the command that the relay's error names if WAL or binlog is gone.
-	fix string
 }
 
 func (s source) can(c cdctest.Checkpoint) bool { return slices.Contains(s.keeps, c) }
@@ -214,7 +212,7 @@ func sources() map[string]source {
 }
 
 func postgres() source {
-	return source{"postgres", openPostgres, (*cdctest.Postgres)(nil).Checkpoints(), "cdc-relay repair"}
+	return source{"postgres", openPostgres, (*cdctest.Postgres)(nil).Checkpoints()}
 }
 
 func mysqlSource(flavor string) source {
@@ -222,7 +220,6 @@ func mysqlSource(flavor string) source {
 		name:  flavor,
 		open:  func(tb testing.TB) cdctest.Database { tb.Helper(); return newMySQL(tb, flavor) },
 		keeps: (*cdctest.MySQL)(nil).Checkpoints(),
-		fix:   "cdc-relay repair",
 	}
 }
 

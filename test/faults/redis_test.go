@@ -135,31 +135,6 @@ func TestStartWithFlushedRedis(t *testing.T) {
 	}
 }
 
-// Start with a Redis that was rolled back behind the slot. The slot may also have been moved by hand, so the relay exits
-// with code 5; it continues from the slot after a reset.
-//
-//covers:postgres 26 13 exit events
-func TestStartWithRolledBackRedis(t *testing.T) {
-	db := newPostgres(t)
-	r := newRig(t, db, cdctest.InRedis, nil)
-	r.Start()
-	r.AwaitSaved(r.Append("k", 10))
-	old := inRedis(r, "GET")
-	r.AwaitSaved(r.Append("k", 10))
-	position, _, err := r.Saved(t.Context())
-	r.Must(err)
-	r.Await("the slot to be confirmed", func(ctx context.Context) (bool, error) { return confirmed(ctx, r, db) >= position, nil })
-	r.Kill()
-	inRedis(r, "SET", old)
-	r.Append("k", 10)
-	r.Must(r.Relay.Start(t.Context()))
-	says(t, r.AwaitExit(time.Minute, 5), "ahead of the checkpoint", "position reset --skip-events")
-	command(t, r, "position", "reset", "--skip-events")
-	r.Start()
-	r.AwaitSaved(r.Append("k", 10))
-	once(t, r)
-}
-
 // SIGTERM while Redis is unavailable: the relay waits for Redis, within shutdown_timeout, and saves.
 //
 //covers:all 26 5 events both

@@ -202,34 +202,6 @@ func (p *repaired) keepsOut(t *testing.T) {
 	}
 }
 
-// Rows that were there before the slot, or before the first position, are published by setup --backfill, and then the relay goes on.
-//
-//covers:all 12 19 events both
-func TestBackfill(t *testing.T) {
-	onEach(t, func(t *testing.T, s source) {
-		t.Helper()
-		for _, r := range besides(t, s.open, cdctest.InRedis, nil) {
-			ctx := r.Within(2 * time.Minute)
-			if s.name == "postgres" {
-				r.Must(r.DB.LoseLog(ctx))
-			}
-			r.Must(r.DB.InsertMany(ctx, "old-", 1000, 100))
-			if s.name != "postgres" { // setup has stored the first position
-				_, err := r.Relay.Command(ctx, "position", "reset")
-				r.Must(err)
-			}
-			r.Repeated("backfill")
-			out, err := r.Relay.Command(ctx, "setup", "--backfill")
-			r.Must(err)
-			t.Log(out)
-			r.AwaitCount(1000)
-			r.Start()
-			r.AwaitEvents(r.Append("after", 10))
-			r.Verify()
-		}
-	})
-}
-
 // A transaction that was open when later ones were published is in the gap, with its subtransactions, however old its rows are.
 //
 //covers:postgres 12 17 events both
@@ -384,23 +356,3 @@ func (x transaction) awaitWaiter(r *cdctest.Rig, db *cdctest.Postgres) {
 }
 
 func (x transaction) end(r *cdctest.Rig) { r.Must(x.conn.Close(r.Within(time.Minute))) }
-
-// Without a checkpoint repair asks where the gap begins, and publishes nothing.
-//
-//covers:postgres 12 exit
-func TestRepairOfUnknownGap(t *testing.T) {
-	r := newRig(t, newPostgres(t), cdctest.SlotOnly, nil)
-	events := r.Append("unread", 10)
-	began := time.Now()
-	r.Must(r.DB.LoseLog(t.Context()))
-	r.Must(r.Relay.StartCommand(t.Context(), "repair"))
-	says(t, r.AwaitExit(time.Minute, 5), "no checkpoint tells", "`cdc-relay repair --since TIME`", "`cdc-relay backfill`")
-	out, err := r.Relay.Command(r.Within(time.Minute), "repair", "--since", began.UTC().Format(time.RFC3339))
-	r.Must(err)
-	if !strings.Contains(out, "complete if none of their transactions was open for longer than 10m0s") {
-		t.Errorf("it does not say on what it rests: %s", out)
-	}
-	r.AwaitEvents(events)
-	r.Start()
-	r.Verify()
-}

@@ -38,6 +38,12 @@ func TestRepairOfPosition(t *testing.T) {
 			r.Start()
 			r.AwaitSaved(r.Append("before", 10))
 			r.Kill()
+			for _, sql := range statements("CREATE TABLE other (LIKE outbox INCLUDING ALL); ALTER PUBLICATION % ADD TABLE other", db.Name()) {
+				r.Must(db.Exec(t.Context(), sql))
+			}
+			r.Start() // this is no such change
+			r.AwaitSaved(r.Append("more", 10))
+			r.Kill()
 			r.Must(db.Exec(t.Context(), "ALTER PUBLICATION "+db.Name()+" DROP TABLE outbox"))
 			r.Append("unsent", 10)
 			r.Must(db.Exec(t.Context(), "ALTER PUBLICATION "+db.Name()+" ADD TABLE outbox"))

@@ -43,7 +43,7 @@ func fixed(t *testing.T, r *cdctest.Rig, exit cdctest.Exit) string {
 // The slot is dropped, or the binlog purged, while no relay runs and writers go on. The relay exits with code 5 and names the
 // command that publishes what is missing, and some of what was published, also with exactly-once delivery. Then it goes on.
 //
-//covers:all 12 19 events both
+//covers:all 12 19 exit events both
 func TestRepair(t *testing.T) {
 	onEach(t, func(t *testing.T, s source) {
 		t.Helper()
