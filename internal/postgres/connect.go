@@ -66,7 +66,7 @@ func Connect(ctx context.Context, o Options) (*pgx.Conn, error) {
 	cfg.ConnectTimeout = cmp.Or(cfg.ConnectTimeout, connectTimeout)
 	maps.Copy(cfg.RuntimeParams, map[string]string{
 		"application_name": applicationName, "statement_timeout": "10s",
-		"TimeZone": "UTC", "DateStyle": "ISO", // bounds of partitions are read as text
+		"TimeZone": "UTC", "DateStyle": "ISO", "client_encoding": "UTF8", // bounds of partitions are read as text
 	})
 	// No prepared statements: this connection asks the same few questions, and a pooler in between
 	// must be told apart by its own words, not by a lost statement.
@@ -112,7 +112,7 @@ func ConnectReplication(ctx context.Context, o Options) (*pgconn.PgConn, error) 
 	}
 	// The server decodes a transaction within one of its own, so a transaction_timeout would end it. It is no parameter of the connection
 	// because servers before PostgreSQL 17 do not know it. Numbers are printed as readerSettings has them, which PgBouncer takes for no parameter.
-	if _, err := conn.Exec(ctx, NoTimeouts+"; SET extra_float_digits = 1").ReadAll(); err != nil {
+	if _, err := conn.Exec(ctx, NoTimeouts+"; SET extra_float_digits = 1; SET client_min_messages = warning").ReadAll(); err != nil {
 		CloseConn(ctx, conn)
 		return nil, connectError(err, cfg, true)
 	}

@@ -63,7 +63,7 @@ const publicationQuery = `
 SELECT to_jsonb(p) || jsonb_build_object('xmin', p.xmin::text),
   COALESCE((SELECT jsonb_agg(jsonb_build_object(
       'oid', c.oid::bigint, 'name', n.nspname || '.' || c.relname, 'kind', c.relkind, 'persistence', c.relpersistence,
-      'as', %[2]s, 'child', %[3]s, 'detaching', %[4]s, 'keys', %[5]s, 'unlogged', %[6]s, 'published', p.puballtables OR pr.oid IS NOT NULL OR pn.row IS NOT NULL,
+      'as', %[2]s, 'child', %[3]s, 'detaching', %[4]s, 'keys', %[5]s, 'unlogged', %[6]s, 'published', (p.puballtables OR pr.oid IS NOT NULL) AND (to_jsonb(pr) ->> 'prexcept') IS DISTINCT FROM 'true' OR pn.row IS NOT NULL,
       'filter', to_jsonb(pr) ->> 'prqual' IS NOT NULL,
       'rows', concat_ws(' ', pr.oid, pr.xmin, pn.row),
       'columns', (SELECT jsonb_agg(jsonb_build_object('name', a.attname, 'type', a.atttypid::bigint, 'sender', ` + senderOfColumn + `,

@@ -30,7 +30,7 @@ const (
 	stateObjectInUse                       = "55006"
 	stateConfigurationLimitExceeded        = "53400"
 	stateObjectNotInPrerequisiteState      = "55000"
-	stateUndefinedObject                   = "42704"
+	StateUndefinedObject                   = "42704"
 	stateSyntaxError                       = "42601"
 	stateQueryCanceled                     = "57014"
 	stateReadOnly                          = "25006"
@@ -108,7 +108,7 @@ func hostError(err error, at string, cfg *pgconn.Config, replication bool) error
 	switch {
 	case errors.As(err, &pg) && pg.Code == stateInsufficientPrivilege && replication:
 		return mayNotReplicate(cfg.User, pg.Message)
-	case errors.As(err, &pg) && (pg.Code == stateUndefinedObject || pg.Code == stateCantChangeRuntimeParam):
+	case errors.As(err, &pg) && (pg.Code == StateUndefinedObject || pg.Code == stateCantChangeRuntimeParam):
 		return parameterError(pg, cfg)
 	case errors.As(err, &pg) && pg.Code == stateObjectNotInPrerequisiteState:
 		return cdc.Fixable(fmt.Sprintf("run `ALTER DATABASE %s ALLOW_CONNECTIONS true`", pgx.Identifier{cfg.Database}.Sanitize()), "PostgreSQL refuses connections (%s)", pg.Message)
@@ -234,7 +234,7 @@ func ReplicationError(err error, slot string) error {
 		case strings.Contains(pg.Message, "wal_level"):
 			return cdc.ConfigError("wal_level", fixWALLevel, "wal_level is not logical")
 		}
-	case stateUndefinedObject:
+	case StateUndefinedObject:
 		if strings.Contains(pg.Message, "publication") {
 			return cdc.PositionError("slot_too_old", "drop it with `"+dropSlotSQL(slot)+"`, then publish what it did not send, and make it again, with `cdc-relay repair`, or without a checkpoint with `cdc-relay repair --since TIME`",
 				"slot %q cannot be read with its publication (%s in its view), which was dropped or made after it", slot, pg.Message)

@@ -354,6 +354,9 @@ func (d *Database) AdvanceSlot(ctx context.Context, slot string, to cdc.Position
 	if err != nil {
 		return "", err
 	}
+	if err := d.Exec(ctx, "set statement_timeout", "SET statement_timeout = 0"); err != nil { // it reads all WAL up to there
+		return "", err
+	}
 	var end string
 	err = d.Conn.QueryRow(ctx, `SELECT end_lsn::text FROM pg_replication_slot_advance($1, $2::text::pg_lsn)`, slot, target.String()).Scan(&end)
 	if err != nil {

@@ -115,6 +115,9 @@ func (m *monitor) once(ctx context.Context, seen uint64) error {
 	if s.baseline.Changed(st.Fingerprint, s.opts.tracked) {
 		return m.ss.publicationChanged(ctx, conn)
 	}
+	if stop, ok := errors.AsType[*cdc.StopError](st.Problem); ok && stop.Reason == postgres.UnfitTable { // no change of the publication
+		return cdc.Stop(cdc.ClassPosition, stop.Reason, stop.Cause, stop.Fix)
+	}
 	if st.Detaching != "" {
 		const warning = postgres.NotPublishedWhileDetached
 		s.log.Warn(warning, cdc.Repeats(), slog.String("fix", postgres.FixDetaching(st.Detaching)))

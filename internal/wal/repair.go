@@ -195,7 +195,7 @@ func (r *Repair) makeSlot(ctx context.Context, sv *server) (snapshot string, err
 	r.log.Info("making a slot, which waits for the transactions that are open now", "slot", slot)
 	waiting, cancel := context.WithTimeout(ctx, postgres.ExecTimeout)
 	defer cancel()
-	made, err := pglogrepl.CreateReplicationSlot(waiting, r.ss.repl, slot, "pgoutput", pglogrepl.CreateReplicationSlotOptions{SnapshotAction: "EXPORT_SNAPSHOT"})
+	made, err := pglogrepl.CreateReplicationSlot(waiting, r.ss.repl, pgx.Identifier{slot}.Sanitize(), "pgoutput", pglogrepl.CreateReplicationSlotOptions{SnapshotAction: "EXPORT_SNAPSHOT"})
 	switch {
 	case err == nil:
 		sv.slot, err = pglogrepl.ParseLSN(made.ConsistentPoint)

@@ -35,6 +35,7 @@ type session struct {
 	due           part // a transaction that must come, because some of its rows were handed on before
 	walsender     int  // its process ID; 0: not known
 	leftover      []byte
+	waits         bool // the server waits for a standby
 
 	out       cdc.Queue
 	monitor   *monitor  // who owns the session starts and stops it
@@ -59,6 +60,7 @@ func newSession(s *Source, sql *pgx.Conn, repl *pgconn.PgConn) *session {
 
 // close gives the connections up, and with them the slot. The monitor must be stopped.
 func (ss *session) close(ctx context.Context) {
+	ss.goesOn()
 	if ss.gate != nil {
 		ss.gate.Close()
 	}

@@ -84,8 +84,10 @@ func (ss *session) frame(ctx context.Context, kind byte, off, size int) error {
 // otherFrame: outside CopyData come notices, parameter changes, errors, and the end of the stream.
 func (ss *session) otherFrame(kind byte, body []byte) error {
 	switch kind {
-	case 'N', 'S':
+	case 'S':
 		return nil
+	case 'N':
+		return ss.notice(body)
 	case 'E':
 		var msg pgproto3.ErrorResponse
 		if err := msg.Decode(body); err != nil {
@@ -96,6 +98,34 @@ func (ss *session) otherFrame(kind byte, body []byte) error {
 		return fmt.Errorf("%w: it ended the stream", postgres.ErrStopping)
 	}
 	return fmt.Errorf("replication stream: message of unknown kind %q", kind)
+}
+
+// notice heeds the warnings by which PostgreSQL says that it leaves rows out, or sends none for now.
+func (ss *session) notice(body []byte) error {
+	var said pgproto3.NoticeResponse
+	if err := said.Decode(body); err != nil {
+		return fmt.Errorf("replication stream: %w", err)
+	}
+	switch said.Routine { // it is in no language
+	case "LoadPublications": // an error up to PostgreSQL 17
+		return postgres.ReplicationError(&pgconn.PgError{Code: postgres.StateUndefinedObject, Message: said.Message}, ss.src.opts.Slot)
+	case "StandbySlotsHaveCaughtup":
+		ss.waits = true
+		ss.src.opts.Problems.Report(waitsReporter, cdc.Problem{With: cdc.OnDatabase, Err: cdc.Fixable(
+			"start that standby, or take its slot out of synchronized_standby_slots", "PostgreSQL sends nothing until a standby has received it: %s", said.Message)})
+	}
+	return nil
+}
+
+// waitsReporter reports that the server waits for a standby.
+const waitsReporter = "standby"
+
+// goesOn notes that the server has sent something.
+func (ss *session) goesOn() {
+	if ss.waits {
+		ss.waits = false
+		ss.src.opts.Problems.Report(waitsReporter)
+	}
 }
 
 // unsent is the transaction that the server did not send to its end, and how often in a row, with how many batches handed on.
@@ -156,6 +186,7 @@ func (ss *session) begin(m []byte) error {
 	if err != nil {
 		return err
 	}
+	ss.goesOn()
 	ss.tx = transaction{begin: b, open: true, drop: b.commit < ss.startAt.from}
 	switch due := ss.due; {
 	case due.rows == 0 || b.commit < due.commit:
@@ -314,6 +345,7 @@ func (ss *session) keepalive(ctx context.Context, k keepalive) error {
 	if err := ss.flush(ctx); err != nil {
 		return err
 	}
+	ss.goesOn()
 	ss.next.resume = k.walEnd
 	ss.said.heartbeat = now
 	return ss.heartbeat(ctx)

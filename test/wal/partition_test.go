@@ -207,6 +207,21 @@ func TestTimeoutsOfTheRole(t *testing.T) {
 	}
 }
 
+// A partition whose rows never reach the WAL is noticed while the relay runs.
+func TestUnloggedPartitionIsDetected(t *testing.T) {
+	d := newDatabase(t)
+	s, q := d.source(), newQueue(t)
+	acquire(t, s)
+	done := make(chan error, 1)
+	go func() { done <- s.Run(t.Context(), q) }()
+	d.insert(1, 1)
+	q.waitCount(t, 1)
+	d.exec("CREATE UNLOGGED TABLE fast PARTITION OF outbox FOR VALUES FROM ('2000-01-01') TO ('2000-01-02')")
+	if stop, ok := errors.AsType[*cdc.StopError](<-done); !ok || stop.Reason != postgres.UnfitTable {
+		t.Errorf("ended with %v", stop)
+	}
+}
+
 // A table that is attached to a published table while the relay runs is published under that table's name from then on.
 func TestAttachedPartitionIsDetected(t *testing.T) {
 	d := newDatabase(t)

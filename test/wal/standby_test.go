@@ -3,8 +3,10 @@ package wal
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/postgres"
@@ -34,4 +36,56 @@ func TestStandbyWithoutTheSlot(t *testing.T) {
 	if stop, final := errors.AsType[*cdc.StopError](err); !final || stop.Reason != "slot_missing" {
 		t.Errorf("promoted: %v, want slot_missing", err)
 	}
+}
+
+// bare is a server of its own with a table.
+func bare(t *testing.T, version int) (source func(*cdc.Problems) *wal.Source, execute func(statements ...string)) {
+	t.Helper()
+	own, d := testenv.Postgres(t, testenv.PostgresOptions{Version: version}), &database{t: t, name: "events"}
+	source = func(p *cdc.Problems) *wal.Source {
+		return d.sourceWith(wal.Options{Problems: p, Options: postgres.Options{DSN: func(context.Context) (string, error) { return own.DSN("postgres", ""), nil }}})
+	}
+	execute = func(statements ...string) {
+		t.Helper()
+		for _, sql := range statements {
+			if err := own.Exec(t.Context(), "postgres", sql); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	execute("CREATE TABLE outbox (payload bytea)")
+	return source, execute
+}
+
+// From PostgreSQL 18 on a slot is read although its publication is newer: the rows before that are left out with a warning.
+func TestPublicationNewerThanItsSlot(t *testing.T) {
+	source, execute := bare(t, 18)
+	execute("SELECT pg_create_logical_replication_slot('events', 'pgoutput')", "INSERT INTO outbox VALUES ('1')", "CREATE PUBLICATION events FOR TABLE outbox")
+	s := source(nil)
+	acquire(t, s)
+	if stop, ok := errors.AsType[*cdc.StopError](s.Run(t.Context(), newQueue(t))); !ok || stop.Reason != "slot_too_old" {
+		t.Errorf("ended with %v", stop)
+	}
+}
+
+// A slot that waits for a standby says so, until it goes on.
+func TestSlotWaitsForAStandby(t *testing.T) {
+	source, execute := bare(t, 17)
+	execute("CREATE PUBLICATION events FOR TABLE outbox", "SELECT pg_create_logical_replication_slot('events', 'pgoutput', failover => true)", "SELECT pg_create_physical_replication_slot('away', true)",
+		"ALTER SYSTEM SET synchronized_standby_slots = 'away'", "SELECT pg_reload_conf()")
+	problems, q := cdc.NewProblems(slog.New(slog.DiscardHandler)), newQueue(t)
+	stop := tailing(t, source(problems), q)
+	execute("INSERT INTO outbox VALUES ('1')")
+	for len(problems.List()) == 0 && t.Context().Err() == nil {
+		_ = cdc.Sleep(t.Context(), 10*time.Millisecond)
+	}
+	if p := problems.List()[0]; !strings.Contains(p.Err.Error(), "away") || len(q.held()) > 0 {
+		t.Errorf("%v, published %q", p.Err, q.held())
+	}
+	execute("ALTER SYSTEM RESET synchronized_standby_slots", "SELECT pg_reload_conf()")
+	q.waitCount(t, 1)
+	if len(problems.List()) > 0 {
+		t.Errorf("%v", problems.List())
+	}
+	ends(t, stop)
 }
