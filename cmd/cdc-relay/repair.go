@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"slices"
 	"strconv"
@@ -106,6 +107,9 @@ func (a *cli) repair(ctx context.Context, o backfill.Options, owner ownerFlag) (
 	if err != nil {
 		return false, err
 	}
+	if slices.ContainsFunc(db.Tables(), func(t app.Table) bool { return t.Layout.Zone() != nil }) {
+		o.Overlap += time.Hour // its clock may have been put back
+	}
 	o.Display, o.Backdated = db.Display, slices.ContainsFunc(db.Tables(), func(t app.Table) bool { return t.Layout.Column(outbox.CreatedAt) == "" })
 	rows, r, closeStore, err := a.newRepair(ctx, c, db, o, owner, log)
 	if err != nil {
@@ -182,8 +186,10 @@ func (a *cli) reportRepair(rows *backfill.Repair, o backfill.Options) error {
 	select {
 	case <-rows.Done():
 	default:
-		fix := "run the same `cdc-relay repair` again: it begins again, and repeats what was published"
+		fix := "run `cdc-relay repair` again: it begins again, and repeats what was published"
 		switch {
+		case !o.Since.IsZero():
+			fix = fmt.Sprintf("run `cdc-relay repair --since %s` again: it begins again, and repeats what was published", o.Since.Format(time.RFC3339))
 		case o.Where != "":
 			fix = "run the same setup again: it begins again"
 		case o.All:
@@ -221,7 +227,8 @@ func (a *cli) newRepair(ctx context.Context, c *config.Config, db app.Database, 
 		return nil, nil, nil, err
 	}
 	rows := backfill.NewRepair(db.NewRepair(router.Check, read, o.Where, log), o, log)
-	s, store, err := wireSink(ctx, c, db, problems, dropped, o.Where != "", log, reg)
+	passed := func(at cdc.Progress, place string) bool { return !cdc.OfTable(place) && db.Passed(at, place) } // rows of the table come again
+	s, store, err := wireSink(ctx, c, db, passed, problems, dropped, o.Where != "", log, reg)
 	if err != nil {
 		return nil, nil, nil, err
 	}

@@ -146,7 +146,7 @@ func wire(ctx context.Context, c *config.Config, db app.Database, o app.SourceOp
 	if err != nil {
 		return relay.Stages{}, nil, nil, err
 	}
-	s, store, err := wireSink(ctx, c, db, o.Problems, dropped, false, log, reg)
+	s, store, err := wireSink(ctx, c, db, db.Passed, o.Problems, dropped, false, log, reg)
 	if err != nil {
 		return relay.Stages{}, nil, nil, err
 	}
@@ -158,8 +158,9 @@ func wire(ctx context.Context, c *config.Config, db app.Database, o app.SourceOp
 	return s, src, func() { _ = store.Close() }, nil
 }
 
-// wireSink returns the stages behind the router, and the store, which the caller closes. whole is [publisher.Options.Whole].
-func wireSink(ctx context.Context, c *config.Config, db app.Database, problems *cdc.Problems, dropped func(reason string), whole bool, log *slog.Logger, reg prometheus.Registerer) (relay.Stages, checkpoint.Store, error) {
+// wireSink returns the stages behind the router, and the store, which the caller closes. passed is [deadletter.ResolverOptions.Passed], and
+// whole [publisher.Options.Whole].
+func wireSink(ctx context.Context, c *config.Config, db app.Database, passed func(at cdc.Progress, place string) bool, problems *cdc.Problems, dropped func(reason string), whole bool, log *slog.Logger, reg prometheus.Registerer) (relay.Stages, checkpoint.Store, error) {
 	letters := letterOptions(c)
 	sink := app.Publisher(c, problems, dropped, letters, whole, log, reg)
 	store, err := app.Store(ctx, c)
@@ -173,7 +174,7 @@ func wireSink(ctx context.Context, c *config.Config, db app.Database, problems *
 		s.Checkpointer = checkpoint.NewHandover(store, o)
 	}
 	if letters != nil {
-		s.Letters, err = newResolver(c, db, letters, sink, log, reg)
+		s.Letters, err = newResolver(c, db, passed, letters, sink, log, reg)
 	}
 	return s, store, err
 }
@@ -249,14 +250,14 @@ func letterOptions(c *config.Config) *publisher.LetterOptions {
 }
 
 // newResolver makes what resolves letters while the relay leads.
-func newResolver(c *config.Config, db app.Database, letters *publisher.LetterOptions, sink *publisher.Publisher, log *slog.Logger, reg prometheus.Registerer) (*deadletter.Resolver, error) {
+func newResolver(c *config.Config, db app.Database, passed func(at cdc.Progress, place string) bool, letters *publisher.LetterOptions, sink *publisher.Publisher, log *slog.Logger, reg prometheus.Registerer) (*deadletter.Resolver, error) {
 	router, err := app.LetterRouter(c, db.Tables())
 	if err != nil {
 		return nil, err
 	}
 	r := deadletter.NewResolver(deadletter.ResolverOptions{
 		Kafka: app.KafkaOptions(c), Topic: letters.Topic, Index: letters.Index, Due: letters.Due,
-		RetryAfter: c.DeadLetter.AutoRetry.After, MaxAttempts: c.DeadLetter.AutoRetry.Attempts, Passed: db.Passed, Stored: db.SlotPosition(),
+		RetryAfter: c.DeadLetter.AutoRetry.After, MaxAttempts: c.DeadLetter.AutoRetry.Attempts, Passed: passed, Stored: db.SlotPosition(),
 	}, sink, router, log)
 	r.Register(reg)
 	return r, nil

@@ -87,7 +87,9 @@ func (s *Repair) Acquire(ctx context.Context, load cdc.Resumer) (cdc.Source, cdc
 	}
 	if err != nil {
 		if stop, ok := errors.AsType[*cdc.StopError](err); ok && stop.Reason == Intact {
-			err = errors.Join(s.db.Finish(ctx), err) // an earlier repair may have ended before it was done with that
+			if failed := s.db.Finish(ctx); failed != nil { // an earlier repair may have ended before it was done with that
+				err = failed
+			}
 		} else if ok && (stop.Reason == gapUnknown || stop.Class == cdc.ClassConfig) {
 			err = errors.Join(err, s.db.Abandon(ctx))
 		}
@@ -167,6 +169,11 @@ func (s *Repair) again(err error) string {
 	return fix
 }
 
+// empty reports whether a table had no rows when the repair began: what was written since is behind the position.
+func (s *Repair) empty(table int) bool {
+	return len(s.ground.Ends) > 0 && s.ground.Ends[table] == ""
+}
+
 func (s *Repair) publish(ctx context.Context, q cdc.Queue) error {
 	s.log.Info("reading", "what", s.gap.text)
 	began := time.Now()
@@ -176,6 +183,9 @@ func (s *Repair) publish(ctx context.Context, q cdc.Queue) error {
 		if len(s.ground.Ends) > 0 {
 			filters[i].Last = s.ground.Ends[i]
 		}
+		if s.empty(i) {
+			continue
+		}
 		n, err := t.Count(ctx, filters[i])
 		if err != nil {
 			return err
@@ -184,6 +194,9 @@ func (s *Repair) publish(ctx context.Context, q cdc.Queue) error {
 	}
 	pace := display.NewPace(total, 0)
 	for i, t := range s.ground.Tables {
+		if s.empty(i) {
+			continue
+		}
 		tied := func() {
 			s.log.Warn("rows of a transaction, or of a second, may change places: they have the same time, and their IDs do not grow", "table", t.Name(), "column", t.Order(),
 				"fix", "name a column that grows with each INSERT in tables[].order_by")

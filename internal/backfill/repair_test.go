@@ -18,11 +18,19 @@ type led struct {
 
 	ground Ground
 	err    error
+	finish error
 }
 
 func (d *led) Lead(context.Context, cdc.Resumer) (Ground, error) { return d.ground, d.err }
 
 func (d *led) Close(context.Context) {}
+
+func (d *led) Finish(context.Context) error { return d.finish }
+
+// takes is a queue with room.
+type takes struct{ cdc.Queue }
+
+func (takes) Offer(*cdc.Batch) bool { return true }
 
 // A repair that has led waits again when it starts over and somebody else leads: that may be its own session, which the server has not
 // ended yet.
@@ -54,6 +62,27 @@ func TestRepairWaitsForALeader(t *testing.T) {
 func isStop(err error) bool {
 	_, ok := errors.AsType[*cdc.StopError](err)
 	return ok
+}
+
+// What is written to a table that was empty when the repair began is behind the position. A table without methods cannot be read.
+func TestEmptyTableIsNotRead(t *testing.T) {
+	s := NewRepair(&led{}, Options{}, slog.New(slog.DiscardHandler))
+	s.ground = Ground{Tables: []tableread.Table{table{}}, Ends: []string{""}}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel() // it waits for the last save
+	if err := s.publish(ctx, takes{}); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+}
+
+// A repair that was done but for its last step is not intact while that fails.
+func TestLastStepOfARepairFails(t *testing.T) {
+	for _, finish := range []error{nil, errors.New("connection lost")} {
+		s := NewRepair(&led{finish: finish}, Options{}, slog.New(slog.DiscardHandler))
+		if _, _, err := s.Acquire(t.Context(), nil); (cdc.ReasonOf(err) == Intact) != (finish == nil) {
+			t.Errorf("%v: %v", finish, err)
+		}
+	}
 }
 
 // A row that a repair by time has left out may be pending, and nothing tells.

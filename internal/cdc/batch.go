@@ -86,6 +86,12 @@ func (b *Batch) Place(row int) string {
 	return name + "/" + strconv.FormatUint(uint64(ordinal), 10)
 }
 
+// OfTable reports whether a place is that of a row that was read from the table by SQL.
+func OfTable(place string) bool {
+	tx, _ := SplitPlace(place)
+	return strings.Trim(tx, "0") == ""
+}
+
 // SplitPlace returns the transaction and the number of a place.
 func SplitPlace(place string) (tx string, ordinal uint32) {
 	tx, number, _ := strings.Cut(place, "/")

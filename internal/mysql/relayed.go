@@ -24,7 +24,7 @@ func Passed(p cdc.Progress, place string) bool {
 	tx, ordinal := cdc.SplitPlace(place)
 	f := cdc.MariaDB
 	switch {
-	case strings.Trim(tx, "0") == "":
+	case cdc.OfTable(place):
 		return true
 	case strings.Contains(tx, ":"):
 		f = cdc.MySQL
