@@ -61,16 +61,15 @@ func appended(err error) error {
 // if they have a turn: each deadlock among them would cost its deadlock_timeout of 1 s.
 func again(ctx context.Context, turn chan struct{}, once func() error) error {
 	err := once()
-	for i := 1; i < attempts && err != nil && writer.Retryable(err); i++ {
+	for i := 1; i < attempts && err != nil && ctx.Err() == nil && writer.Retryable(err); i++ {
 		wait(ctx, nil, rand.N(min(maxPause, 4*time.Millisecond<<min(i, 10)))) //nolint:gosec // jitter
 		state, _ := writer.ServerError(err)
-		mine := turn != nil && state == deadlock && wait(ctx, turn, maxTurn)
-		if ctx.Err() != nil {
-			return err
-		}
 		err = func() error {
-			if mine {
+			if turn != nil && state == deadlock && wait(ctx, turn, maxTurn) {
 				defer func() { <-turn }()
+			}
+			if ctx.Err() != nil { // wait may have taken the turn all the same
+				return err
 			}
 			return once()
 		}()

@@ -8,6 +8,8 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/cdc-relay/cdc-relay/inbox"
 	"github.com/cdc-relay/cdc-relay/writer"
@@ -70,6 +72,32 @@ func TestFunctionsAfterTheTransaction(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A context that ends between two attempts leaves the turn of those after a deadlock to other messages.
+func TestEndBetweenAttempts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var recorder writertest.Recorder
+		in, err := inbox.New(writer.SQL(recorder.DB(t), writer.Postgres), "c")
+		must(t, err)
+		for i := range 51 {
+			begun, called := time.Now(), 0
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			_, err := in.Handle(ctx, &inbox.Message{Source: "/s", ID: "1"}, func(context.Context, *sql.Tx, *writer.Unit) error {
+				if called++; called > 1 {
+					return nil
+				}
+				if i < 50 {
+					time.AfterFunc(time.Millisecond, cancel) // in the pause, or soon after it
+				}
+				return serverError("40P01")
+			})
+			if took := time.Since(begun); i == 50 && (err != nil || took > time.Second) {
+				t.Errorf("handled after %v: %v", took, err)
+			}
+			cancel()
+		}
+	})
 }
 
 // A handler that is called without a unit, in a transaction of the caller's, fails in words.
