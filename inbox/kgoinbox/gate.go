@@ -40,8 +40,9 @@ func (g *gate) enter(stop <-chan struct{}) (leave func(), ok bool) {
 			pause = reminder // changed comes first
 		case pause <= 0:
 			g.trying = true
+			opened := g.opened
 			g.mu.Unlock()
-			return g.leave, true
+			return func() { g.leave(opened) }, true
 		}
 		g.mu.Unlock()
 		timer := time.NewTimer(pause)
@@ -56,10 +57,11 @@ func (g *gate) enter(stop <-chan struct{}) (leave func(), ok bool) {
 	}
 }
 
-func (g *gate) leave() {
+// leave ends a try that began when the gate had been opened so many times. If it was opened since, that has ended the try.
+func (g *gate) leave(opened int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.trying = false
+	g.trying = g.trying && g.opened != opened
 	g.wake()
 }
 
@@ -80,14 +82,15 @@ func (g *gate) close(write bool) {
 	g.writes = g.writes || write
 }
 
-// open opens the gate after a success, and reports whether it was closed. A server that takes no writes still answers reads.
+// open opens the gate after a success, and reports whether it was closed. A server that takes no writes still answers reads. The
+// try has ended with it: its handler may hang, and the next outage needs another one.
 func (g *gate) open(write bool) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.failed == 0 || (g.writes && !write) {
 		return false
 	}
-	g.failed, g.writes = 0, false
+	g.failed, g.writes, g.trying = 0, false, false
 	g.opened++
 	g.wake()
 	return true

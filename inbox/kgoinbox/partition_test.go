@@ -64,7 +64,7 @@ func (s sqlState) Error() string { return "SQLSTATE " + string(s) }
 func (s sqlState) SQLState() string { return string(s) }
 
 // While the database fails, one worker tries, after pauses that double, and a few lines say so. Then all go on, also if a handler
-// hangs. Reads that succeed do not end an outage of writes.
+// hangs, and so after the next outage. Reads that succeed do not end an outage of writes.
 func TestOneTriesWhileTheDatabaseFails(t *testing.T) {
 	for name, c := range map[string]struct{ down, readOnly error }{
 		"away":      {down: errors.New("connection refused")},
@@ -103,6 +103,16 @@ func TestOneTriesWhileTheDatabaseFails(t *testing.T) {
 					<-time.After(time.Minute)
 					if n := handled.Load(); n < messages || strings.Count(log.String(), "\n") != said+1 || !strings.Contains(log.String(), "recovered: database fails") || ended.Err() != nil {
 						t.Errorf("%d handled\n%s", n, log)
+					}
+					db.set(c.down, c.readOnly)
+					for offset := range int64(5) {
+						p.hold(message(messages + offset))
+					}
+					<-time.After(time.Second)
+					db.set(nil, nil)
+					<-time.After(time.Minute)
+					if n := handled.Load(); n < messages+5 {
+						t.Errorf("%d handled after the next outage\n%s", n, log)
 					}
 					close(hang)
 					must(t, p.stop(t.Context()))
