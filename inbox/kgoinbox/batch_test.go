@@ -15,7 +15,8 @@ import (
 	"github.com/cdc-relay/cdc-relay/writer"
 )
 
-// Many messages take few transactions. One that fails is parked alone, after its attempts; the others are handled.
+// Many messages take few transactions. One that fails is parked alone, after its attempts; the others are handled. What a handler changes
+// in its message is not seen by the next attempt.
 func TestBatches(t *testing.T) {
 	for _, bad := range []int64{-1, 400} {
 		synctest.Test(t, func(t *testing.T) {
@@ -24,6 +25,10 @@ func TestBatches(t *testing.T) {
 			begin := make(chan struct{})
 			consumer, log := newFake(t, db, Config{Workers: 1, Batch: 100, Observer: o}, func(_ context.Context, _ *fakeTx, _ *writer.Unit, m *inbox.Message) error {
 				<-begin
+				if string(m.Value) != "value" || m.Headers[0].Key != "header" {
+					t.Errorf("%d has the value %q and the headers %q", m.Offset, m.Value, m.Headers)
+				}
+				m.Value, m.Headers[0].Key = nil, ""
 				if m.Offset == bad {
 					return inbox.Permanent(errors.New("refused"))
 				}
@@ -35,7 +40,7 @@ func TestBatches(t *testing.T) {
 			p, _ := newFakePartition(t, consumer)
 			for offset := range int64(messages) {
 				m := message(offset)
-				m.Key = strconv.AppendInt(nil, offset%keys, 10)
+				m.Key, m.Value, m.Headers = strconv.AppendInt(nil, offset%keys, 10), []byte("value"), []inbox.Header{{Key: "header"}}
 				p.hold(m)
 			}
 			synctest.Wait()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -273,17 +274,20 @@ func (p *partition[Tx]) once(ctx context.Context, m *inbox.Message) (again time.
 	return p.park(ctx, m, err, begun)
 }
 
-// handler calls the message's handler. The database has taken a write then, and others need not wait for the handler's end.
+// handler calls the message's handler. The database has taken a write then, and others need not wait for the handler's end. It may set
+// fields of the message and headers that it gets: the next attempt, the parking and the count of bytes need those that were polled.
 func (p *partition[Tx]) handler(m *inbox.Message, called *bool) func(context.Context, Tx, *writer.Unit) error {
 	return func(ctx context.Context, tx Tx, u *writer.Unit) error {
 		*called = true
 		p.works(true)
+		given := *m
+		given.Headers = slices.Clone(m.Headers)
 		if p.config.Timeout < 0 {
-			return p.handle(ctx, tx, u, m)
+			return p.handle(ctx, tx, u, &given)
 		}
 		limited, cancel := context.WithTimeout(ctx, p.config.Timeout)
 		defer cancel()
-		err := p.handle(limited, tx, u, m)
+		err := p.handle(limited, tx, u, &given)
 		if err != nil && limited.Err() != nil && ctx.Err() == nil {
 			err = fmt.Errorf("the handler took longer than Config.Timeout (%v): %w", p.config.Timeout, err)
 		}
