@@ -139,12 +139,15 @@ func (s *situation) stateVerdict() Verdict {
 		}
 		return v
 	case "stopped", "parked":
-		v := Verdict{State: Parked, Level: Bad, Title: "Parked: nothing is published until somebody acts", Since: s.Since}
+		v := Verdict{State: Parked, Level: Bad, Title: "Parked: this relay publishes nothing until somebody acts", Since: s.Since}
 		if s.State == "stopped" {
 			v.Title = "Stopped"
 		}
 		if s.LastError != nil {
 			v.Cause, v.Fix = s.LastError.Cause, s.LastError.Fix
+		}
+		if s.State == "parked" && !strings.Contains(v.Fix, "restart the relay") {
+			v.Fix = strings.TrimPrefix(v.Fix+", then restart the relay", ", then ")
 		}
 		v.Effect, v.LostAt = s.kept()
 		return v

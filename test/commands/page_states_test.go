@@ -51,7 +51,7 @@ var pageTable = []pageRow{
 	{"topics-300", "Publishing", "good", "", "", "Topics 300"},
 	{"stopping", "Stopping: 5753 events left", "idle", "It was told to stop", "it ends by itself", "5,753"},
 	{"starting", "Starting: waiting for Kafka", "warn", "Kafka at k1:9092", "that the broker runs", "publishes nothing meanwhile"},
-	{"parked", "Parked: nothing is published until somebody acts since 15:34:06", "bad", "has no topic", "errors.skip", "is not known now"},
+	{"parked", "Parked: this relay publishes nothing until somebody acts since 15:34:06", "bad", "has no topic", ", then restart the relay", "is not known now"},
 	{"hostile", "Publishing, but <img src=x onerror=alert(1)>", "warn", "<script>alert(1)</script>", "</p><style>", `\u202e`},
 }
 
