@@ -22,6 +22,7 @@ type page struct {
 	Leader     *Leader         `json:"leader,omitempty"`
 	Steps      []step          `json:"steps"`
 	Standbys   []standby       `json:"standbys,omitzero"`
+	Peers      bool            `json:"peers"` // some are configured
 	Now        *Now            `json:"now"`
 	History    shown           `json:"history"`
 	Incidents  []incident      `json:"incidents"`
@@ -89,7 +90,7 @@ func (r *recorder) page(now time.Time, minutes int) *page {
 	was := r.earlier(now)
 	return &page{
 		At: now.UTC(), Name: st.Source.Database, Instance: st.Instance, Version: st.Version, StartedAt: st.StartedAt,
-		Verdict: st.Verdict, Leader: leader, Steps: steps(r.o, &st, n, was, now), Standbys: standbys, Now: st.Now,
+		Verdict: st.Verdict, Leader: leader, Steps: steps(r.o, &st, n, was, now), Standbys: standbys, Peers: len(r.o.Peers.URLs) > 0, Now: st.Now,
 		History: r.history.of(minutes), Incidents: r.incidents.newest(), Topics: r.topics(n, was), Partitions: n.partitions(),
 		Positions: positions{st.Positions, st.Checkpoint.SavedAt}, Source: st.Source, Slot: st.Slot, LastError: st.LastError,
 	}

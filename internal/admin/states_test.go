@@ -92,7 +92,7 @@ func statesOfPage() map[string]*page {
 			s.Stalled = true
 		},
 		"database-away": func(s *seen) {
-			s.perSecond, s.moved, s.InFlight, s.Connected, s.ConnectedSince, s.standbys = 0, began, InFlight{}, false, began, nil
+			s.perSecond, s.moved, s.InFlight, s.Connected, s.ConnectedSince = 0, began, InFlight{}, false, began
 			s.Problems, s.Slot.AskedAt = []Problem{database}, began
 		},
 		"redis-away": func(s *seen) { s.Problems, s.Slot.RetainedBytes = []Problem{redis}, 45_219_840 },
@@ -167,7 +167,7 @@ func (s *seen) page() *page {
 	o := &Options{Servers: Servers{"db-1:5432/orders", "k1:9092, k2:9092, k3:9092", "redis-1:6379", true}}
 	p := &page{
 		At: s.now, Name: s.Source.Database, Instance: s.instance, Version: s.Version, StartedAt: s.StartedAt, Verdict: &v, Leader: s.leader,
-		Steps: steps(o, &s.Status, &numbers{sent: sent}, &numbers{}, s.now), Standbys: s.standbys, Now: now, Incidents: s.incidents.newest(),
+		Steps: steps(o, &s.Status, &numbers{sent: sent}, &numbers{}, s.now), Standbys: s.standbys, Peers: true, Now: now, Incidents: s.incidents.newest(),
 		History: shown{Samples: []row{}}, Topics: topics{List: []topic{}}, Partitions: []partitions{}, Positions: positions{s.Positions, s.Checkpoint.SavedAt}, Source: s.Source, Slot: s.Slot, LastError: s.LastError,
 	}
 	if s.leader == nil && s.State == "standby" {

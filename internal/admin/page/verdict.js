@@ -71,7 +71,7 @@ function standbys(data) {
     return html` <span class=${"chip " + (l.publishing === true ? "ok" : l.publishing === false ? "broken" : "unknown")}>${!l.name ? "unknown" : safe(l.url) ? html`<a href=${safe(l.url)}>${text(l.name, 80)}</a>` : text(l.name, 80)}, ${does}${
       l.asked_at && since(l.asked_at) > 15 ? html`, asked <${For} at=${l.asked_at} /> ago` : ""}</span>`;
   }
-  if (!data.standbys) return html` <span class="chip unknown">unknown: set http.peers to the addresses of the other relays</span>`;
+  if (!data.standbys) return html` <span class="chip unknown">unknown: ${data.peers ? "not every relay of http.peers has answered" : "set http.peers to the addresses of the other relays"}</span>`;
   if (!data.standbys.length) return html` <span class="chip waiting">none: nobody takes over</span>`;
   return data.standbys.map((s) => html` <span class="chip ok"><a href=${safe(s.url)}>${text(s.name, 80)}</a>${s.since && html` since <${Time} at=${s.since} short />`}</span>`);
 }
