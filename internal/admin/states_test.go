@@ -97,12 +97,13 @@ func statesOfPage() map[string]*page {
 		},
 		"redis-away": func(s *seen) { s.Problems, s.Slot.RetainedBytes = []Problem{redis}, 45_219_840 },
 		"no-standby": func(s *seen) {
-			s.gone, s.standbys, s.before = "relay-2:9464", []standby{}, Verdict{State: PublishingBut, Since: at("15:30:00")}
+			s.gone, s.standbys = "relay-2:9464", []standby{}
+			s.before, s.before.Since = verdictOf(&s.situation), at("15:30:00")
 		},
 		"slot-near-limit": func(s *seen) {
 			left := int64(273_741_824)
 			s.Slot.RetainedBytes, s.Slot.SafeBytes, s.gone, s.standbys = 800_000_000, &left, "relay-2:9464", []standby{}
-			s.before = Verdict{State: PublishingBut, Since: at("15:20:00")}
+			s.before, s.before.Since = verdictOf(&s.situation), at("15:20:00")
 		},
 		"letters":       func(s *seen) { s.DeadLetters = &DeadLetters{Events: 200, Held: 18, Keys: 20, Oldest: at("15:21:58")} },
 		"letters-10000": func(s *seen) { s.DeadLetters = &DeadLetters{Events: 10_000, Keys: 800, Oldest: at("15:21:58")} },

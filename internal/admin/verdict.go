@@ -109,13 +109,13 @@ type reason struct {
 // verdictOf has no state: the same situation gives the same verdict.
 func verdictOf(s *situation) Verdict {
 	v := s.stateVerdict()
+	v.Cause, v.Fix = display.Cut(v.Cause, longestText), display.Cut(v.Fix, longestText)
 	if v.Since.IsZero() {
 		v.Since = s.now
-		if s.before.State == v.State {
+		if s.before.State == v.State && (v.State != PublishingBut || s.before.Fix == v.Fix) { // other words have numbers
 			v.Since = s.before.Since
 		}
 	}
-	v.Cause, v.Fix = display.Cut(v.Cause, longestText), display.Cut(v.Fix, longestText)
 	if command := regexp.MustCompile("`(cdc-relay [^`]+)`").FindStringSubmatch(v.Fix); command != nil {
 		v.Command = command[1]
 	}

@@ -114,6 +114,9 @@ func TestVerdict(t *testing.T) {
 		{"stopping on an error, and Kafka is away", in("stopping", func(s *situation) {
 			s.Problems, s.LastError = []Problem{kafka}, &Error{Cause: "the row has no key", Fix: "set key"}
 		}), Verdict{State: Stopping, Level: Warn, Title: "Stopping", Cause: "the row has no key", Fix: "set key"}, "k1:9092"},
+		{"another doubt", leading(func(s *situation) {
+			s.gone, s.before = "b", Verdict{State: PublishingBut, Fix: "end it", Since: ago(time.Hour)}
+		}), Verdict{State: PublishingBut, Level: Warn, Title: "no standby", Since: now}, ""},
 		{"several", leading(func(s *situation) {
 			s.Problems, s.gone, s.DeadLetters = []Problem{kafka, redis}, "b", &DeadLetters{Events: 1}
 			s.moved = time.Time{}
