@@ -176,6 +176,8 @@ func TestPageViews(t *testing.T) {
 	if want := []string{"Not publishing", "Publishing, but the slot has used 74 % of its limit", "No answer"}; len(order) < 7 || !slices.Equal(order[:3], want) {
 		t.Errorf("the fleet's order is %q", order)
 	}
+	b.shows("#verdict", "3 of 7 relays need somebody now")
+	b.shows("main", "3 need somebody now, 1 impaired, 1 standing by, 2 well")
 	b.nothingWrong()
 }
 

@@ -78,29 +78,31 @@ function Audit() {
 const worst = { bad: 0, warn: 2, idle: 3, good: 4 };
 const rank = (r) => r.verdict ? worst[levelOf(r.verdict)] : 1;
 
+// kindOf is how a relay is counted: as the colour of its row says.
+const kindOf = (r) => r.verdict ? levelOf(r.verdict) : "bad";
+const kinds = { bad: "need somebody now", warn: "impaired", good: "well" };
+const wordOf = (r) => kinds[kindOf(r)] || text(r.verdict.state, 40).replace("_", " ");
+const counted = (n, word) => number(n) + " " + (n === 1 ? word.replace(/^need /, "needs ") : word);
+
 // fleetVerdict is the worst of all, in a sentence.
 function fleetVerdict(list) {
-  const count = (level) => list.filter((r) => r.verdict && levelOf(r.verdict) === level).length;
-  const [silent, warn] = [list.filter((r) => !r.verdict).length, count("warn")];
-  const bad = list.filter((r) => r.verdict && levelOf(r.verdict) === "bad" && r.verdict.state !== "standing_by").length;
+  const [bad, warn] = ["bad", "warn"].map((kind) => list.filter((r) => kindOf(r) === kind).length);
   const led = new Set(list.filter((r) => r.verdict && r.verdict.state.startsWith("publishing")).map((r) => r.name));
   const idle = new Set(list.map((r) => r.name).filter((name) => !led.has(name))).size;
   const of = " of " + list.length + (list.length === 1 ? " relay " : " relays ");
   if (bad) return { level: "bad", title: bad + of + (bad === 1 ? "needs" : "need") + " somebody now" };
-  if (silent) return { level: "bad", title: silent + of + (silent === 1 ? "does" : "do") + " not answer" };
   if (warn) return { level: "warn", title: warn + of + (warn === 1 ? "is" : "are") + " impaired" };
   if (idle) return { level: "idle", title: "No relay of " + idle + (idle === 1 ? " database" : " databases") + " is known to publish" };
   return { level: "good", title: list.length === 1 ? "The relay is well" : "All " + list.length + " relays are well" };
 }
 
 export function Fleet({ onVerdict }) {
-  const of = useAnswer(() => get("api/fleet"), 0, 5000);
+  const of = useAnswer(() => get("api/fleet").then((list) => list.sort((a, b) => rank(a) - rank(b) || (a.name || "").localeCompare(b.name || ""))), 0, 5000);
   useEffect(() => { onVerdict(of.error ? null : of.got && of.got.length ? fleetVerdict(of.got) : null); return () => onVerdict(null); }, [of.got, of.error]);
   return html`<section aria-labelledby="h-fleet"><h2 id="h-fleet">Fleet</h2><${Answer} of=${of}>${(g) => html`
-    ${g.length < 2 && html`<p class="empty">No other relays are known: name them in http.peers.</p>`}<p class="quiet">${["bad", "warn", "idle", "good"].map((l) => [g.filter((r) => r.verdict && levelOf(r.verdict) === l).length, { bad: "need somebody now", warn: "impaired", idle: "not leading", good: "publishing" }[l]]).concat([[g.filter((r) => !r.verdict).length, "unknown"]])
-      .filter(([n]) => n).map(([n, name]) => number(n) + " " + name).join(", ")}</p>
+    ${g.length < 2 && html`<p class="empty">No other relays are known: name them in http.peers.</p>`}<p class="quiet">${[...new Set(g.map(wordOf))].map((word) => counted(g.filter((r) => wordOf(r) === word).length, word)).join(", ")}</p>
     <${Table} label="Relays" columns=${[["Verdict"], ["Relay"], ["Since"], ["Events/s", true], ["Lag", true], ["Waiting", true], ["Kept", true], ["Lost in", true], ["Dead letters", true]]}
-      rows=${[...g].sort((a, b) => rank(a) - rank(b) || (a.name || "").localeCompare(b.name || "")).map((r) => {
+      rows=${g.map((r) => {
         const n = r.now || {}, v = r.verdict, level = v ? levelOf(v) : "unknown";
         return { key: r.url + r.name, cells: [html`<span class=${"pill " + level}>${v ? html`<${Sign} level=${level} />${text(v.title, 80)}` : "No answer"}</span>${v ? v.cause && html`<span class="quiet block">${sentences(text(v.cause, 160))}</span>` : html`<span class="quiet block">${sentences(r.error || "it gave no reason")}</span>`}`,
           html`<a href=${safe(r.url)}>${text(r.name || r.url, 80)}</a>${r.instance && html`<span class="quiet block">${text(r.instance, 80)}</span>`}`, v && v.since ? html`<${Time} at=${v.since} />` : known(null),
