@@ -197,10 +197,15 @@ func (s *Status) problems(with string) (found []Problem) {
 	return found
 }
 
-func reasonOf(title string, p *Problem) reason {
+// reasonOf is the first of some problems with a server, and how many more there are.
+func reasonOf(title string, found []Problem) reason {
+	p := &found[0]
 	cause := p.Cause
 	if !strings.Contains(cause, p.Server) {
 		cause = p.Server + ": " + cause
+	}
+	if more := len(found) - 1; more > 0 {
+		cause += fmt.Sprintf(" (and %d more)", more)
 	}
 	return reason{title: title, cause: cause, fix: p.Fix, since: p.Since}
 }
@@ -217,13 +222,13 @@ func (s *situation) stops() (all []reason) {
 	switch {
 	case s.Connected:
 	case len(database) > 0:
-		all = append(all, reasonOf("the database is away", &database[0]))
+		all = append(all, reasonOf("the database is away", database))
 	case s.now.Sub(s.Since) > settling && s.now.Sub(s.ConnectedSince) > settling:
 		all = append(all, reason{title: "the WAL or binlog is not read", cause: "the WAL or binlog is not read", fix: "see the relay's log"})
 	}
 	switch waits := s.InFlight.Since; {
 	case len(kafka) > 0 && !s.goesOn(kafka[0].Since):
-		all = append(all, reasonOf("Kafka is away", &kafka[0]))
+		all = append(all, reasonOf("Kafka is away", kafka))
 	case s.Stalled || !waits.IsZero() && s.now.Sub(waits) > silence && !s.goesOn(waits):
 		all = append(all, reason{
 			title: silent, cause: silent, since: waits,
@@ -260,7 +265,7 @@ func (s *situation) doubts() (all []reason) {
 		if len(found) == 0 || known.with == "database" && !s.Connected || known.with == "kafka" && !s.goesOn(found[0].Since) {
 			continue
 		}
-		r := reasonOf(known.title, &found[0])
+		r := reasonOf(known.title, found)
 		if r.effect = known.effect; known.with == "checkpoint" && s.Slot != nil {
 			r.effect, r.lostAt = s.threat(known.effect)
 		}
@@ -346,10 +351,10 @@ func (s *situation) starting() Verdict {
 	if len(s.Problems) == 0 {
 		return v
 	}
-	p := &s.Problems[0]
+	with := s.Problems[0].With
 	names := map[string]string{"database": "the database", "kafka": "Kafka", "checkpoint": "the checkpoint store"}
-	r := reasonOf("", p)
-	v.Level, v.Title, v.Since, v.Cause, v.Fix = Bad, "Starting: waiting for "+names[p.With], r.since, r.cause, r.fix
+	r := reasonOf("", s.problems(with))
+	v.Level, v.Title, v.Since, v.Cause, v.Fix = Bad, "Starting: waiting for "+names[with], r.since, r.cause, r.fix
 	if s.now.Sub(s.Since) < 3*silence {
 		v.Level = Warn
 	}
@@ -370,8 +375,8 @@ func (s *situation) standingBy() Verdict {
 		v.Cause, v.Fix = cmp.Or(l.of.Cause, l.of.Title), cmp.Or(l.of.Fix, "look at the leader's page")
 		v.Effect = cmp.Or(l.of.Effect, v.Effect)
 	}
-	for _, p := range s.Problems {
-		r := reasonOf("", &p)
+	for i, p := range s.Problems {
+		r := reasonOf("", s.Problems[i:i+1])
 		if v.Level == Idle {
 			v.Level, v.Since, v.Cause, v.Fix, v.Effect = Warn, r.since, r.cause, r.fix, "This relay cannot take over meanwhile."
 			continue
