@@ -54,7 +54,7 @@ type seen struct {
 
 func statesOfPage() map[string]*page {
 	began := at("15:34:06")
-	kafka := Problem{With: "kafka", Server: "k1:9092", Since: began, Cause: "connect to Kafka at k1:9092: connection refused", Fix: "check host and port and that the broker runs"}
+	kafka := Problem{With: "kafka", Server: "k1:9092", Since: began, Cause: "Kafka at k1:9092: connection refused", Fix: "check host and port and that the broker runs"}
 	database := Problem{With: "database", Since: began, Cause: "PostgreSQL at db-1:5432: connection refused", Fix: "start it, or correct host and port in source.postgres.dsn"}
 	redis := Problem{With: "checkpoint", Since: began, Cause: "position not saved: Redis at redis-1:6379 does not answer (connection refused)", Fix: "start it or correct checkpoint.redis.addrs"}
 	outage := func(s *seen) {

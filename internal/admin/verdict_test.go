@@ -85,8 +85,8 @@ func TestVerdict(t *testing.T) {
 			"",
 		},
 		{"the cause names the server", leading(func(s *situation) {
-			s.Problems, s.moved = []Problem{{With: "kafka", Server: "k1:9092", Since: ago(time.Minute), Cause: "connect to Kafka at k1:9092: refused"}}, time.Time{}
-		}), Verdict{State: NotPublishing, Level: Bad, Title: "Not publishing", Cause: "connect to Kafka at k1:9092: refused"}, "k1:9092: connect"},
+			s.Problems, s.moved = []Problem{{With: "kafka", Server: "k1:9092", Since: ago(time.Minute), Cause: "Kafka at k1:9092: refused"}}, time.Time{}
+		}), Verdict{State: NotPublishing, Level: Bad, Title: "Not publishing", Cause: "Kafka at k1:9092: refused"}, "k1:9092: Kafka"},
 		{"all brokers away", leading(func(s *situation) { s.Problems, s.moved = []Problem{kafka, kafka, kafka}, time.Time{} }), Verdict{State: NotPublishing, Level: Bad, Title: "Not publishing", Cause: "k1:9092: connection refused (and 2 more)"}, ""},
 		{"a broker restarts", leading(func(s *situation) {
 			s.Problems = []Problem{{With: "kafka", Since: ago(2 * time.Second), Cause: "EOF"}}

@@ -57,7 +57,7 @@ func (e *handshakeError) Unwrap() error { return e.err }
 // explain adds the cause of a failed connection and its fix. Wrong credentials and TLS settings are a [cdc.StopError];
 // all other failures may be temporary.
 func (c *Client) explain(addr string, err error) error {
-	cause := fmt.Errorf("connect to Kafka at %s: %w", addr, err)
+	cause := fmt.Errorf("Kafka at %s: %w", addr, err) //nolint:staticcheck // a name
 	switch {
 	case hungUp(err):
 		cause = fmt.Errorf("%w: it closed the connection", cause)
@@ -71,7 +71,7 @@ func (c *Client) explain(addr string, err error) error {
 	var timeout net.Error
 	switch {
 	case err == nil:
-		return fmt.Errorf("connect to Kafka at %s: %w", addr, sarama.ErrNotConnected)
+		return fmt.Errorf("Kafka at %s: %w", addr, sarama.ErrNotConnected) //nolint:staticcheck // a name
 	case errors.Is(err, context.Canceled):
 		return cause
 	case errors.As(err, new(*credentialError)):

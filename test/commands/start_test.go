@@ -48,7 +48,7 @@ func startsLate() []struct {
 	return []row{
 		{"database", "database", "cannot be reached", database, false},
 		{"silent database", "database", "does not answer as PostgreSQL does", database, true},
-		{"Kafka", "kafka", "connect to Kafka", broker, false},
+		{"Kafka", "kafka", "Kafka at", broker, false},
 		{"silent Kafka", "kafka", "Kafka", broker, true},
 		{"Redis", "checkpoint", "redis", store, false},
 		{"silent Redis", "checkpoint", "redis", store, true},
