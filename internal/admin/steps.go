@@ -34,7 +34,7 @@ func steps(o *Options, st *Status, n, was *numbers, now time.Time) []step {
 	list := []step{
 		{ID: "database", Server: o.Servers.Database},
 		{ID: "read", Text: st.Positions.Received},
-		{ID: "visible"},
+		{ID: "visible", Text: "row can be read"},
 		{ID: "in_flight", Text: fmt.Sprintf("%s, %s", display.Plural(st.InFlight.Events, "event"), display.Bytes(int64(st.InFlight.Bytes)))},
 		{ID: "kafka", Server: o.Servers.Kafka, Latency: median(n.sent, was.sent)},
 		{ID: "saved", Server: o.Servers.Checkpoint, Text: st.Positions.Saved},
@@ -53,6 +53,9 @@ func steps(o *Options, st *Status, n, was *numbers, now time.Time) []step {
 			x.State, x.Since, x.Text = "broken", found[0].Since, display.Cut(reasonOf("", found).cause, longestText)
 		}
 	}
+	if share, known := s.slotShare(); leads && known && share >= slotShare {
+		database.State, database.Text = "waiting", fmt.Sprintf("slot %d %% used", int(share*100))
+	}
 	broken(database, "database")
 	broken(kafka, "kafka")
 	broken(saved, "checkpoint")
@@ -63,7 +66,7 @@ func steps(o *Options, st *Status, n, was *numbers, now time.Time) []step {
 		read.State = "waiting"
 	}
 	if !o.Servers.Visible {
-		visible.State = "off"
+		visible.State, visible.Text = "off", ""
 	}
 	if waits := st.InFlight.Since; leads && !waits.IsZero() && (kafka.State == "broken" || now.Sub(waits) > silence) {
 		flight.State, flight.Since = "waiting", waits

@@ -55,7 +55,7 @@ const states = { ok: "ok", waiting: "waits", broken: "broken", unknown: "unknown
 
 export const Way = ({ data }) => html`<section aria-labelledby="h-way"><h2 id="h-way">The way of an event</h2>
   <ol class="way">${(data.steps || []).map((s) => html`<li key=${s.id} class=${"step " + (states[s.state] ? s.state : "unknown")}>
-    <p class="name">${names[s.id] || text(s.id)}<span class="state">${states[s.state] || "unknown"}</span></p>
+    <p class="name">${names[s.id] || text(s.id)}<span class="state">${s.id === "database" && s.state === "waiting" ? "near its limit" : states[s.state] || "unknown"}</span></p>
     <p class="server">${text(s.server, 120)}</p>
     <p>${sentences(text(s.text, 140))}</p>
     <p class="quiet">${s.state === "broken" && s.since ? html`since <${Time} at=${s.since} />, <${For} at=${s.since} />`
