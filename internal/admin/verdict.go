@@ -94,6 +94,8 @@ const (
 	slotShare = 0.7
 	// silent is why nothing is published although Kafka has no problem that it tells.
 	silent = "Kafka acknowledges nothing"
+	// slotLost is what becomes of events when a slot is lost.
+	slotLost = " At this speed the slot is lost at %s, and with it what is not published by then."
 	// longestText of others' in a verdict, in characters.
 	longestText = 300
 )
@@ -297,7 +299,7 @@ func (s *situation) doubts() (all []reason) {
 func (s *situation) threat(effect string) (string, time.Time) {
 	_, at := s.kept()
 	if !at.IsZero() {
-		effect += " At this speed the slot is lost at " + at.UTC().Format(time.RFC3339) + ", and with it what is not published by then."
+		effect += fmt.Sprintf(slotLost, at.UTC().Format(time.RFC3339))
 	}
 	return effect, at
 }
@@ -335,7 +337,7 @@ func (s *situation) kept() (effect string, lostAt time.Time) {
 		return effect + "'s WAL, which does not grow now.", time.Time{}
 	}
 	lostAt = s.Slot.AskedAt.Add(time.Duration(float64(*s.Slot.SafeBytes) / *s.walPerSecond * float64(time.Second))).Truncate(time.Second)
-	return effect + "'s WAL. At this speed the slot is lost at " + lostAt.UTC().Format(time.RFC3339) + ".", lostAt
+	return effect + "'s WAL." + fmt.Sprintf(slotLost, lostAt.UTC().Format(time.RFC3339)), lostAt
 }
 
 // lostWith is when the server removes the binlog with the oldest event that waits.

@@ -48,7 +48,7 @@ func TestVerdict(t *testing.T) {
 			s.Problems, s.moved, s.InFlight = []Problem{kafka}, ago(121*time.Second), InFlight{Events: 5, Since: ago(2 * time.Minute)}
 		}), Verdict{
 			State: NotPublishing, Level: Bad, Title: "Not publishing", Since: kafka.Since, Cause: "k1:9092: connection refused", Fix: "check that it runs",
-			Effect: "No event is lost: they wait in the database's WAL. At this speed the slot is lost at 2026-01-02T15:17:03Z.", LostAt: time.Date(2026, 1, 2, 15, 17, 3, 0, time.UTC),
+			Effect: "No event is lost: they wait in the database's WAL. At this speed the slot is lost at 2026-01-02T15:17:03Z, and with it what is not published by then.", LostAt: time.Date(2026, 1, 2, 15, 17, 3, 0, time.UTC),
 		}, ""},
 		{
 			"Kafka away, nothing is written", leading(func(s *situation) { s.Problems, s.moved, s.walPerSecond = []Problem{kafka}, time.Time{}, &none }),

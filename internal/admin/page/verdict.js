@@ -98,8 +98,9 @@ export function Numbers({ data, past, rights }) {
   if (data.verdict.state === "standing_by") return html`<section><p class="quiet">A standby reads nothing: numbers and charts are on the page of the leader.</p></section>`;
   const n = data.now || {};
   const log = data.slot || (data.source || {}).slot ? "WAL" : "Binlog";
-  const left = n.lost_in !== null && n.lost_in !== undefined ? "lost in " + duration(n.lost_in) + (log === "WAL" ? " at this speed" : "")
-    : n.limit_bytes ? "of " + bytes(n.limit_bytes) + " that may be kept" : log === "WAL" ? "no limit is set" : "";
+  const limit = n.limit_bytes ? "of " + bytes(n.limit_bytes) : "";
+  const left = n.lost_in !== null && n.lost_in !== undefined ? (limit && limit + "; ") + (log === "WAL" ? "slot " : "") + "lost in " + duration(n.lost_in)
+    : limit ? limit + " that may be kept" : log === "WAL" ? "no limit is set" : "";
   const tile = (name, value, below, column, className) => html`<div key=${name} class=${"tile " + (className || "")}><dt>${name}</dt><dd>${value}</dd>
     <dd class="below">${below || "\u00a0"}</dd><dd><${Spark} times=${past.times} values=${past.columns[column] || []} label=${name} /></dd></div>`;
   return html`<section aria-labelledby="h-numbers"><h2 id="h-numbers">Now, and the last hour</h2>
