@@ -47,7 +47,7 @@ var pageTable = []pageRow{
 	{"redis-away", "Publishing, but the position is not saved", "warn", "Redis at redis-1:6379", "Start it", "slot is lost at 16:47:27"},
 	{"no-standby", "Publishing, but no standby", "warn", "relay-2:9464 stood by, and does not answer", "does not reach it", "none: nobody takes over"},
 	{"slot-near-limit", "Publishing, but the slot has used 74 % of its limit since 15:20:00", "bad", "keeps 762.9 MB of WAL", "pg_stat_activity", "slot 74 % used"},
-	{"letters", "Publishing, but 200 dead letters", "warn", "182 events could not be published, and 18 only wait", "cdc-relay dlq list --by cause", "18 of them only wait"},
+	{"letters", "Publishing, but 200 dead letters", "warn", "182 events could not be published, and 18 only wait", "then retry them Open the dead letters", "18 of them only wait"},
 	{"topics-300", "Publishing", "good", "", "", "Topics 300"},
 	{"stopping", "Stopping: 5753 events left", "idle", "It was told to stop", "it ends by itself", "5,753"},
 	{"starting", "Starting: waiting for Kafka", "warn", "Kafka at k1:9092", "that the broker runs", "publishes nothing meanwhile"},

@@ -1,5 +1,5 @@
 // The verdict, the way of an event, and the numbers: what one look tells.
-import { Copy, For, Time, bytes, clock, duration, html, known, link, number, prose, sentences, since, text, useEffect } from "./view.js";
+import { Copy, For, Time, bytes, clock, duration, html, known, link, number, place, prose, sentences, since, text, useEffect } from "./view.js";
 
 const shapes = { // the icon's and the bar's sign: its shape tells what its colour tells
   good: "M7 17l6 6L25 10", warn: "M16 7v11M16 23v2", bad: "M9 9l14 14M23 9L9 23", idle: "M9 16h14",
@@ -39,7 +39,8 @@ export function Verdict({ v, data }) {
     document.title = { good: "✓ ", warn: "! ", bad: "✕ ", idle: "" }[level] + words + (data ? " · " + text(data.name, 60) : "");
     document.querySelector("link[rel=icon]").href = "data:image/svg+xml," + encodeURIComponent(drawing(level));
   });
-  const rest = [["Cause", v.cause && prose(v.cause)], ["What to do", (v.fix || v.command) && html`${v.fix && prose(v.fix)}${v.command && html`<${Copy} value=${v.command} />`}`],
+  const told = sentences(v.fix).split("`").includes(v.command), letters = /^cdc-relay dlq /.test(v.command) && place().view !== "letters";
+  const rest = [["Cause", v.cause && prose(v.cause)], ["What to do", (v.fix || v.command) && html`${v.fix && prose(v.fix, v.command)}${v.command && !told && html`<${Copy} value=${v.command} />`}${letters && html` <a href=${link("letters")}>Open the dead letters</a>`}`],
     ["Effect", v.effect && prose(v.effect)]].filter(([, what]) => what);
   return html`<section id="verdict" class=${"verdict " + level} aria-label="Verdict">
     <div class="inner"><p class="words"><${Sign} level=${level} /><span><${Title} v=${v} leader=${data && data.leader} /></span></p>

@@ -50,8 +50,8 @@ export function clock(at, short) {
   return day + d.toLocaleTimeString("en-GB", short ? { hour: "2-digit", minute: "2-digit" } : undefined);
 }
 
-// prose is a sentence of the relay: it begins with a capital, and `this` is code.
-export const prose = (s) => sentences(s).replace(/^[a-z]+(?=[ ,])/, (word) => word[0].toUpperCase() + word.slice(1)).split("`").map((part, i) => i % 2 ? html`<code>${part}</code>` : part);
+// prose is a sentence of the relay: it begins with a capital, and `this` is code, which can be copied if it is the command.
+export const prose = (s, command) => sentences(s).replace(/^[a-z]+(?=[ ,])/, (word) => word[0].toUpperCase() + word.slice(1)).split("`").map((part, i) => i % 2 ? html`<code>${part}</code>${part === command && html`<${Copy} value=${part} beside />`}` : part);
 
 // sentences shows times within a text in the reader's time zone.
 export const sentences = (s) => text(s).replace(/\d{4}-\d\d-\d\dT[\d:.]+Z/g, (at) => clock(at));
@@ -145,13 +145,13 @@ export function Dialog({ title, className, onClose, children }) {
   </dialog>`;
 }
 
-export function Copy({ value }) {
+export function Copy({ value, beside }) {
   const [done, set] = useState("");
   const copy = async () => {
     try { await navigator.clipboard.writeText(value); set("Copied"); } catch { set("Select it and copy"); }
     setTimeout(() => set(""), 2000);
   };
-  return html`<span class="command"><code>${text(value)}</code><button type="button" onClick=${copy} aria-label=${"Copy " + text(value, 80)}>${done || "Copy"}</button></span>`;
+  return html`<span class=${beside ? "command beside" : "command"}>${!beside && html`<code>${text(value)}</code>`}<button type="button" onClick=${copy} aria-label=${"Copy " + text(value, 80)}>${done || "Copy"}</button></span>`;
 }
 
 // The address has the view and its filter: #letters?reason=unroutable.
