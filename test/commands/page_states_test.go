@@ -42,7 +42,7 @@ var pageTable = []pageRow{
 	{"standby-of-broken", "Standing by for relay-1:9464, which does not publish since 15:34:06", "bad", "Kafka at k1:9092: connection refused", "that the broker runs", "relay-1:9464, does not publish"},
 	{"standby-without-database", "Standing by: whether the leader publishes is not known", "warn", "PostgreSQL at db-1:5432", "Start it", "cannot take over"},
 	{"kafka-away", "Not publishing since 15:34:06", "bad", "Kafka at k1:9092", "that the broker runs", "slot is lost at 16:47:27"},
-	{"kafka-silent", "Not publishing since 15:34:06", "bad", "Kafka acknowledges nothing", "in-sync replicas", "lost in 1 h 11 min"},
+	{"kafka-silent", "Not publishing since 15:34:06", "bad", "Kafka acknowledges nothing", "in-sync replicas", "p99 none, p50 none"},
 	{"database-away", "Not publishing since 15:34:06", "bad", "PostgreSQL at db-1:5432", "Start it", "whether the slot still has all of them"},
 	{"redis-away", "Publishing, but the position is not saved", "warn", "Redis at redis-1:6379", "Start it", "slot is lost at 16:47:27"},
 	{"no-standby", "Publishing, but no standby", "warn", "relay-2:9464 stood by, and does not answer", "does not reach it", "none: nobody takes over"},

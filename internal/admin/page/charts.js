@@ -12,7 +12,7 @@ function brief(s) {
 const figures = [
   { name: "Events per second", columns: [0], labels: ["published"], show: number, least: 1 },
   { name: "Lag", columns: [1], labels: ["lag"], show: duration, axis: brief, least: 0.01 },
-  { name: "Commit to Kafka", columns: [3, 2], labels: ["p99", "p50"], show: duration, axis: brief, least: 0.01 },
+  { name: "Commit to Kafka", columns: [3, 2], labels: ["p99", "p50"], none: true, show: duration, axis: brief, least: 0.01 },
   { name: "Kept by the database", columns: [5], labels: ["kept"], show: bytes, limit: true, least: 1024, steps: Array.from({ length: 50 }, (_, i) => 2 ** i) },
 ];
 // The verdict of each moment is a column of its own: publishing, publishing but, not publishing, standing by, starting, stopping, parked.
@@ -69,7 +69,7 @@ function Chart({ figure, past, incidents, limit, range, end, seconds }) {
   }, [scheme, data.length]);
   useLayoutEffect(() => plot.current.setData(data));
   const i = at !== null && at < past.times.length ? at : past.times.length - 1;
-  const values = figure.labels.map((label, k) => { const v = (series[k] || [])[i]; return (figure.labels.length > 1 ? label + " " : "") + (v === null || v === undefined ? "unknown" : figure.show(v)); }).join(", ");
+  const values = figure.labels.map((label, k) => { const v = (series[k] || [])[i]; return (figure.labels.length > 1 ? label + " " : "") + (v !== null && v !== undefined ? figure.show(v) : figure.none && (past.columns[0] || [])[i] === 0 ? "none" : "unknown"); }).join(", ");
   const when = i < 0 ? "" : clock(past.times[i] * 1000);
   return html`<figure><figcaption>${figure.name}<span class="value">${values} <span class="quiet">${when}</span></span></figcaption>
     <div class="chart" ref=${box} role="img" aria-label=${figure.name + ": " + values + " " + when}></div></figure>`;
