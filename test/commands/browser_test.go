@@ -86,7 +86,7 @@ func (b *browser) shows(selector, words string) {
 	b.t.Helper()
 	eventually(b.t, func() error {
 		var text string
-		b.do(chromedp.Evaluate(fmt.Sprintf("(document.querySelector(%q) || {innerText: ''}).innerText", selector), &text))
+		b.do(chromedp.Evaluate(fmt.Sprintf("(document.querySelector(%q) || {innerText: ''}).innerText.replaceAll('\\u00a0', ' ')", selector), &text))
 		if !strings.Contains(text, words) {
 			return fmt.Errorf("%s shows %q, want %q", selector, text, words)
 		}

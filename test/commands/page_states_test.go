@@ -49,7 +49,7 @@ var pageTable = []pageRow{
 	{"slot-near-limit", "Publishing, but the slot has used 74 % of its limit since 15:20:00", "bad", "keeps 762.9 MB of WAL", "pg_stat_activity", "slot 74 % used"},
 	{"letters", "Publishing, but 200 dead letters", "warn", "182 events could not be published, and 18 only wait", "then retry them Open the dead letters", "18 of them only wait"},
 	{"topics-300", "Publishing", "good", "", "", "Topics 300"},
-	{"stopping", "Stopping: 5753 events left", "idle", "It was told to stop", "it ends by itself", "5,753"},
+	{"stopping", "Stopping: 5,753 events left", "idle", "It was told to stop", "it ends by itself", "5,753"},
 	{"starting", "Starting: waiting for Kafka", "warn", "Kafka at k1:9092", "that the broker runs", "publishes nothing meanwhile"},
 	{"parked", "Parked: this relay publishes nothing until somebody acts since 15:34:06", "bad", "has no topic", ", then restart the relay", "is not known now"},
 	{"hostile", "Publishing, but <img src=x onerror=alert(1)>", "warn", "<script>alert(1)</script>", "</p><style>", `\u202e`},

@@ -25,7 +25,7 @@ export const lost = (at, why, standbys) => ({
 function Title({ v, leader }) {
   const name = leader && leader.name;
   const [before, after] = name && v.title.includes(name) ? v.title.split(name, 2) : [v.title, ""];
-  return html`${text(before, 160)}${after !== "" || (name && v.title.includes(name)) ? html`<a href=${safe(leader.url)}>${text(name, 80)}</a>${text(after, 160)}` : ""}
+  return html`${sentences(text(before, 160))}${after !== "" || (name && v.title.includes(name)) ? html`<a href=${safe(leader.url)}>${text(name, 80)}</a>${sentences(text(after, 160))}` : ""}
     ${v.since && v.level === "bad" ? html` <span class="since">since <${Time} at=${v.since} /> (<${For} at=${v.since} />)</span>` : ""}`;
 }
 
@@ -34,13 +34,13 @@ export const safe = (url) => url === "./" || /^https?:\/\//.test(url || "") ? ur
 
 export function Verdict({ v, data }) {
   const level = levelOf(v);
-  const words = text(v.title, 120) + (v.since && level === "bad" ? " since " + clock(v.since) : "");
+  const words = sentences(text(v.title, 120)) + (v.since && level === "bad" ? " since " + clock(v.since) : "");
   useEffect(() => {
     document.title = { good: "✓ ", warn: "! ", bad: "✕ ", idle: "" }[level] + words + (data ? " · " + text(data.name, 60) : "");
     document.querySelector("link[rel=icon]").href = "data:image/svg+xml," + encodeURIComponent(drawing(level));
   });
-  const told = sentences(v.fix).split("`").includes(v.command), letters = /^cdc-relay dlq /.test(v.command) && place().view !== "letters";
-  const rest = [["Cause", v.cause && prose(v.cause)], ["What to do", (v.fix || v.command) && html`${v.fix && prose(v.fix, v.command)}${v.command && !told && html`<${Copy} value=${v.command} />`}${letters && html` <a href=${link("letters")}>Open the dead letters</a>`}`],
+  const said = sentences(v.fix).split("`").includes(v.command), letters = /^cdc-relay dlq /.test(v.command) && place().view !== "letters";
+  const rest = [["Cause", v.cause && prose(v.cause)], ["What to do", (v.fix || v.command) && html`${v.fix && prose(v.fix, v.command)}${v.command && !said && html`<${Copy} value=${v.command} />`}${letters && html` <a href=${link("letters")}>Open the dead letters</a>`}`],
     ["Effect", v.effect && prose(v.effect)]].filter(([, what]) => what);
   return html`<section id="verdict" class=${"verdict " + level} aria-label="Verdict">
     <div class="inner"><p class="words"><${Sign} level=${level} /><span><${Title} v=${v} leader=${data && data.leader} /></span></p>

@@ -27,16 +27,16 @@ export function bytes(n) {
   const units = ["bytes", "kB", "MB", "GB", "TB"];
   let i = 0;
   while (n >= 1024 && i < units.length - 1) { n /= 1024; i++; }
-  return number(n) + " " + units[i];
+  return number(n) + "\u00a0" + units[i];
 }
 
 export function duration(s) {
   if (s < 0) return "−" + duration(-s);
-  if (s < 1) return number(s * 1000) + " ms";
-  if (s < 60) return (s < 10 ? number(s) : Math.floor(s)) + " s";
-  const [big, small, of, name, rest] = s < 3600 ? [60, 1, 60, " min", " s"] : s < 86400 ? [3600, 60, 60, " h", " min"] : [86400, 3600, 24, " days", " h"];
+  if (s < 1) return number(s * 1000) + "\u00a0ms";
+  if (s < 60) return (s < 10 ? number(s) : Math.floor(s)) + "\u00a0s";
+  const [big, small, of, name, rest] = s < 3600 ? [60, 1, 60, "\u00a0min", "\u00a0s"] : s < 86400 ? [3600, 60, 60, "\u00a0h", "\u00a0min"] : [86400, 3600, 24, "\u00a0days", "\u00a0h"];
   const part = Math.floor(s / small) % of;
-  return Math.floor(s / big) + name + (part ? " " + part + rest : "");
+  return Math.floor(s / big) + name + (part ? "\u00a0" + part + rest : "");
 }
 
 let skew = 0; // how far this machine's clock is ahead of the relay's, in ms
@@ -53,8 +53,9 @@ export function clock(at, short) {
 // prose is a sentence of the relay: it begins with a capital, and `this` is code, which can be copied if it is the command.
 export const prose = (s, command) => sentences(s).replace(/^[a-z]+(?=[ ,])/, (word) => word[0].toUpperCase() + word.slice(1)).split("`").map((part, i) => i % 2 ? html`<code>${part}</code>${part === command && html`<${Copy} value=${part} beside />`}` : part);
 
-// sentences shows times within a text in the reader's time zone.
-export const sentences = (s) => text(s).replace(/\d{4}-\d\d-\d\dT[\d:.]+Z/g, (at) => clock(at));
+// sentences shows times within a text in the reader's time zone, and numbers as the page does.
+export const sentences = (s) => text(s).replace(/\d{4}-\d\d-\d\dT[\d:.]+Z/g, (at) => clock(at))
+  .replace(/\b\d{4,}(?= (events?|dead letters?|only wait)\b)/g, (n) => number(Number(n))).replace(/(\d) (?=(bytes|[kMGT]B)\b)/g, "$1\u00a0");
 
 // useSecond draws anew each second: a duration counts on.
 function useSecond() {
