@@ -192,7 +192,7 @@ func TestPageInBrowser(t *testing.T) {
 	}
 	b.nothingWrong()
 	relay.signal(syscall.SIGTERM)
-	b.shows("#verdict", "No answer since")
+	b.shows("#verdict", "No answer from")
 	b.shows(".note", "Below is the state of")
 }
 

@@ -230,7 +230,7 @@ func TestPageOfRelayThatDoesNotAnswer(t *testing.T) {
 	f.mu.Lock()
 	f.silent = true
 	f.mu.Unlock()
-	b.shows("#verdict", "No answer since 15:36:18")
+	b.shows("#verdict", "No answer from relay-1:9464 since 15:36:18")
 	b.shows("#verdict", "The relay cannot be reached")
 	b.shows(".note", "Below is the state of 15:36:18")
 	got := b.reads()

@@ -75,7 +75,7 @@ function App() {
   const [range, setRange] = useState(60), [fleet, onFleet] = useState(null);
   const relay = useRelay(Math.max(range, 60)), rights = useRights(), at = usePlace();
   const { data, past, wrong } = relay;
-  const v = wrong ? lost(relay.from, sentences(wrong), data && data.standbys) : at.view === "fleet" && fleet ? fleet : data ? data.verdict : { level: "idle", title: "Asking the relay" };
+  const v = wrong ? lost(relay.from, sentences(wrong), data || {}) : at.view === "fleet" && fleet ? fleet : data ? data.verdict : { level: "idle", title: "Asking the relay" };
   return html`<${Header} data=${data} view=${at.view} /><${Verdict} v=${v} data=${data} />
     <main id="main" tabindex="-1" class=${wrong ? "stale" : ""}>
       ${wrong && data && html`<p class="note">Below is the state of <strong><${Time} at=${relay.seen} /></strong>, <${For} at=${relay.seen} /> ago.</p>`}

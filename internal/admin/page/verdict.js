@@ -15,9 +15,9 @@ export const levelOf = (v) => shapes[v.level] ? v.level : "idle";
 export const Sign = ({ level }) => html`<svg class="sign" viewBox="0 0 32 32" aria-hidden="true"><path d=${shapes[level]} fill="none" stroke="currentColor" stroke-width="4" stroke-linecap="round" stroke-linejoin="round" /></svg>`;
 
 // lost is the verdict on a relay that does not answer.
-export const lost = (at, why, standbys) => ({
-  state: "no_answer", level: "bad", title: "No answer", since: at, cause: text(why),
-  fix: "See whether its process runs, and read the last lines of its log; if it runs, the network between here and there is away.",
+export const lost = (at, why, { instance, standbys }) => ({
+  state: "no_answer", level: "bad", title: "No answer" + (instance ? " from " + text(instance, 60) : ""), since: at, cause: text(why),
+  fix: "See whether its process runs, and read the last lines of its log; if it runs, check the network between here and it.",
   effect: standbys && standbys.length ? "Not known from here: a standby may have taken over." : "Not known from here. Events wait in the database.",
 });
 
