@@ -82,7 +82,7 @@ func (r *recorder) page(now time.Time, minutes int) *page {
 	st := r.status(now)
 	standbys := r.fleet.standbys(&st)
 	leader, _ := r.fleet.pair(&st)
-	if leader == nil && st.State == "standby" {
+	if leader == nil && st.State == "standby" && len(st.problems("database")) == 0 { // the database names it
 		leader = &Leader{Name: st.Leader}
 	}
 	r.mu.Lock()

@@ -171,7 +171,7 @@ func (s *seen) page() *page {
 		Steps: steps(o, &s.Status, &numbers{sent: sent}, &numbers{}, s.now), Standbys: s.standbys, Peers: true, Now: now, Incidents: s.incidents.newest(),
 		History: shown{Samples: []row{}}, Topics: topics{List: []topic{}}, Partitions: []partitions{}, Positions: positions{s.Positions, s.Checkpoint.SavedAt}, Source: s.Source, Slot: s.Slot, LastError: s.LastError,
 	}
-	if s.leader == nil && s.State == "standby" {
+	if s.leader == nil && s.State == "standby" && len(s.problems("database")) == 0 {
 		p.Leader = &Leader{Name: s.Leader}
 	}
 	if s.State == "leading" || s.State == "stopping" || s.State == "parked" {

@@ -40,7 +40,7 @@ var pageTable = []pageRow{
 	{"load", "Publishing", "good", "", "", "992"},
 	{"standby", "Standing by for relay-1:9464, which publishes", "idle", "", "takes over when", "relay-1:9464, publishes"},
 	{"standby-of-broken", "Standing by for relay-1:9464, which does not publish since 15:34:06", "bad", "Kafka at k1:9092: connection refused", "that the broker runs", "relay-1:9464, does not publish"},
-	{"standby-without-database", "Standing by: whether the leader publishes is not known", "warn", "PostgreSQL at db-1:5432", "Start it", "cannot take over"},
+	{"standby-without-database", "Standing by: whether the leader publishes is not known", "warn", "PostgreSQL at db-1:5432", "Start it", "Leader unknown"},
 	{"kafka-away", "Not publishing since 15:34:06", "bad", "Kafka at k1:9092", "that the broker runs", "slot is lost at 16:47:27"},
 	{"kafka-silent", "Not publishing since 15:34:06", "bad", "Kafka acknowledges nothing", "in-sync replicas", "p99 none, p50 none"},
 	{"database-away", "Not publishing since 15:34:06", "bad", "PostgreSQL at db-1:5432", "Start it", "whether the slot still has all of them"},

@@ -69,7 +69,7 @@ function standbys(data) {
   if (data.verdict.state === "standing_by") {
     const l = data.leader || {};
     const does = l.publishing === true ? "publishes" : l.publishing === false ? "does not publish" : "whether it publishes is unknown";
-    return html` <span class=${"chip " + (l.publishing === true ? "ok" : l.publishing === false ? "broken" : "unknown")}>${!l.name ? "unknown" : safe(l.url) ? html`<a href=${safe(l.url)}>${text(l.name, 80)}</a>` : text(l.name, 80)}, ${does}${
+    return html` <span class=${"chip " + (l.publishing === true ? "ok" : l.publishing === false ? "broken" : "unknown")}>${!l.name ? "unknown" : html`${safe(l.url) ? html`<a href=${safe(l.url)}>${text(l.name, 80)}</a>` : text(l.name, 80)}, ${does}`}${
       l.asked_at && since(l.asked_at) > 15 ? html`, asked <${For} at=${l.asked_at} /> ago` : ""}</span>`;
   }
   if (!data.standbys) return html` <span class="chip unknown">unknown: ${data.peers ? "not every relay of http.peers has answered" : "set http.peers to the addresses of the other relays"}</span>`;
@@ -96,7 +96,7 @@ function Spark({ times, values, label }) {
 }
 
 export function Numbers({ data, past, rights }) {
-  if (data.verdict.state === "standing_by") return html`<section><p class="quiet">A standby reads nothing: numbers and charts are on the page of the leader.</p></section>`;
+  if (data.verdict.state === "standing_by") return html`<section><p class="quiet">A standby reads nothing: numbers and charts are on ${data.leader && safe(data.leader.url) ? html`<a href=${safe(data.leader.url)}>the page of the leader</a>` : "the page of the leader"}.</p></section>`;
   const n = data.now || {};
   const log = data.slot || (data.source || {}).slot ? "WAL" : "Binlog";
   const limit = n.limit_bytes ? "of " + bytes(n.limit_bytes) : "";
