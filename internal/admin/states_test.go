@@ -56,7 +56,7 @@ func statesOfPage() map[string]*page {
 	began := at("15:34:06")
 	kafka := Problem{With: "kafka", Server: "k1:9092", Since: began, Cause: "Kafka at k1:9092: connection refused", Fix: "check host and port and that the broker runs"}
 	database := Problem{With: "database", Since: began, Cause: "PostgreSQL at db-1:5432: connection refused", Fix: "start it, or correct host and port in source.postgres.dsn"}
-	redis := Problem{With: "checkpoint", Since: began, Cause: "position not saved: Redis at redis-1:6379 does not answer (connection refused)", Fix: "start it or correct checkpoint.redis.addrs"}
+	redis := Problem{With: "checkpoint", Since: began, Cause: "position not saved: redis redis-1:6379 cannot be reached (connection refused)", Fix: "start it or correct checkpoint.redis.addrs"}
 	outage := func(s *seen) {
 		s.perSecond, s.moved, s.Lag.Seconds = 0, began.Add(-time.Second), 132.4
 		s.InFlight, s.Slot.RetainedBytes = InFlight{Events: 10_000, Bytes: 3_200_000, Since: began}, 45_219_840

@@ -188,7 +188,7 @@ func (r *Redis) network(err error) diagnosis {
 	case errors.As(err, &host) && host.IsNotFound:
 		return temporary(fmt.Sprintf("has a host name that does not resolve (%s)", host.Name), "correct checkpoint.redis.addrs or the DNS")
 	case errors.Is(err, syscall.ECONNREFUSED):
-		return temporary(fmt.Sprintf("does not answer (%v)", err), r.start())
+		return temporary(fmt.Sprintf("cannot be reached (%v)", err), r.start())
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
 		return temporary("closed the connection",
 			"see whether checkpoint.redis.addrs names a Redis server, read its log, raise maxclients if as many are connected, and set checkpoint.redis.tls if it uses TLS on this port")

@@ -191,7 +191,7 @@ func TestRedisLog(t *testing.T) {
 	s := openRedis(t, options("127.0.0.1:1"))
 	defer s.Close()
 	_, _, err := s.Load(t.Context())
-	wantPassing(t, err, "does not answer (", "connection refused", "start it or correct checkpoint.redis.addrs")
+	wantPassing(t, err, "cannot be reached (", "connection refused", "start it or correct checkpoint.redis.addrs")
 	if !strings.Contains(text.String(), "level=DEBUG") || !strings.Contains(text.String(), "failed to dial") {
 		t.Errorf("log: %s", text.String())
 	}

@@ -85,7 +85,7 @@ function Detail({ id, act, onClose }) {
   return html`<${Dialog} title="Dead letter" className="drawer" onClose=${onClose}><${Answer} of=${of}>${(l) => html`<p class="error">${sentences(text(l.error || "no error is known", 2000))}</p>
       ${act && html`<div class="line">${Object.keys(verbs).map((verb) => html`<button type="button" key=${verb} class=${verb === "drop" ? "danger" : ""} onClick=${() => act(verb, l)}>${verbs[verb]}</button>`)}</div>`}
       <${Pairs} list=${[["Event", html`<a href=${link("find", { id: l.id })}>${text(l.id)}</a>`], ["Key", text(l.key)], ["Topic", text(l.topic)], ["Type", text(l.type)], ["Reason", text(l.reason)], ["Since", html`<${Time} at=${l.time} />`],
-        ["Last attempt", l.tried ? html`<${Time} at=${l.tried} />` : "none"], ["Attempts", known(l.attempts ?? 0, number)], ["Wait for it", known(l.behind, (n) => number(n) + (n === 1 ? " event" : " events"))], ["Table", text(l.table)], ["Position", text(l.place)]].filter(([, v]) => v !== "")} />
+        ["Last attempt", l.tried ? html`<${Time} at=${l.tried} />` : "none"], ["Attempts", known(l.attempts ?? 0, number)], ["Waiting behind it", known(l.behind, (n) => number(n) + (n === 1 ? " event" : " events"))], ["Table", text(l.table)], ["Position", text(l.place)]].filter(([, v]) => v !== "")} />
       <h3>Headers</h3><${Pairs} list=${Object.entries(l.headers || {}).map(([k, v]) => [text(k, 80), text(v)])} /><p class="quiet">Payloads are never shown.</p>`}<//><//>`;
 }
 

@@ -22,7 +22,7 @@ function Found({ asked }) {
 }
 
 const stations = { committed: "Committed", published: "Published", dead_letter: "Dead letter", saved: "Saved" };
-const saved = { yes: "before the saved position", no: "not before the saved position yet", unknown: "unknown whether it is before the saved position" };
+const saved = { yes: "done, and not repeated after a crash", no: "not yet: repeated after a crash", unknown: "unknown whether it is repeated after a crash" };
 
 // timelineOf adds what is missing: a station at which nothing was found.
 function timelineOf(f) {
@@ -58,7 +58,7 @@ export const Operations = ({ data, rights }) => html`
 
 function Positions({ data }) {
   const p = data.positions || {}, s = data.source || {}, slot = data.slot;
-  const list = [["Received", p.received], ["Acknowledged", p.acked], ["Saved", p.saved, p.saved_at], ["Confirmed", p.confirmed]].map(([name, at, when]) => [name, html`${at && at !== "0/0" ? text(at) : known(null)}${when ? html`, <${Time} at=${when} />` : ""}`]);
+  const list = [["Read", p.received], ["Acknowledged", p.acked], ["Saved", p.saved, p.saved_at], ["Confirmed", p.confirmed]].map(([name, at, when]) => [name, html`${at && at !== "0/0" ? text(at) : known(null)}${when ? html`, <${Time} at=${when} />` : ""}`]);
   list.push(["Database", known(s.database || null)], ["System", known(s.system_id || null)]);
   if (s.slot) list.push(["Slot", text(s.slot)]);
   if (slot) list.push(["Slot status", html`${known(slot.status || null)}${slot.asked_at ? html`, asked <${Time} at=${slot.asked_at} />` : ""}`], ["WAL kept", known(slot.retained_bytes, bytes)]);

@@ -51,7 +51,7 @@ export function clock(at, short) {
 }
 
 // prose is a sentence of the relay: it begins with a capital, and `this` is code, which can be copied if it is the command.
-export const prose = (s, command) => sentences(s).replace(/^[a-z]+(?=[ ,])/, (word) => word[0].toUpperCase() + word.slice(1)).split("`").map((part, i) => i % 2 ? html`<code>${part}</code>${part === command && html`<${Copy} value=${part} beside />`}` : part);
+export const prose = (s, command) => sentences(s).replace(/^[a-z]+(?=[ ,]|: )/, (word) => word[0].toUpperCase() + word.slice(1)).split("`").map((part, i) => i % 2 ? html`<code>${part}</code>${part === command && html`<${Copy} value=${part} beside />`}` : part);
 
 // sentences shows times within a text in the reader's time zone, and numbers as the page does.
 export const sentences = (s) => text(s).replace(/\d{4}-\d\d-\d\dT[\d:.]+Z/g, (at) => clock(at))
