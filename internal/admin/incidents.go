@@ -78,9 +78,10 @@ func (x *incidents) open(what, server string) bool {
 	return i >= 0 && x.list[i].To.IsZero()
 }
 
-// newest returns them, the newest first.
+// newest returns them, that which began last first.
 func (x *incidents) newest() []incident {
-	list := slices.Clone(x.list)
+	list := append([]incident{}, x.list...)
 	slices.Reverse(list)
-	return append([]incident{}, list...)
+	slices.SortStableFunc(list, func(a, b incident) int { return b.From.Compare(a.From) })
+	return list
 }

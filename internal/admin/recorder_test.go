@@ -146,7 +146,7 @@ func TestIncidents(t *testing.T) {
 		}
 		got = append(got, strings.Join(strings.Fields(text), " "))
 	}
-	if want := `parked event 7 goes on|database away|kafka k1:9092 refused\x1b|takeover|standby`; strings.Join(got, "|") != want {
+	if want := `parked event 7 goes on|database away|takeover|standby|kafka k1:9092 refused\x1b`; strings.Join(got, "|") != want {
 		t.Errorf("got  %s\nwant %s", strings.Join(got, "|"), want)
 	}
 	for i := range 300 {
