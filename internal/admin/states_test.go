@@ -57,14 +57,16 @@ func statesOfPage() map[string]*page {
 	kafka := Problem{With: "kafka", Server: "k1:9092", Since: began, Cause: "Kafka at k1:9092: connection refused", Fix: "check host and port and that the broker runs"}
 	database := Problem{With: "database", Since: began, Cause: "PostgreSQL at db-1:5432: connection refused", Fix: "start it, or correct host and port in source.postgres.dsn"}
 	redis := Problem{With: "checkpoint", Since: began, Cause: "position not saved: redis redis-1:6379 cannot be reached (connection refused)", Fix: "start it or correct checkpoint.redis.addrs"}
+	retains := func(s *seen, bytes int64) { *s.Slot.SafeBytes, s.Slot.RetainedBytes = 1<<30-bytes, bytes }
 	outage := func(s *seen) {
 		s.perSecond, s.moved, s.Lag.Seconds = 0, began.Add(-time.Second), 132.4
-		s.InFlight, s.Slot.RetainedBytes = InFlight{Events: 10_000, Bytes: 3_200_000, Since: began}, 45_219_840
+		s.InFlight = InFlight{Events: 10_000, Bytes: 3_200_000, Since: began}
+		retains(s, 45_219_840)
 	}
 	follows := func(s *seen) {
 		s.State, s.Since, s.instance, s.leader = "standby", at("12:11:42"), "relay-2:9464", nil
 		s.Connected, s.Slot, s.DeadLetters, s.Positions, s.Checkpoint, s.InFlight, s.Lag = false, nil, nil, Positions{}, Checkpoint{}, InFlight{}, Lag{}
-		s.Leader, s.standbys, s.perSecond = "slot cdc_relay is active for PID 4711 from 10.0.0.7", nil, 0
+		s.Leader, s.standbys, s.perSecond, s.incidents = "slot cdc_relay is active for PID 4711 from 10.0.0.7", nil, 0, incidents{}
 	}
 	yes, no := true, false
 	all := map[string]*page{}
@@ -76,8 +78,11 @@ func statesOfPage() map[string]*page {
 			s.leader = &Leader{Name: "relay-1:9464", URL: "http://relay-1:9464/", Publishing: &yes, AskedAt: at("15:36:16")}
 		},
 		"standby-of-broken": func(s *seen) {
+			broken := usually()
+			outage(broken)
+			broken.Problems = []Problem{kafka}
 			follows(s)
-			s.leader = &Leader{Name: "relay-1:9464", URL: "http://relay-1:9464/", Publishing: &no, AskedAt: at("15:36:16"), of: Verdict{Title: "Not publishing", Since: began, Cause: kafka.Cause, Fix: kafka.Fix}}
+			s.leader = &Leader{Name: "relay-1:9464", URL: "http://relay-1:9464/", Publishing: &no, AskedAt: at("15:36:16"), of: *broken.page().Verdict}
 		},
 		"standby-without-database": func(s *seen) {
 			follows(s)
@@ -95,18 +100,18 @@ func statesOfPage() map[string]*page {
 			s.perSecond, s.moved, s.InFlight, s.Connected, s.ConnectedSince = 0, began, InFlight{}, false, began
 			s.Problems, s.Slot.AskedAt = []Problem{database}, began
 		},
-		"redis-away": func(s *seen) { s.Problems, s.Slot.RetainedBytes = []Problem{redis}, 45_219_840 },
+		"redis-away": func(s *seen) { s.Problems = []Problem{redis}; retains(s, 45_219_840) },
 		"no-standby": func(s *seen) {
 			s.gone, s.standbys = "relay-2:9464", []standby{}
 			s.before, s.before.Since = verdictOf(&s.situation), at("15:30:00")
 		},
 		"slot-near-limit": func(s *seen) {
-			left := int64(273_741_824)
-			s.Slot.RetainedBytes, s.Slot.SafeBytes, s.gone, s.standbys = 800_000_000, &left, "relay-2:9464", []standby{}
+			retains(s, 800_000_000)
+			s.gone, s.standbys = "relay-2:9464", []standby{}
 			s.before, s.before.Since = verdictOf(&s.situation), at("15:20:00")
 		},
-		"letters":       func(s *seen) { s.DeadLetters = &DeadLetters{Events: 200, Held: 18, Keys: 20, Oldest: at("15:21:58")} },
-		"letters-10000": func(s *seen) { s.DeadLetters = &DeadLetters{Events: 10_000, Keys: 800, Oldest: at("15:21:58")} },
+		"letters":       func(s *seen) { s.DeadLetters = &DeadLetters{Events: 200, Held: 18, Keys: 20, Oldest: at("15:21:00")} },
+		"letters-10000": func(s *seen) { s.DeadLetters = &DeadLetters{Events: 10_000, Keys: 800, Oldest: at("15:21:00")} },
 		"topics-300":    func(*seen) {},
 		"stopping": func(s *seen) {
 			s.State, s.Since, s.InFlight.Events, s.InFlight.Bytes = "stopping", at("15:36:12"), 5753, 1_840_960
@@ -114,7 +119,7 @@ func statesOfPage() map[string]*page {
 		"starting": func(s *seen) {
 			follows(s)
 			s.State, s.Since, s.StartedAt, s.instance, s.Leader = "starting", at("15:36:12"), at("15:36:12"), "relay-1:9464", ""
-			s.Problems, s.before, s.incidents = []Problem{{With: "kafka", Since: at("15:36:13"), Cause: kafka.Cause, Fix: kafka.Fix}}, Verdict{}, incidents{}
+			s.Problems, s.before = []Problem{{With: "kafka", Since: at("15:36:13"), Cause: kafka.Cause, Fix: kafka.Fix}}, Verdict{}
 		},
 		"parked": func(s *seen) {
 			outage(s)

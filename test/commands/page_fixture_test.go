@@ -202,7 +202,7 @@ func (f *fixture) say(state, what string, q pageRequest) (any, int) {
 			object{"what": "saved", "text": "yes"},
 		}}, http.StatusOK
 	case "topic":
-		return object{"partitions": []any{object{"id": 0, "leader": 1, "replicas": []int{1, 2, 3}, "in_sync": []int{1, 2, 3}}, object{"id": 1, "leader": -1, "replicas": []int{2, 3, 1}, "in_sync": []int{}}}, "limits": object{"max.message.bytes": "1048588"}}, http.StatusOK
+		return object{"partitions": []any{object{"id": 0, "leader": 1, "replicas": []int{1, 2, 3}, "in_sync": []int{1, 2, 3}}, object{"id": 1, "leader": 2, "replicas": []int{2, 3, 1}, "in_sync": []int{2, 3, 1}}}, "limits": object{"max.message.bytes": "1048588"}}, http.StatusOK
 	case "tail":
 		return object{"events": []any{object{"at": "2026-01-02T15:36:18Z", "key": "order-42", "id": "01890a5d-ac96-774b-bcce-b302099a8057"}}}, http.StatusOK
 	case "check":
@@ -245,7 +245,7 @@ func (f *fixture) of(state string) []object {
 		c := letterCauses[i%len(letterCauses)]
 		list[i] = object{
 			"letter": fmt.Sprintf("L%05d", i), "id": fmt.Sprintf("01890a5d-ac96-774b-bcce-%012d", i), "key": fmt.Sprintf("order-%d", i%80), "topic": c.topic, "type": c.kind,
-			"reason": c.reason, "error": c.cause, "time": fmt.Sprintf("2026-01-02T15:%02d:%02dZ", 21+i%9, i%60), "attempts": 1 + i%2,
+			"reason": c.reason, "error": c.cause, "time": fmt.Sprintf("2026-01-02T15:%02d:%02dZ", 21+i%9, i%60), "attempts": 1 + i%2, "tried": "2026-01-02T15:35:00Z",
 		}
 	}
 	f.letters[state] = list
@@ -289,6 +289,7 @@ func (f *fixture) list(state string, q pageRequest) object {
 		if groups[cause] == nil {
 			groups[cause] = object{"cause": cause, "reason": l["reason"], "count": 0, "keys": 20, "first": l["time"], "last": l["time"]}
 		}
+		groups[cause]["first"], groups[cause]["last"] = min(groups[cause]["first"].(string), l["time"].(string)), max(groups[cause]["last"].(string), l["time"].(string))
 		groups[cause]["count"] = groups[cause]["count"].(int) + 1
 	}
 	facets["age"] = map[string]int{"1h": len(found)}
