@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
-	"github.com/cdc-relay/cdc-relay/internal/record"
 	"github.com/cdc-relay/cdc-relay/internal/router"
 )
 
@@ -181,28 +180,6 @@ func TestWarnings(t *testing.T) {
 		switch got := r.Warnings(); {
 		case c.want == "" && len(got) > 0, c.want != "" && (len(got) != 1 || !strings.HasPrefix(got[0].Error(), c.want)):
 			t.Errorf("%s: warned of %v, want %q", name, got, c.want)
-		}
-	}
-}
-
-// What a table's conditions, value and headers read has to be in it, as with routes.
-func TestWarningsOfTables(t *testing.T) {
-	for name, want := range map[string]string{"tenant_id": "", "tenent_id": "tables[0] reads the column tenent_id"} {
-		for _, table := range []router.Table{
-			{Only: map[string]string{name: "a"}}, {Shape: &record.Shape{Value: named("a=" + name)}}, {Shape: &record.Shape{Headers: named("a="+name, "b="+name)}},
-		} {
-			table.Name, table.Source = "public.outbox", "/s"
-			r := newRouter(t, router.Options{Tables: []router.Table{table}})
-			switch got := r.Warnings(); {
-			case want == "" && len(got) > 0, want != "" && (len(got) != 1 || !strings.HasPrefix(got[0].Error(), want)):
-				t.Errorf("warned of %v, want %q", got, want)
-			}
-			if table.Layout = mapped(t, map[string]string{"event_id": "id", "event_type": "type", "payload": "body"}); table.Shape != nil && table.Shape.Value != nil {
-				table.Layout = mapped(t, map[string]string{"event_id": "id", "event_type": "type"})
-			}
-			if got := newRouter(t, router.Options{Tables: []router.Table{table}}).Warnings(); len(got) > 0 {
-				t.Errorf("warned of %v in a table of other software", got)
-			}
 		}
 	}
 }

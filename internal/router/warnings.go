@@ -1,8 +1,6 @@
 package router
 
 import (
-	"cmp"
-	"maps"
 	"slices"
 	"strings"
 
@@ -10,8 +8,8 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/outbox"
 )
 
-// Warnings names what is valid and probably a mistake: a route that can never match, and a column that the tables of setup do
-// not have.
+// Warnings names what is valid and probably a mistake: a route that can never match, and a column that routes read for match or topic and
+// the tables of setup do not have: with several tables such a route matches no row. All other columns are verified against the table.
 func (r *Router) Warnings() []error {
 	var all []error
 	for i := range r.routes {
@@ -25,44 +23,8 @@ func (r *Router) Warnings() []error {
 	}
 	for slot, name := range r.names {
 		if _, known := outbox.ParseRole(name); !known && name != tableName && !strings.HasPrefix(name, memberPrefix) && r.allNative() {
-			all = append(all, strangeColumn(r.settingOf(slot, nil), name))
-		}
-	}
-	for i := range r.routes {
-		parts := r.routes[i].placed()
-		for _, setting := range slices.Sorted(maps.Keys(parts)) {
-			for _, name := range parts[setting].Columns() {
-				if _, known := outbox.ParseRole(name); !known && r.allNative() {
-					all = append(all, strangeColumn(setting, name))
-				}
-			}
-		}
-	}
-	for _, t := range slices.SortedFunc(maps.Values(r.tables), func(a, b *table) int { return cmp.Compare(a.setting, b.setting) }) {
-		all = append(all, t.warnings()...)
-	}
-	return all
-}
-
-func strangeColumn(setting, name string) error {
-	return cdc.Fixable("correct the name, or add the column to the table",
-		"%s reads the column %s, which the table that setup creates does not have", setting, name)
-}
-
-// warnings names columns that the table's conditions, value or headers read and the table of setup does not have.
-func (t *table) warnings() []error {
-	if t.layout.Foreign() {
-		return nil
-	}
-	columns := t.shape.Columns()
-	for _, o := range t.only {
-		columns = append(columns, t.part(o.name).Columns()...)
-	}
-	var all []error
-	slices.Sort(columns)
-	for _, name := range slices.Compact(columns) {
-		if _, known := outbox.ParseRole(name); !known {
-			all = append(all, strangeColumn(t.setting, name))
+			all = append(all, cdc.Fixable("correct the name, or add the column to the table",
+				"%s reads the column %s, which the table that setup creates does not have", r.settingOf(slot, nil), name))
 		}
 	}
 	return all
