@@ -39,7 +39,7 @@ func (d *document) scalar(n *yaml.Node, s *shape, path string) (*yaml.Node, bool
 	}
 	quoted := n.Tag == "!!str" && !found
 	if must := s.must(value, quoted); must != "" {
-		d.wrong(path, must+s.meant(n.Value), d.text(path))
+		d.wrong(path, must, d.text(path))
 		return nil, false
 	}
 	return d.typed(value, n, s), true
@@ -97,14 +97,6 @@ func (s *shape) mustInteger(value string, quoted bool) string {
 	}
 	if s.Minimum != nil && v < *s.Minimum || s.Maximum != nil && v > *s.Maximum {
 		return fmt.Sprintf("a number between %d and %d", *s.Minimum, *s.Maximum)
-	}
-	return ""
-}
-
-// meant returns a hint with the enum value that a text is most similar to, or "".
-func (s *shape) meant(value string) string {
-	if near := closest(value, s.Enum); near != "" {
-		return fmt.Sprintf("; did you mean %s?", near)
 	}
 	return ""
 }

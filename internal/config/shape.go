@@ -122,19 +122,6 @@ func (s *shape) example() string {
 	return fmt.Sprintf(", such as %v", s.Examples[0])
 }
 
-// named returns the paths of the settings in the tree with a name, whatever its style.
-func (s *shape) named(name, path string) []string {
-	var found []string
-	for _, key := range s.keys() {
-		child := dotted(path, key)
-		if fold(key) == fold(name) {
-			found = append(found, child)
-		}
-		found = append(found, s.Properties[key].named(name, child)...)
-	}
-	return found
-}
-
 func dotted(path, key string) string {
 	if path == "" {
 		return key

@@ -2,7 +2,6 @@ package config
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v4"
@@ -111,12 +110,6 @@ func (d *document) unknown(key string, s *shape, path string, seen *keys) string
 	if near := closest(key, s.keys()); near != "" {
 		seen.meant[near] = true
 		return fmt.Sprintf("did you mean %s?", near)
-	}
-	if path != "" && slices.Contains(d.root.keys(), key) {
-		return fmt.Sprintf("indent it less: it is no part of %s", path)
-	}
-	if elsewhere := d.root.named(key, ""); len(elsewhere) == 1 {
-		return fmt.Sprintf("did you mean %s?", elsewhere[0])
 	}
 	if path == "" {
 		path = "the file"
