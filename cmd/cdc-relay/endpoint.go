@@ -3,12 +3,10 @@ package main
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	dto "github.com/prometheus/client_model/go"
 
 	"github.com/cdc-relay/cdc-relay/internal/admin"
 	"github.com/cdc-relay/cdc-relay/internal/app"
@@ -25,7 +23,7 @@ const stuckAfter = time.Minute
 func endpoint(c *config.Config, db app.Database, r *relay.Relay, src app.Source, letters *deadletter.Resolver, listen *tail, reg prometheus.Gatherer, profile bool) admin.Options {
 	started, version, group := time.Now(), buildVersion(), relaysOf(c)
 	return admin.Options{
-		Listen: c.HTTP.Listen, HealthListen: c.HTTP.HealthListen, WebConfig: c.HTTP.WebConfig, Gatherer: withUnits(reg), Profile: profile,
+		Listen: c.HTTP.Listen, HealthListen: c.HTTP.HealthListen, WebConfig: c.HTTP.WebConfig, Gatherer: reg, Profile: profile,
 		ClassicHistograms: c.HTTP.ClassicHistograms, TopicLabel: c.HTTP.TopicLabel,
 		Actions: c.HTTP.Actions, Operators: c.HTTP.Operators, Desk: pageDesk(c, listen), Servers: servers(c), Peers: peers(&c.HTTP),
 		Ready: func() error {
@@ -143,19 +141,4 @@ func statusOf(r relay.Status, f cdc.SourceStatus, display func(cdc.Position) str
 		}
 	}
 	return st
-}
-
-// withUnits adds the units of metrics, which are the ends of their names.
-func withUnits(g prometheus.Gatherer) prometheus.Gatherer {
-	return prometheus.GathererFunc(func() ([]*dto.MetricFamily, error) {
-		families, err := g.Gather()
-		for _, f := range families {
-			name := strings.TrimSuffix(f.GetName(), "_total")
-			unit := name[strings.LastIndexByte(name, '_')+1:]
-			if slices.Contains([]string{"seconds", "bytes", "days"}, unit) {
-				f.Unit = &unit
-			}
-		}
-		return families, err
-	})
 }

@@ -270,14 +270,14 @@ func TestListenErrors(t *testing.T) {
 	defer taken.Close()
 	port := strconv.Itoa(taken.Addr().(*net.TCPAddr).Port)
 	for addr, want := range map[string][]string{
-		taken.Addr().String():    {"port " + port + " is in use by another process", "set http.listen"},
-		"9464":                   {`http.listen is "9464"`, "host:port"},
-		"127.0.0.1:none":         {`http.listen is "127.0.0.1:none"`, "host:port"},
-		"127.0.0.1:70000":        {`http.listen is "127.0.0.1:70000"`, "host:port"},
-		"host.invalid:9464":      {`http.listen is "host.invalid:9464"`, "not known"},
-		"192.0.2.1:9464":         {"not an address of this machine", `":9464"`},
-		"::1:9464":               {`http.listen is "::1:9464"`, "host:port"},
-		"127.0.0.1:" + port + "": {"port " + port},
+		taken.Addr().String():    {taken.Addr().String(), "address already in use", "set http.listen"},
+		"9464":                   {`http.listen is "9464"`, "missing port"},
+		"127.0.0.1:none":         {`http.listen is "127.0.0.1:none"`, "unknown port"},
+		"127.0.0.1:70000":        {`http.listen is "127.0.0.1:70000"`, "invalid port"},
+		"host.invalid:9464":      {`http.listen is "host.invalid:9464"`},
+		"192.0.2.1:9464":         {"cannot assign requested address", ":port for all addresses"},
+		"::1:9464":               {`http.listen is "::1:9464"`, "too many colons"},
+		"127.0.0.1:" + port + "": {"127.0.0.1:" + port},
 	} {
 		o := newRelay().options()
 		o.Listen = addr
@@ -290,7 +290,7 @@ func TestListenErrors(t *testing.T) {
 	o := newRelay().options()
 	o.HealthListen = taken.Addr().String()
 	_, err = admin.New(t.Context(), o, slog.New(slog.DiscardHandler))
-	wantMistake(t, o.HealthListen, err, []string{"of http.health_listen", "in use by another process", "set http.health_listen"})
+	wantMistake(t, o.HealthListen, err, []string{"http.health_listen is", "address already in use", "set http.health_listen"})
 }
 
 func wantMistake(t *testing.T, what string, err error, want []string) {
