@@ -200,7 +200,7 @@ func (c *checker) keep(l limits) {
 func (c *checker) failover(l limits) {
 	switch slot := c.survey.Slot; {
 	case l.Standbys == 0 && l.Synchronous == "" || slot == nil || slot.Problem != nil:
-	case c.db.Server.Version < 170000:
+	case c.db.Server.Version < FailoverSince:
 		c.report.Info("failover", "install pg_failover_slots, or upgrade to PostgreSQL 17",
 			"this server has standbys, and PostgreSQL %s does not keep slot %q when one is promoted", c.db.Server.Name, c.opts.Slot)
 	case !slot.Failover:

@@ -139,6 +139,9 @@ func (r SlotRow) Status(received LSN) cdc.SlotStatus {
 	return s
 }
 
+// FailoverSince is the first version that synchronizes slots to standbys.
+const FailoverSince = 170000
+
 const repairSuffix = "_repair"
 
 // maxSlotName is the longest name of a slot.

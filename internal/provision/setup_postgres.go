@@ -59,16 +59,13 @@ func (s *postgresSetup) asOwner(ctx context.Context, fn func(*postgres.Database)
 // script returns the SQL, with grants for role unless it is "".
 func (s *postgresSetup) script(version int, role string, missing func(app.Table) bool) (outbox.Steps, error) {
 	o := s.needed(missing)
-	o.Publication, o.Slot, o.Role, o.Failover = s.WAL.Publication, s.WAL.Slot, role, version >= failoverVersion
+	o.Publication, o.Slot, o.Role, o.Failover = s.WAL.Publication, s.WAL.Slot, role, version >= postgres.FailoverSince
 	steps, err := outbox.PostgresSetup(o)
 	if err != nil {
 		return nil, cdc.Usage("", "%w", err)
 	}
 	return steps, nil
 }
-
-// failoverVersion is the first PostgreSQL that synchronizes slots to standbys.
-const failoverVersion = 170000
 
 // surveyTimeout limits how long --print waits for the server.
 const surveyTimeout = 5 * time.Second
@@ -291,7 +288,7 @@ func (s *postgresSetup) createSlot(ctx context.Context) error {
 	if err := errors.Join(s.relay.Patient(ctx), s.relay.Exec(ctx, "set lock_timeout", "SET lock_timeout = 0")); err != nil { // it waits for transactions by their locks
 		return err
 	}
-	statement := outbox.PostgresSlot(s.WAL.Slot, s.relay.Server.Version >= failoverVersion)
+	statement := outbox.PostgresSlot(s.WAL.Slot, s.relay.Server.Version >= postgres.FailoverSince)
 	return s.relay.CreateSlot(ctx, s.WAL.Slot, statement.SQL, s.waits)
 }
 

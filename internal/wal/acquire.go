@@ -121,7 +121,6 @@ func (ss *session) acquire(ctx context.Context, load cdc.Resumer) (cdc.Source, e
 	if ss.startAt, err = ss.resolveStart(ctx, sv, ss.whileHeld(load)); err != nil {
 		return cdc.Source{}, err
 	}
-	ss.warnOfLeftSlot(ctx)
 	return sv.source, ss.checkTables(ctx)
 }
 

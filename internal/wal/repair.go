@@ -206,16 +206,6 @@ func (r *Repair) makeSlot(ctx context.Context, sv *server) (snapshot string, err
 	return "", postgres.ReplicationError(err, slot)
 }
 
-// warnOfLeftSlot names a slot that would fill the disk.
-func (ss *session) warnOfLeftSlot(ctx context.Context) {
-	slot := ss.src.opts.Slot
-	var left bool
-	err := ss.sql.QueryRow(ctx, "SELECT count(*) > 0 FROM pg_replication_slots WHERE slot_name = $1 AND NOT active", postgres.RepairSlot(slot)).Scan(&left)
-	if err == nil && left && !ss.src.opts.Temporary {
-		ss.src.log.Warn("a slot is left from a repair that was interrupted, and keeps WAL", "slot", postgres.RepairSlot(slot), "fix", postgres.FixLeftSlot(slot))
-	}
-}
-
 // keepOthersOut keeps other repairs out. It locks no table: while the slot waits for the transactions that are open, one of them may
 // wait for a writer's place behind a DDL statement, which would wait for that lock.
 func (r *Repair) keepOthersOut(ctx context.Context) (err error) {
@@ -312,12 +302,9 @@ func (r *Repair) Abandon(ctx context.Context) error {
 	return r.lock.DropSlot(ctx, postgres.RepairSlot(r.opts.Slot))
 }
 
-// failoverSince is the first version whose slots standbys can synchronize.
-const failoverSince = 170000
-
 // setFailover does what copying a slot does not.
 func (r *Repair) setFailover(ctx context.Context) error {
-	if r.ss.version < failoverSince {
+	if r.ss.version < postgres.FailoverSince {
 		return nil
 	}
 	_, err := r.ss.repl.Exec(ctx, "ALTER_REPLICATION_SLOT "+pgx.Identifier{r.opts.Slot}.Sanitize()+" (FAILOVER true)").ReadAll()
