@@ -51,23 +51,11 @@ func (o *Options) Needed(table, column string) bool { return o.Needs == nil || o
 
 // Connect opens an ordinary connection. The caller closes it.
 func Connect(ctx context.Context, o Options) (*pgx.Conn, error) {
-	text, err := o.DSN(ctx)
+	cfg, err := o.settings(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("source.postgres.dsn: %w", err)
-	}
-	cfg, err := pgx.ParseConfig(text)
-	if err != nil {
-		return nil, errDSN()
-	}
-	if err := secure(&cfg.Config, o.TLS); err != nil {
 		return nil, err
 	}
-	forLibpq(&cfg.Config)
-	cfg.ConnectTimeout = cmp.Or(cfg.ConnectTimeout, connectTimeout)
-	maps.Copy(cfg.RuntimeParams, map[string]string{
-		"application_name": applicationName, "statement_timeout": "10s",
-		"TimeZone": "UTC", "DateStyle": "ISO", "client_encoding": "UTF8", // bounds of partitions are read as text
-	})
+	cfg.RuntimeParams["statement_timeout"] = "10s"
 	// No prepared statements: this connection asks the same few questions, and a pooler in between
 	// must be told apart by its own words, not by a lost statement.
 	cfg.DefaultQueryExecMode = pgx.QueryExecModeExec
@@ -88,23 +76,12 @@ func Connect(ctx context.Context, o Options) (*pgx.Conn, error) {
 
 // ConnectReplication opens a logical replication connection whose reads are paced. The caller closes it.
 func ConnectReplication(ctx context.Context, o Options) (*pgconn.PgConn, error) {
-	text, err := o.DSN(ctx)
+	settings, err := o.settings(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("source.postgres.dsn: %w", err)
-	}
-	cfg, err := pgconn.ParseConfig(text)
-	if err != nil {
-		return nil, errDSN()
-	}
-	if err := secure(cfg, o.TLS); err != nil {
 		return nil, err
 	}
-	forLibpq(cfg)
-	cfg.ConnectTimeout = cmp.Or(cfg.ConnectTimeout, connectTimeout)
-	maps.Copy(cfg.RuntimeParams, map[string]string{
-		"replication": "database", "application_name": applicationName, "wal_sender_timeout": walSenderTimeout,
-		"TimeZone": "UTC", "DateStyle": "ISO", "bytea_output": "hex", "client_encoding": "UTF8",
-	})
+	cfg := &settings.Config
+	maps.Copy(cfg.RuntimeParams, map[string]string{"replication": "database", "wal_sender_timeout": walSenderTimeout, "bytea_output": "hex"})
 	cfg.DialFunc = dialPaced(cfg.DialFunc)
 	conn, err := pgconn.ConnectConfig(ctx, cfg)
 	if err != nil {
@@ -130,8 +107,26 @@ func forLibpq(cfg *pgconn.Config) {
 	}
 }
 
-func errDSN() error {
-	return cdc.ConfigError("dsn", "write it like postgres://user@host:5432/database", "source.postgres.dsn is not a PostgreSQL connection string or URL")
+// settings are those of every connection.
+func (o *Options) settings(ctx context.Context) (*pgx.ConnConfig, error) {
+	text, err := o.DSN(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("source.postgres.dsn: %w", err)
+	}
+	cfg, err := pgx.ParseConfig(text)
+	if err != nil {
+		return nil, cdc.ConfigError("dsn", "write it like postgres://user@host:5432/database", "source.postgres.dsn is not a PostgreSQL connection string or URL")
+	}
+	if err := secure(&cfg.Config, o.TLS); err != nil {
+		return nil, err
+	}
+	forLibpq(&cfg.Config)
+	cfg.ConnectTimeout = cmp.Or(cfg.ConnectTimeout, connectTimeout)
+	maps.Copy(cfg.RuntimeParams, map[string]string{
+		"application_name": applicationName, "client_encoding": "UTF8",
+		"TimeZone": "UTC", "DateStyle": "ISO", // bounds of partitions are read as text
+	})
+	return cfg, nil
 }
 
 // secure has every host reached with TLS as the configuration says, and none without.
