@@ -5,7 +5,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
-	"regexp"
+	"path"
 	"slices"
 	"strings"
 
@@ -142,15 +142,6 @@ func (f *filter) replication(name string) (option string) {
 
 // like is SQL's LIKE.
 func like(pattern, text string) bool {
-	expr := regexp.MustCompile(`\\.|[%_]|[^\\%_]+|\\`).ReplaceAllStringFunc(pattern, func(part string) string {
-		switch part {
-		case "%":
-			return ".*"
-		case "_":
-			return "."
-		}
-		return regexp.QuoteMeta(strings.TrimPrefix(part, `\`))
-	})
-	matched, err := regexp.MatchString("(?s)^"+expr+"$", text)
+	matched, err := path.Match(strings.NewReplacer(`\_`, "_", `\%`, "%", "_", "?", "%", "*").Replace(pattern), text)
 	return err == nil && matched
 }
