@@ -135,11 +135,7 @@ func (p *Postgres) NewRepair(verify func(*cdc.Table) error, read ConnString, whe
 }
 
 func routineOf(table outbox.Name) postgres.Routine {
-	r := postgres.Routine{Name: outbox.PostgresRoutine(table).SQL(), Body: outbox.PostgresRoutineBody(table)}
-	if former, begin := outbox.FormerPostgresRoutine(table); former.SQL() != r.Name {
-		r.Former, r.FormerBegin = former.SQL(), begin
-	}
-	return r
+	return postgres.Routine{Name: outbox.PostgresRoutine(table).SQL(), Body: outbox.PostgresRoutineBody(table)}
 }
 
 // Partitions implements [Database].

@@ -12,12 +12,6 @@ func TemporaryRoutine(table Name) Name {
 	return Name{Schema: "pg_temp", Table: PostgresRoutine(table).Table}
 }
 
-// FormerPostgresRoutine returns the name that a table's function had in versions whose names two tables could share, and how its
-// text begins if it is that table's.
-func FormerPostgresRoutine(table Name) (name Name, begin string) {
-	return Name{Schema: partitionSchema, Table: formerPrefix(table, len("maintain")) + "maintain"}, "\nDECLARE\n  outbox CONSTANT text := " + literal(table.SQL()) + ";"
-}
-
 // PostgresRoutineBody returns the function's text as PostgreSQL stores it.
 func PostgresRoutineBody(table Name) string {
 	return "\n" + routineText(table, youngest) + "\n"
@@ -148,7 +142,7 @@ END`
 func postgresMaintenance(table Name) []Statement {
 	routine := PostgresRoutine(table)
 	signature := routine.SQL() + "(text, timestamp)"
-	return append([]Statement{
+	return []Statement{
 		PostgresMaintenance(table, routine),
 		{SQL: "REVOKE ALL ON FUNCTION " + signature + " FROM PUBLIC"},
 		{SQL: block(fmt.Sprintf(`DECLARE
@@ -159,7 +153,7 @@ BEGIN
     EXECUTE %s || owner;
   END IF;
 END`, literal(table.SQL()), partitionSchema, literal("ALTER FUNCTION "+signature+" OWNER TO ")))},
-	}, dropFormerMaintenance(table)...)
+	}
 }
 
 // grantMaintenance lets a role maintain a table's partitions, through the function only.

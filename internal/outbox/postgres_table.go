@@ -4,7 +4,6 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
-	"hash/fnv"
 	"strings"
 	"time"
 
@@ -163,20 +162,7 @@ END`,
 
 // dropMaintenance drops the function that maintains the partitions. IF EXISTS covers a schema that does not exist.
 func dropMaintenance(table Name) []Statement {
-	return append([]Statement{{SQL: "DROP FUNCTION IF EXISTS " + PostgresRoutine(table).SQL() + "(text, timestamp)"}}, dropFormerMaintenance(table)...)
-}
-
-// dropFormerMaintenance drops the function of an earlier version under another name, if it is this table's.
-func dropFormerMaintenance(table Name) []Statement {
-	former, begin := FormerPostgresRoutine(table)
-	if former == PostgresRoutine(table) {
-		return nil
-	}
-	return []Statement{{SQL: block(fmt.Sprintf(`BEGIN
-  IF EXISTS (SELECT FROM pg_proc JOIN pg_namespace n ON n.oid = pronamespace WHERE nspname = %s AND proname = %s AND starts_with(prosrc, %s)) THEN
-    DROP FUNCTION %s(text, timestamp);
-  END IF;
-END`, literal(former.Schema), literal(former.Table), literal(begin), former.SQL()))}}
+	return []Statement{{SQL: "DROP FUNCTION IF EXISTS " + PostgresRoutine(table).SQL() + "(text, timestamp)"}}
 }
 
 // dropPartitionSchema drops the schema unless another outbox table uses it.
@@ -198,19 +184,6 @@ func partitionPrefix(n Name, rest int) string {
 	sum := sha256.Sum256([]byte(n.Schema + "\x00" + n.Table))
 	room := maxIdentifier - rest - len("_01234567_")
 	return strings.ToValidUTF8(prefix[:min(len(prefix), room)], "") + fmt.Sprintf("_%x_", sum[:4])
-}
-
-// formerPrefix is the prefix of earlier versions, which app_eu.outbox and app.eu_outbox shared.
-func formerPrefix(n Name, rest int) string {
-	prefix := n.Schema + "_" + n.Table + "_"
-	room := maxIdentifier - rest
-	if len(prefix) <= room {
-		return prefix
-	}
-	sum := fnv.New32a()
-	_, _ = sum.Write([]byte(prefix))
-	const checksum = len("01234567_")
-	return strings.ToValidUTF8(prefix[:room-checksum-1], "") + fmt.Sprintf("_%08x_", sum.Sum32())
 }
 
 // fileName replaces characters that are not safe in a file name.

@@ -50,29 +50,7 @@ func (p *Partitions) Maintainable(ctx context.Context) error {
 	if !partitioned {
 		return cdc.Fixable("set retention.partitions: false, or, if the table does not exist, create it with `cdc-relay setup`", "table %s does not exist or has no partitions", p.table)
 	}
-	if err := p.findRoutine(ctx); err != nil {
-		return err
-	}
 	return p.db.Exec(ctx, "prepare the connection", releaseEarly)
-}
-
-// findRoutine uses the routine that an earlier version made under another name, until setup replaces it.
-func (p *Partitions) findRoutine(ctx context.Context) error {
-	if p.routine.Former == "" {
-		return nil
-	}
-	const query = `SELECT count(*) > 0 FROM pg_proc JOIN pg_namespace n ON n.oid = pronamespace WHERE quote_ident(nspname) || '.' || quote_ident(proname) = $1 AND starts_with(prosrc, $2)`
-	for _, name := range []string{p.routine.Name, p.routine.Former} {
-		var found bool
-		if err := p.db.Conn.QueryRow(ctx, query, name, p.routine.FormerBegin).Scan(&found); err != nil {
-			return fmt.Errorf("find the function of table %s: %w", p.table, err)
-		}
-		if found {
-			p.routine.Name = name
-			return nil
-		}
-	}
-	return nil
 }
 
 // listPartitions reads the bounds of the partitions, and the comments of what the routine took out. The last but one column tells by
@@ -196,9 +174,6 @@ func (p *Partitions) callError(doing string, err error) error {
 type Routine struct {
 	// Name is its name in SQL, Body its text as PostgreSQL stores it.
 	Name, Body string
-	// Former is the name that it had in earlier versions, and FormerBegin how the text begins of one that is this table's; "" if they
-	// had the same name.
-	Former, FormerBegin string
 }
 
 // MayMaintain reports whether the role of the connection may call a table's routine, and that is this version's and has the
