@@ -63,6 +63,7 @@ func statesOfPage() map[string]*page {
 		s.InFlight = InFlight{Events: 10_000, Bytes: 3_200_000, Since: began}
 		retains(s, 45_219_840)
 	}
+	away := func(s *seen) { outage(s); s.Problems = []Problem{kafka} }
 	follows := func(s *seen) {
 		s.State, s.Since, s.instance, s.leader = "standby", at("12:11:42"), "relay-2:9464", nil
 		s.Connected, s.Slot, s.DeadLetters, s.Positions, s.Checkpoint, s.InFlight, s.Lag = false, nil, nil, Positions{}, Checkpoint{}, InFlight{}, Lag{}
@@ -79,8 +80,7 @@ func statesOfPage() map[string]*page {
 		},
 		"standby-of-broken": func(s *seen) {
 			broken := usually()
-			outage(broken)
-			broken.Problems = []Problem{kafka}
+			away(broken)
 			follows(s)
 			s.leader = &Leader{Name: "relay-1:9464", URL: "http://relay-1:9464/", Publishing: &no, AskedAt: at("15:36:16"), of: *broken.page().Verdict}
 		},
@@ -88,10 +88,7 @@ func statesOfPage() map[string]*page {
 			follows(s)
 			s.Problems, s.Source.SystemID = []Problem{database}, ""
 		},
-		"kafka-away": func(s *seen) {
-			outage(s)
-			s.Problems = []Problem{kafka}
-		},
+		"kafka-away": away,
 		"kafka-silent": func(s *seen) {
 			outage(s)
 			s.Stalled = true
