@@ -16,8 +16,9 @@ const (
 	maxDoublings = 6
 )
 
-// errUnfinished is the error of an attempt that ended in a panic or in runtime.Goexit.
-var errUnfinished = errors.New("the function did not return")
+// errUnfinished is what the unit is told of an attempt that did not send COMMIT. The function's error may be about the commit of another
+// transaction.
+var errUnfinished = errors.New("the transaction was not finished")
 
 // Run runs fn in a transaction of db, appends the events of its unit as the last statements, and commits. The result is nil if
 // and only if the transaction is known to be committed.
@@ -57,12 +58,13 @@ func attempt[T any](ctx context.Context, db DB[T], w *Writer, fn func(context.Co
 	}
 	u, committing := w.NewUnit(), false
 	defer func() {
+		end := err
 		if !committing {
 			_ = db.Rollback(ctx, tx) // if it fails, the connection is closed, and the server rolls back
+			end = errUnfinished
 		}
-		u.End(ctx, err)
+		u.End(ctx, end)
 	}()
-	err = errUnfinished // until fn returns
 	if err := setSavepoint(ctx, db, tx); err != nil {
 		return err
 	}

@@ -268,6 +268,18 @@ func TestRunEndsBetweenAttempts(t *testing.T) {
 	}
 }
 
+// That the commit of another transaction is unknown says nothing about this one, which is rolled back.
+func TestRunAfterACommitWithoutAnAnswer(t *testing.T) {
+	called, lost := 0, &writer.CommitUnknownError{Err: io.EOF}
+	err := writer.Run(t.Context(), fake(t), newWriter(t), func(_ context.Context, _ *sql.Tx, u *writer.Unit) error {
+		u.AfterRollback(func(context.Context) error { called++; return nil })
+		return fmt.Errorf("pay: %w", lost)
+	})
+	if called != 1 || !errors.Is(err, lost) {
+		t.Errorf("called %d times, error %v", called, err)
+	}
+}
+
 func TestRunOfAnotherDialect(t *testing.T) {
 	if err := writer.Run(t.Context(), fake(t), newMySQL(t), nil); err == nil || !strings.Contains(err.Error(), "different dialects") {
 		t.Errorf("error %v", err)
