@@ -93,8 +93,9 @@ func wait(ctx context.Context, turn chan struct{}, most time.Duration) bool {
 	return false
 }
 
-// errUnfinished is what the unit is told of an attempt that ended its goroutine.
-var errUnfinished = errors.New("the function did not return")
+// errUnfinished is what the unit is told of an attempt that did not send COMMIT. The function's error may be about the commit of another
+// transaction.
+var errUnfinished = errors.New("the transaction was not finished")
 
 // once is one attempt of Transact.
 func once[Tx any](ctx context.Context, db writer.DB[Tx], u *writer.Unit, fn func(ctx context.Context, tx Tx) error) (err error) {
@@ -109,16 +110,16 @@ func once[Tx any](ctx context.Context, db writer.DB[Tx], u *writer.Unit, fn func
 		}
 		u.End(ctx, result)
 	}()
-	if result = call(ctx, tx, fn); result == nil {
-		result = ctx.Err() // later it might be after COMMIT was sent
+	if err = call(ctx, tx, fn); err == nil {
+		err = ctx.Err() // later it might be after COMMIT was sent
 	}
-	if err := result; err != nil {
+	if err != nil {
 		if outage(err) {
 			return databaseError("handle in a transaction", "", err)
 		}
 		return err
 	}
-	ended = true
+	ended, result = true, &writer.CommitUnknownError{Err: errUnfinished} // if Commit panics
 	err = db.Commit(ctx, tx)
 	result = writer.CommitError(ctx, err)
 	if err == nil || writer.Retryable(err) || ctx.Err() != nil {

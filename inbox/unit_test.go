@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 	"io"
 	"runtime"
 	"strings"
@@ -32,8 +33,9 @@ func (e serverError) Error() string    { return "SQLSTATE " + string(e) }
 func (e serverError) SQLState() string { return string(e) }
 
 // After a commit whose answer is lost nobody knows what was done, so no function is called. A handler that ends its goroutine has failed,
-// and so has one whose context ends: COMMIT is not sent.
+// and so has one whose context ends, or that does not know what another transaction's commit did: COMMIT is not sent.
 func TestFunctionsAfterTheTransaction(t *testing.T) {
+	others := &writer.CommitUnknownError{Err: io.EOF}
 	for name, c := range map[string]struct {
 		commit error
 		exits  bool
@@ -44,6 +46,7 @@ func TestFunctionsAfterTheTransaction(t *testing.T) {
 		"no answer":               {io.ErrUnexpectedEOF, false, ""},
 		"the goroutine has ended": {nil, true, "rolled back"},
 		"the context has ended":   {context.Canceled, false, "rolled back"},
+		"another's commit":        {others, false, "rolled back"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var recorder writertest.Recorder
@@ -59,6 +62,9 @@ func TestFunctionsAfterTheTransaction(t *testing.T) {
 					u.AfterRollback(func(context.Context) error { called += "rolled back"; return nil })
 					if errors.Is(c.commit, context.Canceled) {
 						cancel()
+					}
+					if errors.Is(c.commit, others) {
+						return fmt.Errorf("pay: %w", c.commit)
 					}
 					if c.exits {
 						runtime.Goexit()
