@@ -63,6 +63,11 @@ func (v Variables) Flavor() cdc.Flavor {
 
 func (v Variables) is(name, want string) bool { return strings.EqualFold(v[name], want) }
 
+// readsOnly is whether a server with this value of read_only takes no writes. MariaDB 12 also knows NO_LOCK and NO_LOCK_NO_ADMIN.
+func readsOnly(value string) bool {
+	return value != "" && value != "0" && !strings.EqualFold(value, "OFF")
+}
+
 // version is the first number of a version such as 10.11.14-MariaDB-log, in the form 101114.
 func version(text string) int {
 	text, _, _ = strings.Cut(text, "-")

@@ -16,3 +16,11 @@ func TestOldestServers(t *testing.T) {
 		}
 	}
 }
+
+func TestReadOnlyServers(t *testing.T) {
+	for value, want := range map[string]bool{"": false, "OFF": false, "0": false, "ON": true, "1": true, "NO_LOCK": true, "NO_LOCK_NO_ADMIN": true} {
+		if got := readsOnly(value); got != want {
+			t.Errorf("%q: %t", value, got)
+		}
+	}
+}

@@ -16,7 +16,7 @@ import (
 // replica that takes no writes those of its replication. A replica that takes writes may be the primary of these tables. A user without the
 // right to ask gets no answer.
 func (v Variables) Filtered(ctx context.Context, db *sql.DB, names []string) error {
-	if err := v.binlogFiltered(ctx, db, names); err != nil || !v.is("read_only", "ON") {
+	if err := v.binlogFiltered(ctx, db, names); err != nil || !readsOnly(v["read_only"]) {
 		return err
 	}
 	query := `SHOW REPLICA STATUS`
