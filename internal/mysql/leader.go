@@ -39,18 +39,20 @@ type Leader struct {
 	// Clock is told how far the server's clock is ahead; nil: nobody asks. It is called from another goroutine.
 	Clock func(ahead time.Duration)
 
-	lock *lock // nil: not taken
+	lock  *lock // nil: not taken
+	wrote int64 // server_id of the last server that took writes when it was asked, also while another session kept the lock
 }
 
 // lock is the session that holds the lock.
 type lock struct {
-	db       *sql.DB
-	conn     *sql.Conn
-	id       int64  // the session's, on the server
-	readOnly string // read_only of the server when the lock was taken
-	stop     context.CancelFunc
-	done     chan struct{} // closed when the session has ended
-	why      error         // of its end; set before done is closed
+	db     *sql.DB
+	conn   *sql.Conn
+	id     int64 // the session's, on the server
+	server int64 // server_id
+	wrote  bool  // the server took writes at some time; after the start of keep only that changes it
+	stop   context.CancelFunc
+	done   chan struct{} // closed when the session has ended
+	why    error         // of its end; set before done is closed
 }
 
 // nameOfLock returns the name of the lock on a source: of the configured ID, as on PostgreSQL of the slot.
@@ -88,6 +90,8 @@ func (s *Leader) takeLock(ctx context.Context, cfg *mysql.Config, name string) (
 	if l.conn, err = db.Conn(ctx); err == nil { // a session that breaks is not replaced
 		err = l.take(ctx, name)
 	}
+	s.note(l)
+	l.wrote = s.wrote == l.server
 	if err != nil {
 		l.close()
 		return nil, err
@@ -103,7 +107,10 @@ func (l *lock) take(ctx context.Context, name string) error {
 		return fmt.Errorf("take the lock of the leader: %w", err)
 	}
 	var got sql.NullBool
-	err := l.conn.QueryRowContext(ctx, "SELECT GET_LOCK(?, ?), CONNECTION_ID(), @@GLOBAL.read_only", name, int(lockWait.Seconds())).Scan(&got, &l.id, &l.readOnly)
+	var readOnly string
+	err := l.conn.QueryRowContext(ctx, "SELECT GET_LOCK(?, ?), CONNECTION_ID(), @@GLOBAL.server_id, @@GLOBAL.read_only", name, int(lockWait.Seconds())).
+		Scan(&got, &l.id, &l.server, &readOnly)
+	l.wrote = err == nil && !readsOnly(readOnly)
 	if err == nil && got.Bool {
 		return nil
 	}
@@ -161,8 +168,8 @@ func Idle(ctx context.Context, d *Database, o Options) error {
 	return err
 }
 
-// keep gives signs of life until the session ends or is ended. It ends it when the server becomes read-only: after a switchover the connection
-// string may lead to another primary, and from this server nothing would come any more.
+// keep gives signs of life until the session ends or is ended. It ends it if the server is read-only and was not always: after a switchover
+// the connection string may lead to another primary, now or later, and from this server nothing would come any more.
 func (l *lock) keep(ctx context.Context, clock func(ahead time.Duration)) {
 	defer close(l.done)
 	defer l.close()
@@ -184,10 +191,11 @@ func (l *lock) keep(ctx context.Context, clock func(ahead time.Duration)) {
 		case err != nil:
 			l.why = fmt.Errorf("the connection that holds the lock of the leader has ended: %w", err)
 			return
-		case readOnly != l.readOnly:
-			l.why = fmt.Errorf("read_only of the server has changed from %s to %s: another may be the primary now", l.readOnly, readOnly)
+		case l.wrote && readsOnly(readOnly):
+			l.why = fmt.Errorf("the server took writes, and has become read-only (read_only is %s): another may be the primary now", readOnly)
 			return
 		}
+		l.wrote = l.wrote || !readsOnly(readOnly)
 		if clock != nil {
 			clock(cdc.ClockAhead(asked, time.UnixMicro(int64(now*1e6))))
 		}
@@ -220,6 +228,14 @@ func (s *Leader) Release() {
 	if s.lock != nil {
 		s.lock.stop()
 		<-s.lock.done
+		s.note(s.lock)
 		s.lock = nil
+	}
+}
+
+// note keeps which server took writes beyond the end of the session, for the next one on it.
+func (s *Leader) note(l *lock) {
+	if l.wrote {
+		s.wrote = l.server
 	}
 }

@@ -117,8 +117,8 @@ func TestFailover(t *testing.T) {
 	})
 }
 
-// A switchover: the primary becomes read-only, and new connections lead to the promoted replica. Those that there are stay, and tell nothing
-// any more: the relay connects again.
+// A switchover: the primary becomes read-only, and new connections lead to it for a while, then to the promoted replica. Those that there
+// are stay, and tell nothing any more: the relay connects again and again.
 //
 //covers:binlogs 29 events
 func TestSwitchover(t *testing.T) {
@@ -133,6 +133,10 @@ func TestSwitchover(t *testing.T) {
 		r.Must(err)
 		r.Must(s.replica.AwaitGTIDs(r.Within(time.Minute), gtids))
 		s.promote(r)
+		r.Await("the relay to leave the old primary twice", func(ctx context.Context) (bool, error) {
+			n, err := r.Relay.Metric(ctx, `cdc_relay_errors_total{component="database"}`)
+			return n >= 2, err
+		})
 		s.address.DirectNew(s.replica.Addr())
 		r.AwaitSaved(r.Append("promoted", 10))
 		r.Verify()

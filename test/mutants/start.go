@@ -12,7 +12,12 @@ func startMutants() []mutant {
 		},
 		{
 			"stay on a primary that was demoted", "internal/mysql/leader.go",
-			[]edit{{"case readOnly != l.readOnly:", "case false:"}},
+			[]edit{{"case l.wrote && readsOnly(readOnly):", "case false:"}},
+			caughtBy{faults, "^TestSwitchover$", testenv.MySQLFlavor},
+		},
+		{
+			"stay on a demoted primary that was met again", "internal/mysql/leader.go",
+			[]edit{{"	l.wrote = s.wrote == l.server\n", ""}},
 			caughtBy{faults, "^TestSwitchover$", testenv.MySQLFlavor},
 		},
 		{
