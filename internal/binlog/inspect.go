@@ -11,8 +11,8 @@ import (
 type Inspection struct {
 	cdc.Inspection
 
-	// Executed is every transaction that the server has in its binlog or had, Purged those that it has no log
-	// of any more. On MariaDB they are the last GTID of each domain.
+	// Executed is every transaction that the server has in its binlog or had and whose rows can be seen: who compares rows with it must not
+	// miss any. Purged are those that it has no log of any more. On MariaDB they are the last GTID of each domain.
 	Executed, Purged cdc.Position
 
 	server server
@@ -27,7 +27,10 @@ func Inspect(ctx context.Context, d *mysql.Database, o Options, load cdc.Resumer
 		return Inspection{}, err
 	}
 	in := Inspection{
-		Inspection: cdc.Inspection{Source: sv.source}, Executed: cdc.Position(sv.executed.String()), Purged: cdc.Position(sv.purged.String()), server: sv,
+		Inspection: cdc.Inspection{Source: sv.source}, Purged: cdc.Position(sv.purged.String()), server: sv,
+	}
+	if in.Executed, err = mysql.SnapshotPosition(ctx, d.DB, sv.flavor, sv.executed); err != nil {
+		return Inspection{}, err
 	}
 	in.Checkpoint, in.Found, in.LoadErr = load(ctx, sv.source)
 	v, refused := resolve(sv, storedCheckpoint{in.Checkpoint, in.Found}, nil, o.FromNow)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/cdc-relay/cdc-relay/internal/binlog"
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/mysql"
 	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
 
@@ -269,6 +270,35 @@ func TestAttemptsWhileCommitsWait(t *testing.T) {
 		d.release()
 		succeed(t, first, second)
 		until(t, attempt)
+	})
+}
+
+// What setup stores while a commit waits is before that: its row cannot be seen, and must be published.
+func TestFirstPositionWhileACommitWaits(t *testing.T) {
+	on(t, []string{"mariadb", "mariadb118"}, func(d *database) {
+		t := d.t
+		d.simple()
+		db, err := mysql.OpenDatabase(t.Context(), d.options(binlog.Options{}).Options)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer db.Close()
+		end := func() cdc.Position {
+			in, err := binlog.Inspect(t.Context(), db, d.options(binlog.Options{}), none)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return in.Executed
+		}
+		before, written := end(), d.position()
+		d.hold()
+		held := d.later(insert(1))
+		until(t, func() bool { return d.position() != written })
+		if after := end(); after != before {
+			t.Errorf("%s, want %s", after, before)
+		}
+		d.release()
+		succeed(t, held)
 	})
 }
 
