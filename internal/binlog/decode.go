@@ -178,6 +178,14 @@ func openRows(e event, s *schema) (rows, error) {
 	}
 	data := b[off+bitmap:]
 	if e.kind() == replication.MARIADB_WRITE_ROWS_COMPRESSED_EVENT_V1 {
+		// The size of the rows is in one to seven bytes, and go-mysql trusts it. They are at most 1,032 times as large as what holds them.
+		if len(data) == 0 {
+			return rows{}, fmt.Errorf("decode rows of %s: %w", s.table, errTruncated)
+		}
+		size := 1 + int(data[0]&7)
+		if len(data) < size || gomysql.BFixedLengthInt(data[1:size])/1032 > uint64(len(data)) {
+			return rows{}, fmt.Errorf("decode compressed rows of %s: %w", s.table, errMalformed)
+		}
 		var err error
 		if data, err = gomysql.DecompressMariadbData(data); err != nil {
 			return rows{}, fmt.Errorf("decode compressed rows of %s: %w", s.table, err)
