@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -181,19 +182,20 @@ const (
 
 // dumpError maps the server's refusal to send its binlog, or to go on with it.
 func (d *dialer) dumpError(code uint16, said string) error {
+	unreadable := code == gomysql.ER_MASTER_FATAL_ERROR_READING_BINLOG && !isTransient(said)
 	switch {
 	case strings.Contains(said, "same server_uuid") || strings.Contains(said, "same server_id"):
 		return fmt.Errorf("another replica reads the binlog under our server id, choosing another: %s (%d)", said, code)
 	case strings.Contains(said, "diverged"): // MariaDB, whose later transactions have higher numbers than the position
 		return cdc.PositionError("binlog_gap", sinceThen,
 			"server cannot send its binlog from the position on (%s, %d): it has another history", said, code)
-	case code == erGtidNotInBinlog, code == gomysql.ER_MASTER_FATAL_ERROR_READING_BINLOG && (strings.Contains(said, "GTID") || strings.Contains(said, "purged") || strings.Contains(said, "gtid")):
+	case code == erGtidNotInBinlog, unreadable && (strings.Contains(said, "GTID") || strings.Contains(said, "purged") || strings.Contains(said, "gtid")):
 		return cdc.PositionError("binlog_gap", "publish what it held from the outbox table, and move the position, with `cdc-relay repair`; then keep binlogs for longer",
 			"server cannot send its binlog from the position on (%s, %d): it was purged, or the server has another history", said, code)
-	case code == gomysql.ER_MASTER_FATAL_ERROR_READING_BINLOG && strings.Contains(said, "anonymous"):
+	case unreadable && strings.Contains(said, "anonymous"):
 		return cdc.Stop(cdc.ClassRuntime, "gtid_mode", fmt.Errorf("server cannot send a transaction without a GTID, which was committed while gtid_mode was not ON (%s, %d)", said, code),
 			mysql.FixGTIDMode+", then "+nextFile)
-	case code == gomysql.ER_MASTER_FATAL_ERROR_READING_BINLOG && !isTransient(said), code == eeFileNotFound:
+	case unreadable, code == eeFileNotFound:
 		return cdc.Stop(cdc.ClassRuntime, "log_unreadable", fmt.Errorf("server cannot send its binlog from the position on (%s, %d), and will not by itself", said, code),
 			"correct what it says; where the binlog is damaged or lost, "+nextFile)
 	case code == gomysql.ER_SPECIFIC_ACCESS_DENIED_ERROR, code == gomysql.ER_ACCESS_DENIED_ERROR:
@@ -205,5 +207,5 @@ func (d *dialer) dumpError(code uint16, said string) error {
 // isTransient reports whether a server that cannot send its binlog may be able to after a while.
 func isTransient(said string) bool {
 	said = strings.ToLower(said)
-	return strings.Contains(said, "memory allocation") || strings.Contains(said, "shutdown") || strings.Contains(said, "shutting down")
+	return slices.ContainsFunc([]string{"memory allocation", "out of memory", "failed to load", "shutdown", "shutting down"}, func(part string) bool { return strings.Contains(said, part) })
 }

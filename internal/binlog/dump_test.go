@@ -18,6 +18,8 @@ func TestDumpErrors(t *testing.T) {
 		"Cannot replicate because the source purged required binary logs.":                                              "binlog_gap",
 		"Error: connecting slave requested to start from GTID 0-1-3, which is not in the master's binlog":               "binlog_gap",
 		"memory allocation failed reading log event":                                                                    "",
+		"Out of memory while looking for GTID position in binlog":                                                       "",
+		"Failed to load replication slave GTID state from table mysql.gtid_slave_pos":                                   "",
 		"Server shutdown in progress":                                                                                   "",
 		"A replica with the same server_uuid/server_id as this replica has connected to the source; the first event ''": "",
 	} {
