@@ -190,7 +190,7 @@ func readerMutants() []mutant {
 	return []mutant{
 		{
 			"print numbers of the WAL as the database says", "internal/postgres/connect.go",
-			[]edit{{`NoTimeouts+"; SET extra_float_digits = 1"`, "NoTimeouts"}},
+			[]edit{{"; SET extra_float_digits = 1; ", "; "}},
 			caughtBy{commands, "^TestDigitsOfNumbers$", ""},
 		},
 		{
