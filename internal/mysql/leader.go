@@ -168,8 +168,8 @@ func Idle(ctx context.Context, d *Database, o Options) error {
 	return err
 }
 
-// keep gives signs of life until the session ends or is ended. It ends it if the server is read-only and was not always: after a switchover
-// the connection string may lead to another primary, now or later, and from this server nothing would come any more.
+// keep gives signs of life until the session ends or is ended. It ends it if the server has become read-only and replicates from none: after a
+// switchover the connection string may lead to another primary, now or later, and from this server nothing would come any more.
 func (l *lock) keep(ctx context.Context, clock func(ahead time.Duration)) {
 	defer close(l.done)
 	defer l.close()
@@ -186,12 +186,13 @@ func (l *lock) keep(ctx context.Context, clock func(ahead time.Duration)) {
 		var readOnly string
 		asked := time.Now()
 		err := l.conn.QueryRowContext(pinging, "SELECT @@timestamp, @@GLOBAL.read_only").Scan(&now, &readOnly)
+		demoted := err == nil && l.wrote && readsOnly(readOnly) && !readReplica(pinging, l.conn, cdc.MySQL).runs // of MariaDB the default connection
 		cancel()
 		switch {
 		case err != nil:
 			l.why = fmt.Errorf("the connection that holds the lock of the leader has ended: %w", err)
 			return
-		case l.wrote && readsOnly(readOnly):
+		case demoted:
 			l.why = fmt.Errorf("the server took writes, and has become read-only (read_only is %s): another may be the primary now", readOnly)
 			return
 		}

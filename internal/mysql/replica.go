@@ -19,7 +19,7 @@ type replica struct {
 }
 
 // readReplica asks the server. A user without the right to ask gets no answer.
-func readReplica(ctx context.Context, db *sql.DB, f cdc.Flavor) (r replica) {
+func readReplica(ctx context.Context, db querier, f cdc.Flavor) (r replica) {
 	query := `SHOW REPLICA STATUS`
 	if f == cdc.MariaDB {
 		query = `SHOW ALL SLAVES STATUS`

@@ -12,7 +12,7 @@ func startMutants() []mutant {
 		},
 		{
 			"stay on a primary that was demoted", "internal/mysql/leader.go",
-			[]edit{{"case l.wrote && readsOnly(readOnly):", "case false:"}},
+			[]edit{{"case demoted:", "case demoted && false:"}},
 			caughtBy{faults, "^TestSwitchover$", testenv.MySQLFlavor},
 		},
 		{
