@@ -3,6 +3,7 @@ package commands
 import (
 	"context"
 	"encoding/base64"
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -204,4 +205,81 @@ func (b *browser) resolves(verb, event, typed string) {
 	b.do(chromedp.SendKeys("dialog input, dialog [type=submit]", typed+"\r", chromedp.ByQuery))
 	b.shows("dialog", "1 done, 0 failed")
 	b.click("//dialog//button[.='Close']")
+}
+
+// While a server is away, and after it, the page says whether events are published, why not, and nothing that is not so.
+func TestPageInOutages(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.setup()
+	broker := kafka.Brokers()[0].Proxy()
+	database, store := testenv.Proxy(t, s.addr()), testenv.Proxy(t, redis.Addr())
+	s.replace(kafka.Bootstrap()[0], broker.Addr())
+	s.replace(s.addr(), database.Addr())
+	s.replace(redis.Addr(), store.Addr())
+	relay := s.start()
+	url := relay.leading()
+	b := newBrowser(t, url)
+	b.opens(url)
+	s.insert(1)
+	s.consume(s.name, 1)
+	b.isTrue(url, "good", "Publishing", func(got shown) error {
+		if got.Tiles["Waiting events"] != "0" {
+			return fmt.Errorf("%+v", got)
+		}
+		return nil
+	})
+	for i, tt := range []struct {
+		step, words, level, cause string
+		server                    *testenv.ProxyServer
+	}{
+		{"kafka", "Not publishing since", "bad", "refused", broker},
+		{"saved", "Publishing, but", "warn", "refused", store},
+		{"database", "Not publishing since", "bad", "refused", database},
+	} {
+		tt.server.Cut()
+		if tt.step != "database" {
+			s.insert(2 + i)
+		}
+		b.isTrue(url, tt.level, tt.words, func(got shown) error {
+			if !strings.Contains(got.Why, tt.cause) || got.Steps[tt.step] != "broken" {
+				return fmt.Errorf("%s is away: %+v", tt.step, got)
+			}
+			if waiting := got.Tiles["Waiting events"]; tt.step == "kafka" && waiting != "1" {
+				return fmt.Errorf("1 event waits, the page says %q", waiting)
+			}
+			return nil
+		})
+		if err := tt.server.Restore(); err != nil {
+			t.Fatal(err)
+		}
+		b.isTrue(url, "good", "Publishing", func(got shown) error {
+			if got.Tiles["Waiting events"] != "0" || strings.Contains(got.All, "goes on") {
+				return fmt.Errorf("%s is back: %+v", tt.step, got)
+			}
+			return nil
+		})
+	}
+	b.nothingWrong()
+}
+
+// isTrue waits until the page has these words and holds, and agrees with what the relay answers.
+func (b *browser) isTrue(url, level, words string, holds func(shown) error) {
+	b.t.Helper()
+	eventually(b.t, func() error {
+		got := b.reads()
+		if got.Level != level || got.Green != (level == "good") || !strings.HasPrefix(got.Words, words) || !strings.Contains(got.Title, words[:10]) {
+			return fmt.Errorf("want %s %q: %+v", level, words, got)
+		}
+		var all object
+		if _, text, err := get(b.t, url+"/api/page"); err != nil {
+			return err
+		} else if err := json.Unmarshal([]byte(text), &all); err != nil {
+			return err
+		}
+		if wrong := contradictions(all, got); len(wrong) > 0 {
+			return fmt.Errorf("%q", wrong)
+		}
+		return holds(got)
+	})
 }
