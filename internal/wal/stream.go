@@ -7,11 +7,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgconn"
-	"github.com/jackc/pgx/v5/pgproto3"
-
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
-	"github.com/cdc-relay/cdc-relay/internal/postgres"
 )
 
 // A batch is handed on when the socket is empty between transactions (so at low load each transaction
@@ -79,86 +75,6 @@ func (ss *session) frame(ctx context.Context, kind byte, off, size int) error {
 		return ss.keepalive(ctx, k)
 	}
 	return fmt.Errorf("replication stream: CopyData of unknown kind %q", body[:min(1, size)])
-}
-
-// otherFrame: outside CopyData come notices, parameter changes, errors, and the end of the stream.
-func (ss *session) otherFrame(kind byte, body []byte) error {
-	switch kind {
-	case 'S':
-		return nil
-	case 'N':
-		return ss.notice(body)
-	case 'E':
-		var msg pgproto3.ErrorResponse
-		if err := msg.Decode(body); err != nil {
-			return fmt.Errorf("replication stream: %w", err)
-		}
-		return ss.unsent(postgres.ReplicationError(pgconn.ErrorResponseToPgError(&msg), ss.src.opts.Slot))
-	case 'c', 'C', 'Z':
-		return fmt.Errorf("%w: it ended the stream", postgres.ErrStopping)
-	}
-	return fmt.Errorf("replication stream: message of unknown kind %q", kind)
-}
-
-// notice heeds the warnings by which PostgreSQL says that it leaves rows out, or sends none for now.
-func (ss *session) notice(body []byte) error {
-	var said pgproto3.NoticeResponse
-	if err := said.Decode(body); err != nil {
-		return fmt.Errorf("replication stream: %w", err)
-	}
-	switch said.Routine { // it is in no language
-	case "LoadPublications": // an error up to PostgreSQL 17
-		return postgres.ReplicationError(&pgconn.PgError{Code: postgres.StateUndefinedObject, Message: said.Message}, ss.src.opts.Slot)
-	case "StandbySlotsHaveCaughtup":
-		ss.waits = true
-		ss.src.opts.Problems.Report(waitsReporter, cdc.Problem{With: cdc.OnDatabase, Err: cdc.Fixable(
-			"start that standby, or take its slot out of synchronized_standby_slots", "PostgreSQL sends nothing until a standby has received it: %s", said.Message)})
-	}
-	return nil
-}
-
-// waitsReporter reports that the server waits for a standby.
-const waitsReporter = "standby"
-
-// goesOn notes that the server has sent something.
-func (ss *session) goesOn() {
-	if ss.waits {
-		ss.waits = false
-		ss.src.opts.Problems.Report(waitsReporter)
-	}
-}
-
-// unsent is the transaction that the server did not send to its end, and how often in a row, with how many batches handed on.
-type unsent struct {
-	commit lsn
-	xid    uint32
-	handed uint64
-	times  int
-}
-
-// unsentAfter is how many times in a row the server fails within the same transaction until the fix goes past that: other errors pass.
-const unsentAfter = 3
-
-// unsent adds the transaction that the server could not send to its error.
-func (ss *session) unsent(err error) error {
-	tx, was := &ss.tx, &ss.src.unsent
-	if _, stops := errors.AsType[*cdc.StopError](err); stops || !tx.open || errors.Is(err, postgres.ErrStopping) {
-		return err
-	}
-	now := unsent{tx.commit, tx.xid, ss.src.handed.Load(), was.times}
-	if now != *was {
-		now.times = 0
-	}
-	now.times++
-	*was = now
-	committed := time.UnixMicro(tx.micros).UTC().Format(time.RFC3339)
-	err = fmt.Errorf("transaction %d, committed at %s, %s: %w", tx.xid, committed, tx.commit, err)
-	if now.times < unsentAfter {
-		return err
-	}
-	// The server skips transactions whose commit begins before the position, so the byte behind that is past this one, and past no other.
-	return cdc.Fixable(fmt.Sprintf("correct or delete the row in the table, stop the relay, go past the transaction with `cdc-relay position set %s --skip-events`, then publish its other rows with `cdc-relay repair --since %s`",
-		tx.commit+1, committed), "%w", err)
 }
 
 func (ss *session) message(ctx context.Context, m []byte, off int) error {

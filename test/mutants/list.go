@@ -51,7 +51,7 @@ func positionMutants() []mutant {
 			caughtBy{relay, "^TestStandstill$", ""},
 		},
 		{
-			"go past a transaction that cannot be sent with the position of its commit", "internal/wal/stream.go",
+			"go past a transaction that cannot be sent with the position of its commit", "internal/wal/server_said.go",
 			[]edit{{"		tx.commit+1, committed)", "		tx.commit, committed)"}},
 			caughtBy{faults, "^TestRowThatPostgreSQLCannotSend$", postgres},
 		},
