@@ -2,14 +2,17 @@ package tableread
 
 import (
 	"fmt"
+	"hash/crc32"
 	"time"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
 
-// stamp makes each row of b a transaction, with the time of the column at; 0 without a time, and without a column, which is -1.
+// stamp makes each row of b a transaction, with the time of the column at; 0 without a time, and without a column, which is -1. What would be
+// the row's number in it stands for the table: two tables may have the same event ID, and a dead letter's ID is the event's and its place.
 func stamp(b *cdc.Batch, at int, zone *cdc.Zone) error {
 	var text []byte
+	table := crc32.ChecksumIEEE([]byte(b.Table.String()))
 	for row := range b.Rows() {
 		var raw []byte
 		ok := at >= 0
@@ -17,14 +20,14 @@ func stamp(b *cdc.Batch, at int, zone *cdc.Zone) error {
 			raw, ok = b.Value(row, at)
 		}
 		if !ok {
-			b.Txs = append(b.Txs, cdc.Tx{Row: row})
+			b.Txs = append(b.Txs, cdc.Tx{Row: row, Ordinal: table})
 			continue
 		}
 		var err error
 		if text, err = b.Table.Columns[at].Form.AppendShown(text[:0], raw, zone); err != nil {
 			return fmt.Errorf("read column %s of %s: %w", b.Table.Columns[at].Name, b.Table, err)
 		}
-		b.Txs = append(b.Txs, cdc.Tx{Time: micros(string(text)), Row: row})
+		b.Txs = append(b.Txs, cdc.Tx{Time: micros(string(text)), Row: row, Ordinal: table})
 	}
 	return nil
 }

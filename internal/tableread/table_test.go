@@ -250,6 +250,27 @@ func TestRowsHaveTheirTime(t *testing.T) {
 	}
 }
 
+// Two tables may have the same event ID: the places of its rows tell them apart, whenever they are read.
+func TestPlaceIsOfTheTable(t *testing.T) {
+	t.Parallel()
+	places := map[string]string{}
+	for _, name := range []string{"orders", "items", "orders", "items"} {
+		b := batch([]Key{{}})
+		b.Table = &cdc.Table{Schema: "public", Name: name, Columns: b.Table.Columns}
+		if err := (&Batches{At: -1}).Complete(b); err != nil {
+			t.Fatal(err)
+		}
+		place := b.Place(0)
+		if was := places[name]; was != "" && was != place || !cdc.OfTable(place) {
+			t.Errorf("the row of %s is at %s, and was at %q", name, place, was)
+		}
+		places[name] = place
+	}
+	if places["orders"] == places["items"] {
+		t.Errorf("both rows are at %s", places["orders"])
+	}
+}
+
 // Rows tie where only IDs tell them apart that do not grow.
 func TestTies(t *testing.T) {
 	t.Parallel()
