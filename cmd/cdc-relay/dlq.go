@@ -211,7 +211,7 @@ func newDLQRetryCommand(a *cli) *cobra.Command {
 		Use:   "retry [ID...]",
 		Short: "Publish dead letters again",
 		Long: `Ask the relay to publish dead letters again, with the configuration that it runs with now; the event ID stays the same. One that
-comes after another of its key waits for it. Letters that only wait (reason "held") follow by themselves.`,
+comes after another of its key waits for it. Letters that are held (reason "held") follow by themselves.`,
 		Example: "  cdc-relay dlq retry 018f4e3c-7a10-7cc0-8000-2c7d3b0f9a41\n  cdc-relay dlq retry --reason too_large --yes",
 		RunE:    r.run,
 	}

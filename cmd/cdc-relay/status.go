@@ -227,7 +227,7 @@ func lettersText(l *admin.DeadLetters, now time.Time) string {
 	if l.Events == 0 {
 		return "none"
 	}
-	return fmt.Sprintf("%s, of which %d only wait, of %s; the oldest for %s", display.Plural(l.Events, "event"), l.Held, display.Plural(l.Keys, "key"), age(now, l.Oldest))
+	return fmt.Sprintf("%s, %d of them held, of %s; the oldest for %s", display.Plural(l.Events, "event"), l.Held, display.Plural(l.Keys, "key"), age(now, l.Oldest))
 }
 
 func slotText(s *cdc.SlotStatus, now time.Time) string {

@@ -62,6 +62,7 @@ func statesOfPage() map[string]*page {
 		s.perSecond, s.moved, s.Lag.Seconds = 0, began.Add(-time.Second), 132.4
 		s.InFlight = InFlight{Events: 10_000, Bytes: 3_200_000, Since: began}
 		retains(s, 45_219_840)
+		s.Positions.Received = "0/7D495F8"
 	}
 	away := func(s *seen) { outage(s); s.Problems = []Problem{kafka} }
 	follows := func(s *seen) {
@@ -97,7 +98,10 @@ func statesOfPage() map[string]*page {
 			s.perSecond, s.moved, s.InFlight, s.Connected, s.ConnectedSince = 0, began, InFlight{}, false, began
 			s.Problems, s.Slot.AskedAt = []Problem{database}, began
 		},
-		"redis-away": func(s *seen) { s.Problems = []Problem{redis}; retains(s, 45_219_840) },
+		"redis-away": func(s *seen) {
+			s.Problems, s.Positions.Saved, s.Positions.Confirmed, s.Checkpoint.SavedAt = []Problem{redis}, "0/5AC3780", "0/5AC3780", began.Add(-time.Second)
+			retains(s, 45_219_840)
+		},
 		"no-standby": func(s *seen) {
 			s.gone, s.standbys = "relay-2:9464", []standby{}
 			s.before, s.before.Since = verdictOf(&s.situation), at("15:30:00")
@@ -108,10 +112,11 @@ func statesOfPage() map[string]*page {
 			s.before, s.before.Since = verdictOf(&s.situation), at("15:20:00")
 		},
 		"letters":       func(s *seen) { s.DeadLetters = &DeadLetters{Events: 200, Held: 18, Keys: 20, Oldest: at("15:21:00")} },
-		"letters-10000": func(s *seen) { s.DeadLetters = &DeadLetters{Events: 10_000, Keys: 800, Oldest: at("15:21:00")} },
+		"letters-10000": func(s *seen) { s.DeadLetters = &DeadLetters{Events: 10_000, Held: 909, Keys: 800, Oldest: at("15:21:00")} },
 		"topics-300":    func(*seen) {},
 		"stopping": func(s *seen) {
-			s.State, s.Since, s.InFlight.Events, s.InFlight.Bytes = "stopping", at("15:36:12"), 5753, 1_840_960
+			s.State, s.Since, s.Lag.Seconds, s.Positions.Received = "stopping", at("15:36:12"), 6.1, "0/7BFD8F8"
+			s.InFlight = InFlight{Events: 5753, Bytes: 1_840_960, Since: at("15:36:12")}
 		},
 		"starting": func(s *seen) {
 			follows(s)
@@ -139,7 +144,7 @@ func usually() *seen {
 	safe, speed := int64(1_068_199_936), 250_000.0
 	s := &seen{
 		situation: situation{now: at("15:36:18"), moved: at("15:36:17"), walPerSecond: &speed, before: Verdict{State: Publishing, Since: at("12:11:40")}},
-		instance:  "relay-1:9464", standbys: []standby{{"relay-2:9464", "http://relay-2:9464/", at("08:02:13")}}, perSecond: 992.1,
+		instance:  "relay-1:9464", standbys: []standby{{"relay-2:9464", "http://relay-2:9464/", at("12:11:42")}}, perSecond: 992.1,
 		incidents: incidents{[]incident{
 			{What: "standby", Cause: "slot cdc_relay is active for PID 4690 from 10.0.0.8", From: at("08:02:11"), To: at("12:11:40")},
 			{What: "takeover", From: at("12:11:40")},
@@ -178,8 +183,9 @@ func (s *seen) page() *page {
 	}
 	if s.State == "leading" || s.State == "stopping" || s.State == "parked" {
 		for i, name := range []string{"orders", "payments", "shipments"} {
-			rate, p99 := s.perSecond*[]float64{0.7, 0.25, 0.05}[i], 0.011
-			p.Topics.List = append(p.Topics.List, topic{Name: name, Published: 3_410_211 / float64(1+5*i), PerSecond: &rate, P99: &p99, Last: s.moved})
+			share, p99 := []float64{0.7, 0.25, 0.05}[i], 0.011
+			rate := s.perSecond * share
+			p.Topics.List = append(p.Topics.List, topic{Name: name, Published: 12_000_000 * share, PerSecond: &rate, P99: &p99, Last: s.moved})
 		}
 		ahead, oldest, none := 14.0, 2_592_000.0, 0.0
 		p.Topics.Seconds, p.Partitions = 900, append(p.Partitions, partitions{"outbox", &ahead, &oldest, &none, &none})

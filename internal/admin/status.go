@@ -62,7 +62,7 @@ type Source struct {
 
 // DeadLetters are the events that are kept because they cannot be published.
 type DeadLetters struct {
-	// Events that are not resolved, and those among them that only wait behind another one of their key.
+	// Events that are not resolved, and those among them that are held behind another one of their key.
 	Events int `json:"events"`
 	Held   int `json:"held"`
 	// Keys whose events go there.

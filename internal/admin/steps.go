@@ -59,11 +59,9 @@ func steps(o *Options, st *Status, n, was *numbers, now time.Time) []step {
 	broken(database, "database")
 	broken(kafka, "kafka")
 	broken(saved, "checkpoint")
-	switch {
-	case database.State == "broken" && !st.Connected && leads:
+	if leads && !st.Connected {
 		read.State, read.Since = "waiting", database.Since
-	case leads && !st.Connected:
-		read.State = "waiting"
+		visible.State, visible.Text = "unknown", ""
 	}
 	if !o.Servers.Visible {
 		visible.State, visible.Text = "off", ""

@@ -141,7 +141,7 @@ func (s *situation) stateVerdict() Verdict {
 		}
 		return v
 	case "stopped", "parked":
-		v := Verdict{State: Parked, Level: Bad, Title: "Parked: this relay publishes nothing until somebody acts", Since: s.Since}
+		v := Verdict{State: Parked, Level: Bad, Title: "Not publishing: parked", Since: s.Since}
 		if s.State == "stopped" {
 			v.Title = "Stopped"
 		}
@@ -281,15 +281,15 @@ func (s *situation) doubts() (all []reason) {
 	}
 	if d := s.DeadLetters; d != nil && d.Events > 0 && !d.Full {
 		r := reason{
-			title: display.Plural(d.Events, "dead letter"), cause: fmt.Sprintf("%s could not be published, and %d only wait for them: each has its reason", display.Plural(d.Events-d.Held, "event"), d.Held), since: d.Oldest,
+			title: display.Plural(d.Events, "dead letter"), cause: fmt.Sprintf("%s could not be published, and %d are held behind them: each has its reason", display.Plural(d.Events-d.Held, "event"), d.Held), since: d.Oldest,
 			fix: "see why with `cdc-relay dlq list --by cause`, correct that, then retry them", effect: "All other events are published.",
 		}
 		all = append(all, r)
 	}
 	if s.gone != "" {
 		all = append(all, reason{
-			title: "no standby", cause: s.gone + " stood by, and does not answer", fix: "start it, or see why this relay does not reach it",
-			effect: "No event is lost. If this relay ends, nothing is published until one is started.",
+			title: "no standby answers", cause: s.gone + " stood by, and does not answer", fix: "start it if it does not run; if it does, see why this relay does not reach it",
+			effect: "No event is lost. If it does not run, nobody takes over when this relay ends.",
 		})
 	}
 	return all
@@ -360,7 +360,7 @@ func (s *situation) starting() Verdict {
 	if s.now.Sub(s.Since) < 3*silence {
 		v.Level = Warn
 	}
-	v.Effect = "This relay publishes nothing meanwhile. Events wait in the database."
+	v.Effect = "This relay publishes nothing meanwhile. Unless another one leads, events wait in the database."
 	return v
 }
 

@@ -117,11 +117,11 @@ func TestVerdict(t *testing.T) {
 		}), Verdict{State: Stopping, Level: Warn, Title: "Stopping", Cause: "the row has no key", Fix: "set key"}, "k1:9092"},
 		{"another doubt", leading(func(s *situation) {
 			s.gone, s.before = "b", Verdict{State: PublishingBut, Fix: "end it", Since: ago(time.Hour)}
-		}), Verdict{State: PublishingBut, Level: Warn, Title: "no standby", Since: now}, ""},
+		}), Verdict{State: PublishingBut, Level: Warn, Title: "no standby answers", Since: now}, ""},
 		{"several", leading(func(s *situation) {
 			s.Problems, s.gone, s.DeadLetters = []Problem{kafka, redis}, "b", &DeadLetters{Events: 1}
 			s.moved = time.Time{}
-		}), Verdict{State: NotPublishing, Level: Bad, Title: "Not publishing", Others: []string{"the position is not saved", "1 dead letter", "no standby"}}, ""},
+		}), Verdict{State: NotPublishing, Level: Bad, Title: "Not publishing", Others: []string{"the position is not saved", "1 dead letter", "no standby answers"}}, ""},
 		{"starting", in("starting", func(*situation) {}), Verdict{State: Starting, Level: Idle, Title: "Starting", Since: ago(time.Minute)}, ""},
 		{"leading for a moment, not yet connected", leading(func(s *situation) { s.Connected, s.Since = false, ago(time.Second) }), Verdict{State: Starting, Level: Idle, Title: "Starting: connecting"}, ""},
 		{"a hostile error", leading(func(s *situation) {

@@ -53,7 +53,7 @@ func TestDeadLetters(t *testing.T) {
 		s.published(url, 3)
 		relay.await(`msg="event became a dead letter" table=\S+ event_id=` + eventID(1) + " key=a reason=unroutable")
 		s.says(0, "all            3", "dlq", "list", "--count")
-		s.says(0, "3 events, of which 1 only wait, of 2 keys", "status", "--url", url)
+		s.says(0, "3 events, 1 of them held, of 2 keys", "status", "--url", url)
 		s.says(0, "  unroutable, key a, topic none, attempts 0: event "+eventID(1), "dlq", "list")
 		s.says(0, `"reason": "held"`, "dlq", "list", eventID(2), "-o", "json")
 		s.says(0, "and 2 dead letters more", "dlq", "list", "--limit", "1")

@@ -98,7 +98,7 @@ func manyTopics(n int) object {
 	list := make([]any, n)
 	for i := range list {
 		list[i] = object{
-			"name": fmt.Sprintf("tenant-%03d.orders", i), "published": 1000 * (n - i), "per_second": float64(n-i) / 10, "p99": 0.005 + float64(i%7)/1000,
+			"name": fmt.Sprintf("tenant-%03d.orders", i), "published": 100 * (n - i), "per_second": 992.1 * float64(n-i) * 2 / float64(n*(n+1)), "p99": 0.005 + float64(i%7)/1000,
 			"rejected": 0, "retried": i % 11 / 10, "last": "2026-01-02T15:36:17Z",
 		}
 	}
@@ -132,7 +132,7 @@ func pastOf(all object) object {
 			grown := moment.Sub(since).Seconds() / at.Sub(since).Seconds()
 			row = []any{now["per_second"], part(now["lag"], grown), nil, nil, part(now["waiting"], grown), part(now["kept_bytes"], grown), now["dead_letters"], 2}
 		case moment.After(since):
-			row[5], row[6], row[7] = now["kept_bytes"], now["dead_letters"], map[bool]int{verdict["state"] == "publishing_but": 1}[true]
+			row[5], row[6], row[7] = part(now["kept_bytes"], max(5.4e6/now["kept_bytes"].(float64), moment.Sub(since).Seconds()/at.Sub(since).Seconds())), now["dead_letters"], map[bool]int{verdict["state"] == "publishing_but": 1}[true]
 		}
 		samples = append(samples, row)
 	}
@@ -233,6 +233,7 @@ var letterCauses = []struct{ reason, topic, kind, cause string }{
 	{"too_large", "orders", "OrderPlaced", "the record has 1.4 MB, the topic takes 1 MB"},
 	{"malformed", "", "OrderPlaced", "the payload is no JSON: unexpected end"},
 	{"unknown_topic", "refunds", "RefundDone", "topic refunds does not exist"},
+	{"held", "orders", "OrderPlaced", "waits for a dead letter of its key"},
 }
 
 func (f *fixture) of(state string) []object {
@@ -242,7 +243,10 @@ func (f *fixture) of(state string) []object {
 	n := map[string]int{"letters": 200, "letters-10000": 10_000}[state]
 	list := make([]object, n)
 	for i := range list {
-		c := letterCauses[i%len(letterCauses)]
+		c := letterCauses[i%4]
+		if i%11 == 10 {
+			c = letterCauses[4]
+		}
 		list[i] = object{
 			"letter": fmt.Sprintf("L%05d", i), "id": fmt.Sprintf("01890a5d-ac96-774b-bcce-%012d", i), "key": fmt.Sprintf("order-%d", i%80), "topic": c.topic, "type": c.kind,
 			"reason": c.reason, "error": c.cause, "time": fmt.Sprintf("2026-01-02T15:%02d:%02dZ", 21+i%9, i%60), "attempts": 1 + i%2, "tried": "2026-01-02T15:35:00Z",

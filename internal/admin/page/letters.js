@@ -75,7 +75,7 @@ function Rows({ list, picked, pick, actions, open }) {
   const box = (on, label, change) => html`<input type="checkbox" checked=${on} aria-label=${label} onChange=${change} />`;
   const flip = (l) => { const { [l.letter]: was, ...rest } = picked; pick(was ? rest : { ...picked, [l.letter]: true }); };
   const name = (l) => text(l.id || l.letter, 80);
-  const columns = [...(actions ? [[box(every, "Select all that are shown", () => pick(every ? {} : Object.fromEntries(list.map((l) => [l.letter, true]))))]] : []), ["Event"], ["Key"], ["Topic"], ["Type"], ["Reason"], ["Since"], ["Attempts", true]];
+  const columns = [...(actions ? [[box(every, "Select all that are shown", () => pick(every ? {} : Object.fromEntries(list.map((l) => [l.letter, true]))))]] : []), ["Event"], ["Key"], ["Topic"], ["Type"], ["Reason"], ["Since"], ["Retries", true]];
   return html`<${Table} label="Dead letters" columns=${columns} rows=${list.map((l) => ({ key: l.letter, cells: [...(actions ? [box(!!picked[l.letter], "Select event " + name(l), () => flip(l))] : []),
     html`<button type="button" class="link" onClick=${() => open(l)}>${name(l)}</button>`, text(l.key, 80), text(l.topic, 80), text(l.type, 60), text(l.reason), html`<${Time} at=${l.time} />`, known(l.attempts ?? 0, number)] }))} />`;
 }
@@ -85,7 +85,7 @@ function Detail({ id, act, onClose }) {
   return html`<${Dialog} title="Dead letter" className="drawer" onClose=${onClose}><${Answer} of=${of}>${(l) => html`<p class="error">${sentences(text(l.error || "no error is known", 2000))}</p>
       ${act && html`<div class="line">${Object.keys(verbs).map((verb) => html`<button type="button" key=${verb} class=${verb === "drop" ? "danger" : ""} onClick=${() => act(verb, l)}>${verbs[verb]}</button>`)}</div>`}
       <${Pairs} list=${[["Event", html`<a href=${link("find", { id: l.id })}>${text(l.id)}</a>`], ["Key", text(l.key)], ["Topic", text(l.topic)], ["Type", text(l.type)], ["Reason", text(l.reason)], ["Since", html`<${Time} at=${l.time} />`],
-        ["Last attempt", l.tried ? html`<${Time} at=${l.tried} />` : "none"], ["Attempts", known(l.attempts ?? 0, number)], ["Waiting behind it", known(l.behind, (n) => number(n) + (n === 1 ? " event" : " events"))], ["Table", text(l.table)], ["Position", text(l.place)]].filter(([, v]) => v !== "")} />
+        ["Last retry", l.tried ? html`<${Time} at=${l.tried} />` : "none"], ["Retries", known(l.attempts ?? 0, number)], ["Held behind it", known(l.behind, (n) => number(n) + (n === 1 ? " event" : " events"))], ["Table", text(l.table)], ["Position", text(l.place)]].filter(([, v]) => v !== "")} />
       <h3>Headers</h3><${Pairs} list=${Object.entries(l.headers || {}).map(([k, v]) => [text(k, 80), text(v)])} /><p class="quiet">Payloads are never shown.</p>`}<//><//>`;
 }
 
@@ -139,7 +139,7 @@ function Task({ task, onClose }) {
   const what = plural(count);
   return html`<${Dialog} title=${verb + " " + what} onClose=${onClose}>
     ${state.at === "ask" && html`<form onSubmit=${(e) => { e.preventDefault(); run(); }}>
-      <p>${task.do === "drop" ? "Dropped events are never published. This cannot be undone." : "They are published again."} Those that wait for them follow.</p>
+      <p>${task.do === "drop" ? "Dropped events are never published. This cannot be undone." : "They are published again."} Those held behind them follow.</p>
       ${mustType && html`<p><label for="typed">Type ${count} to confirm</label> <input id="typed" inputmode="numeric" autocomplete="off" value=${typed} onInput=${(e) => type(e.target.value)} /></p>`}
       <div class="line"><button type="submit" class=${task.do === "drop" ? "danger strong" : "strong"} disabled=${mustType && typed.trim() !== String(count)}>${verb} ${what}</button></div></form>`}
     ${state.at === "run" && html`<p role="status">${verb}: ${number(handled(state))} of ${number(count)}</p><progress max=${count} value=${handled(state)} aria-label="Progress"></progress>`}

@@ -106,6 +106,6 @@ export function Fleet({ onVerdict }) {
         const n = r.now || {}, v = r.verdict, level = v ? levelOf(v) : "unknown";
         return { key: r.url + r.name, cells: [html`<span class=${"pill " + level}>${v ? html`<${Sign} level=${level} />${sentences(text(v.title, 80))}` : "No answer"}</span>${v ? v.cause && html`<span class="quiet block">${sentences(text(v.cause, 160))}</span>` : html`<span class="quiet block">${sentences(r.error || "it gave no reason")}</span>`}`,
           html`<a href=${safe(r.url)}>${text(r.name || r.url, 80)}</a>${r.instance && html`<span class="quiet block relay">${text(r.instance, 80)}</span>`}`, v && v.since ? html`<${Time} at=${v.since} />` : known(null),
-          known(n.per_second, number), known(n.lag, duration), known(n.waiting, number), known(n.kept_bytes, bytes), n.lost_in ? duration(n.lost_in) : "", known(n.dead_letters, number)] };
+          known(n.per_second, number), known(n.lag, duration), known(n.waiting, number), known(n.kept_bytes, bytes), v ? n.lost_in ? duration(n.lost_in) : "" : known(null), known(n.dead_letters, number)] };
       })} />`}<//></section>`;
 }

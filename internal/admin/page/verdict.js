@@ -73,7 +73,7 @@ function standbys(data) {
       l.asked_at && since(l.asked_at) > 15 ? html`, asked <${For} at=${l.asked_at} /> ago` : ""}</span>`;
   }
   if (!data.standbys) return html` <span class="chip unknown">unknown: ${data.peers ? "not every relay of http.peers has answered" : "set http.peers to the addresses of the other relays"}</span>`;
-  if (!data.standbys.length) return html` <span class="chip waiting">none: nobody takes over</span>`;
+  if (!data.standbys.length) return html` <span class="chip waiting">none that answers</span>`;
   return data.standbys.map((s) => html` <span class="chip ok"><a href=${safe(s.url)}>${text(s.name, 80)}</a>${s.since && html` since <${Time} at=${s.since} short />`}</span>`);
 }
 
@@ -111,6 +111,6 @@ export function Numbers({ data, past, rights }) {
     ${tile("Commit to Kafka, p99", n.per_second === 0 && !n.p99 ? "none" : known(n.p99, duration), told(n.p50, "p50 " + duration(n.p50 || 0)), 3)}
     ${tile("Waiting events", known(n.waiting, number), told(n.waiting_bytes, bytes(n.waiting_bytes || 0) + (data.verdict.state === "not_publishing" ? ", and more in the database" : "")), 4)}
     ${tile(log + " kept", known(n.kept_bytes, bytes), told(n.lost_in ?? n.kept_bytes, left), 5, n.lost_in && n.lost_in < 3600 ? "bad" : "")}
-    ${tile("Dead letters", rights.loaded && !rights.letters ? "off" : known(n.dead_letters, (v) => v ? html`<a href=${link("letters")}>${number(v)}</a>` : "0"), n.held ? number(n.held) + " of them only wait" : "", 6, n.dead_letters ? "warn" : "")}
+    ${tile("Dead letters", rights.loaded && !rights.letters ? "off" : known(n.dead_letters, (v) => v ? html`<a href=${link("letters")}>${number(v)}</a>` : "0"), n.held ? number(n.held) + " of them are held behind others" : "", 6, n.dead_letters ? "warn" : "")}
   </dl></section>`;
 }

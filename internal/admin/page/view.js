@@ -55,7 +55,7 @@ export const prose = (s, command) => sentences(s).replace(/^[a-z]+(?=[ ,]|: )/, 
 
 // sentences shows times within a text in the reader's time zone, and numbers as the page does.
 export const sentences = (s) => text(s).replace(/\d{4}-\d\d-\d\dT[\d:.]+Z/g, (at) => clock(at))
-  .replace(/\b\d{4,}(?= (events?|dead letters?|only wait)\b)/g, (n) => number(Number(n))).replace(/(\d) (?=(bytes|[kMGT]B)\b)/g, "$1\u00a0");
+  .replace(/\b\d{4,}(?= (events?|dead letters?|are held)\b)/g, (n) => number(Number(n))).replace(/(\d) (?=(bytes|[kMGT]B)\b)/g, "$1\u00a0");
 
 // useSecond draws anew each second: a duration counts on.
 function useSecond() {
