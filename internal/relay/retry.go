@@ -15,12 +15,16 @@ func (a *attempt) stops(err error) bool {
 	if errors.Is(err, cdc.ErrFenced) && a.keeper.superseded(err) {
 		return true
 	}
-	stop, ok := errors.AsType[*cdc.StopError](err)
-	if ok && stop.Class == cdc.ClassConfig || stopError(err) == nil {
+	if ofConfig(err) || stopError(err) == nil {
 		return false
 	}
 	a.fail(stopError(err))
 	return true
+}
+
+func ofConfig(err error) bool {
+	stop, ok := errors.AsType[*cdc.StopError](err)
+	return ok && stop.Class == cdc.ClassConfig
 }
 
 // stopError returns the error that ends the run, or nil if a retry may fix err.

@@ -37,7 +37,7 @@ const (
 )
 
 // await retries a step of the start: for up to StartupTimeout while a server is away, and without limit once another
-// relay has led. It returns at once on an error that waiting cannot fix.
+// relay has led. It returns at once on an error that waiting cannot fix; for a relay that stands by those of configuration are none.
 func (a *attempt) await(ctx context.Context, step func(context.Context) error) error {
 	away := a.newOutage()
 	for {
@@ -48,7 +48,7 @@ func (a *attempt) await(ctx context.Context, step func(context.Context) error) e
 			return nil
 		case ctx.Err() != nil:
 			return ctx.Err() // err only says that the step was interrupted
-		case stopError(err) != nil:
+		case stopError(err) != nil && !(away.standby && ofConfig(err)):
 			return stopError(err)
 		}
 		pause := standbyPause

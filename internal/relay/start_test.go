@@ -142,7 +142,8 @@ func TestStartFailsAtOnce(t *testing.T) {
 	}
 }
 
-// The time that a relay stood by does not count towards its wait for a database that goes away.
+// The time that a relay stood by does not count towards its wait for a database that goes away, or that refuses it for a while: a password
+// may be rotated.
 func TestStandbyWaitsForTheDatabase(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, began := &fakes{batches: 1}, time.Now()
@@ -150,7 +151,10 @@ func TestStandbyWaitsForTheDatabase(t *testing.T) {
 			if time.Since(began) < 30*time.Minute {
 				return fmt.Errorf("held: %w", cdc.ErrStandby)
 			}
-			return away(began.Add(31 * time.Minute))
+			if time.Since(began) < 50*time.Minute {
+				return cdc.Stop(cdc.ClassConfig, "password", errors.New("password authentication failed"), "correct it")
+			}
+			return away(began.Add(51 * time.Minute))
 		}
 		if _, err := drive(t, f, options()); err != nil || f.confirmed != 1 {
 			t.Errorf("confirmed %d: %v", f.confirmed, err)
