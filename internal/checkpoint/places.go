@@ -211,8 +211,8 @@ func Foreign(refused error) error {
 	return cdc.Usage("name this relay's own topic in kafka.position_topic, or give --force if this database has replaced that one", "%s", stop)
 }
 
-// Moved returns the checkpoint of a position set by hand. It has a new generation, so that the saves of a relay that is
-// still running are rejected.
+// Moved returns the checkpoint of a position set by hand. Its new generation is above that of a relay that still runs, or is frozen, also
+// where the store holds an older one: see relay's claim.
 func Moved(c cdc.Checkpoint, source cdc.Source, to cdc.Position, keepsCommit bool) cdc.Checkpoint {
 	c.Source = source
 	c.Progress.Position, c.Progress.Part, c.Progress.XMin = to, cdc.Part{}, "" // it may be of a position that is further
@@ -221,10 +221,7 @@ func Moved(c cdc.Checkpoint, source cdc.Source, to cdc.Position, keepsCommit boo
 		c.Progress.Commit, c.Progress.TxID, c.LastEventID = "", "", ""
 	}
 	c.SavedAt = time.Now()
-	if c.Generation == 0 { // nothing is stored: the clock's milliseconds are more than any counted generation
-		c.Generation = uint64(c.SavedAt.UnixMilli())
-	}
-	c.Generation, c.Sequence = c.Generation+1, 0
+	c.Generation, c.Sequence = max(c.Generation+1, uint64(c.SavedAt.UnixMilli())), 0
 	return c
 }
 
