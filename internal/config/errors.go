@@ -21,7 +21,7 @@ type Errors struct {
 	TooLarge cdc.Policy `yaml:"too_large,omitempty" jsonschema:"enum=stop,enum=dead_letter,enum=drop" jsonschema_extras:"x-default=default"`
 	// A broker rejects the event for another reason that retries cannot fix.
 	Rejected cdc.Policy `yaml:"rejected,omitempty" jsonschema:"enum=stop,enum=dead_letter,enum=drop" jsonschema_extras:"x-default=default"`
-	// IDs of events that are not published.
+	// IDs of events that are not published, whatever their table.
 	Skip []string `yaml:"skip,omitempty" jsonschema:"example=018f4e3c-7a10-7cc0-8000-2c7d3b0f9a41"`
 	// When the relay must stop: end the process, or keep it running, not ready, without retries.
 	OnStop OnStop `yaml:"on_stop" jsonschema:"enum=exit,enum=park,default=exit"`
