@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/checkpoint"
@@ -31,5 +32,15 @@ func TestSetPositionWithinATransaction(t *testing.T) {
 func TestSetPositionSettlesNothing(t *testing.T) {
 	if c := checkpoint.Moved(cdc.Checkpoint{Settled: "condition", Progress: cdc.Progress{Backfill: "TRUE"}}, cdc.Source{}, "p", true); c.Settled+c.Progress.Backfill != "" {
 		t.Errorf("settled: %q", c.Settled)
+	}
+}
+
+// The store may hold an older generation than a leader that is frozen: its next save is refused all the same.
+func TestSetPositionIsAboveAFrozenLeader(t *testing.T) {
+	frozen := uint64(time.Now().UnixMilli())
+	for _, stored := range []uint64{0, 7, frozen + 1000} {
+		if c := checkpoint.Moved(cdc.Checkpoint{Generation: stored}, cdc.Source{}, "p", true); c.Generation < frozen || c.Generation <= stored {
+			t.Errorf("%d where %d is stored, and the leader has %d", c.Generation, stored, frozen)
+		}
 	}
 }
