@@ -125,6 +125,7 @@ func facets(now time.Time) map[string]func(*deadletter.Listed) string {
 		"topic":  func(l *deadletter.Listed) string { return display.Cut(l.Topic, pageText) },
 		"type":   func(l *deadletter.Listed) string { return display.Cut(l.Type, pageText) },
 		"cause":  causeOf,
+		"key":    func(l *deadletter.Listed) string { return display.Cut(l.Key, pageText) },
 		"age": func(l *deadletter.Listed) string {
 			switch age := now.Sub(l.Time); {
 			case age < time.Hour:
@@ -143,7 +144,7 @@ func causeOf(l *deadletter.Listed) string { return display.Cut(deadletter.ByCaus
 
 // taken returns the letters that a filter takes; but leaves one facet out of it.
 func taken(list []deadletter.Listed, f *admin.LetterFilter, but string, now time.Time) (out []*deadletter.Listed) {
-	wanted := map[string]string{"reason": f.Reason, "topic": f.Topic, "type": f.Type, "age": f.Age, "cause": f.Cause}
+	wanted := map[string]string{"reason": f.Reason, "topic": f.Topic, "type": f.Type, "age": f.Age, "cause": f.Cause, "key": f.Key}
 	of := facets(now)
 	for i := range list {
 		takes := true

@@ -128,8 +128,8 @@ func statusLines(st *admin.Status, now time.Time) [][2]string {
 	var lines [][2]string
 	if v := st.Verdict; v != nil {
 		lines = append(lines, [2]string{"verdict", v.Title + lasting(now, v)})
-		for _, other := range v.Others {
-			lines = append(lines, [2]string{"and", other})
+		for _, also := range v.Also {
+			lines = append(lines, [2]string{"and", also.Title})
 		}
 		if v.Cause != "" && len(st.Problems) == 0 && v.State != admin.Parked { // other lines say those
 			lines = append(lines, [2]string{"cause", cdc.Sentence(v.Cause, v.Fix)})

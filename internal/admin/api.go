@@ -39,6 +39,7 @@ type LetterFilter struct {
 	Type   string `json:"type,omitempty"`
 	Age    string `json:"age,omitempty"`
 	Cause  string `json:"cause,omitempty"`
+	Key    string `json:"key,omitempty"`
 }
 
 // Resolve is a retry or drop of one letter, or of the Count letters that a filter takes, after one and up to another.

@@ -181,9 +181,9 @@ func (v *Verdict) escaped() *Verdict {
 	for _, text := range []*string{&e.State, &e.Level, &e.Title, &e.Cause, &e.Fix, &e.Command, &e.Effect} {
 		*text = display.Cut(*text, longestText)
 	}
-	e.Others = nil
-	for _, text := range v.Others[:min(len(v.Others), 10)] {
-		e.Others = append(e.Others, display.Cut(text, longestText))
+	e.Also = nil
+	for _, r := range v.Also[:min(len(v.Also), 10)] {
+		e.Also = append(e.Also, Reason{display.Cut(r.Title, longestText), display.Cut(r.Cause, longestText), display.Cut(r.Fix, longestText)})
 	}
 	return &e
 }
@@ -205,7 +205,7 @@ func (f *fleet) list(own *Status) []peer {
 		}
 	}
 	slices.SortStableFunc(list, func(a, b peer) int {
-		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a.Name, b.Name), cmp.Compare(a.URL, b.URL))
+		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a.Now.lostIn(), b.Now.lostIn()), cmp.Compare(a.Name, b.Name), cmp.Compare(a.URL, b.URL))
 	})
 	return list
 }

@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"math"
 	"time"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
@@ -88,6 +89,13 @@ type Now struct {
 	LostIn      *float64 `json:"lost_in,omitempty"`
 	DeadLetters *int     `json:"dead_letters,omitempty"`
 	Held        *int     `json:"held,omitempty"`
+}
+
+func (n *Now) lostIn() float64 {
+	if n == nil || n.LostIn == nil {
+		return math.Inf(1)
+	}
+	return *n.LostIn
 }
 
 // Positions are in the order in which an event passes them; each is at or before the one above it.

@@ -46,8 +46,15 @@ type Verdict struct {
 	Effect string `json:"effect,omitempty"`
 	// LostAt is when events are lost at the present speed; zero: not soon, or not known.
 	LostAt time.Time `json:"lost_at,omitzero"`
-	// Others are further reasons, the worst first.
-	Others []string `json:"others,omitempty"`
+	// Also are further reasons, the worst first.
+	Also []Reason `json:"also,omitempty"`
+}
+
+// Reason is one that is not the first of a [Verdict].
+type Reason struct {
+	Title string `json:"title"`
+	Cause string `json:"cause,omitempty"`
+	Fix   string `json:"fix,omitempty"`
 }
 
 // Leader is the relay for which this one stands by, as it answered last.
@@ -118,7 +125,7 @@ func verdictOf(s *situation) Verdict {
 			v.Since = s.before.Since
 		}
 	}
-	if command := regexp.MustCompile("`(cdc-relay [^`]+)`").FindStringSubmatch(v.Fix); command != nil {
+	if command := regexp.MustCompile("`((cdc-relay|SELECT) [^`]+)`").FindStringSubmatch(v.Fix); command != nil {
 		v.Command = command[1]
 	}
 	return v
@@ -184,7 +191,7 @@ func (s *situation) leading() Verdict {
 		v.Level = Bad
 	}
 	for _, other := range all[1:] {
-		v.Others = append(v.Others, other.title)
+		v.Also = append(v.Also, Reason{other.title, display.Cut(other.cause, longestText), display.Cut(other.fix, longestText)})
 	}
 	return v
 }
@@ -234,7 +241,7 @@ func (s *situation) stops() (all []reason) {
 	case s.Stalled || !waits.IsZero() && s.now.Sub(waits) > silence && !s.goesOn(waits):
 		all = append(all, reason{
 			title: silent, cause: silent, since: waits,
-			fix: "check that its brokers are reachable and have enough in-sync replicas",
+			fix: "see with `cdc-relay check` which partitions lack a leader or in-sync replicas, and whether its brokers are reachable",
 		})
 	}
 	return all
@@ -254,7 +261,7 @@ func (s *situation) doubts() (all []reason) {
 		effect, at := s.threat("Events are published.")
 		all = append(all, reason{
 			title: fmt.Sprintf("the slot has used %d %% of its limit", int(share*100)), cause: fmt.Sprintf("slot %s keeps %s of WAL, and may keep %s more", s.Source.Slot, display.Bytes(s.Slot.RetainedBytes), display.Bytes(*s.Slot.SafeBytes)),
-			fix: "end the oldest transaction (pg_stat_activity, by xact_start) if it is long; otherwise raise max_slot_wal_keep_size", effect: effect, lostAt: at,
+			fix: "end the oldest transaction of `SELECT pid, xact_start, query FROM pg_stat_activity ORDER BY xact_start` if it is long; otherwise raise max_slot_wal_keep_size", effect: effect, lostAt: at,
 		})
 	}
 	for _, known := range []struct{ with, title, effect string }{
@@ -383,7 +390,7 @@ func (s *situation) standingBy() Verdict {
 			v.Level, v.Since, v.Cause, v.Fix, v.Effect = Warn, r.since, r.cause, r.fix, "This relay cannot take over meanwhile."
 			continue
 		}
-		v.Others = append(v.Others, display.Cut(p.With+": "+r.cause, longestText))
+		v.Also = append(v.Also, Reason{p.With, display.Cut(r.cause, longestText), display.Cut(r.fix, longestText)})
 	}
 	return v
 }

@@ -93,7 +93,7 @@ func TestVerdict(t *testing.T) {
 		}), Verdict{State: PublishingBut, Level: Warn, Title: "a part of Kafka is away"}, ""},
 		{"silent, before a request has timed out", leading(func(s *situation) {
 			s.moved, s.InFlight = ago(25*time.Second), InFlight{Events: 5, Since: ago(20 * time.Second)}
-		}), Verdict{State: NotPublishing, Level: Bad, Title: "Not publishing", Since: ago(20 * time.Second), Cause: "Kafka acknowledges nothing"}, ""},
+		}), Verdict{State: NotPublishing, Level: Bad, Title: "Not publishing", Since: ago(20 * time.Second), Cause: "Kafka acknowledges nothing", Command: "cdc-relay check"}, ""},
 		{
 			"no room for letters", leading(func(s *situation) { s.DeadLetters = &DeadLetters{Events: 1000, Full: true} }),
 			Verdict{State: NotPublishing, Level: Bad, Title: "Not publishing", Cause: "no more dead letters", Command: "cdc-relay dlq list"},
@@ -121,7 +121,7 @@ func TestVerdict(t *testing.T) {
 		{"several", leading(func(s *situation) {
 			s.Problems, s.gone, s.DeadLetters = []Problem{kafka, redis}, "b", &DeadLetters{Events: 1}
 			s.moved = time.Time{}
-		}), Verdict{State: NotPublishing, Level: Bad, Title: "Not publishing", Others: []string{"the position is not saved", "1 dead letter", "no standby answers"}}, ""},
+		}), Verdict{State: NotPublishing, Level: Bad, Title: "Not publishing", Also: []Reason{{Title: "the position is not saved"}, {Title: "1 dead letter"}, {Title: "no standby answers"}}}, ""},
 		{"starting", in("starting", func(*situation) {}), Verdict{State: Starting, Level: Idle, Title: "Starting", Since: ago(time.Minute)}, ""},
 		{"leading for a moment, not yet connected", leading(func(s *situation) { s.Connected, s.Since = false, ago(time.Second) }), Verdict{State: Starting, Level: Idle, Title: "Starting: connecting"}, ""},
 		{"a hostile error", leading(func(s *situation) {
@@ -142,10 +142,16 @@ func TestVerdict(t *testing.T) {
 					t.Errorf("%q does not say %q", text, want)
 				}
 			}
-			if strings.Join(tt.want.Others, "|") != strings.Join(got.Others, "|") {
-				t.Errorf("others: %q", got.Others)
+			titles := func(v Verdict) (all string) {
+				for _, r := range v.Also {
+					all += r.Title + "|"
+				}
+				return all
 			}
-			if all := got.Title + got.Cause + got.Effect + strings.Join(got.Others, ""); tt.not != "" && strings.Contains(all, tt.not) {
+			if titles(tt.want) != titles(got) {
+				t.Errorf("also: %q", got.Also)
+			}
+			if all := got.Title + got.Cause + got.Effect + titles(got); tt.not != "" && strings.Contains(all, tt.not) {
 				t.Errorf("%q says %q", all, tt.not)
 			}
 		})

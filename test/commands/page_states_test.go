@@ -42,7 +42,7 @@ var pageTable = []pageRow{
 	{"standby-of-broken", "Standing by for relay-1:9464, which does not publish since 15:34:06", "bad", "Kafka at k1:9092: connection refused", "that the broker runs", "relay-1:9464, does not publish"},
 	{"standby-without-database", "Standing by: whether the leader publishes is not known", "warn", "PostgreSQL at db-1:5432", "Start it", "Leader unknown"},
 	{"kafka-away", "Not publishing since 15:34:06", "bad", "Kafka at k1:9092", "that the broker runs", "slot is lost at 16:44:49"},
-	{"kafka-silent", "Not publishing since 15:34:06", "bad", "Kafka acknowledges nothing", "in-sync replicas", "p99 none, p50 none"},
+	{"kafka-silent", "Not publishing since 15:34:06", "bad", "Kafka acknowledges nothing", "cdc-relay check", "p99 none, p50 none"},
 	{"database-away", "Not publishing since 15:34:06", "bad", "PostgreSQL at db-1:5432", "Start it", "whether the slot still has all of them"},
 	{"redis-away", "Publishing, but the position is not saved", "warn", "redis redis-1:6379 cannot be reached", "Start it", "slot is lost at 16:44:49"},
 	{"no-standby", "Publishing, but no standby answers", "warn", "relay-2:9464 stood by, and does not answer", "does not reach it", "none that answers"},
@@ -173,7 +173,7 @@ func TestPageViews(t *testing.T) {
 	}
 	var order []string
 	b.do(chromedp.Evaluate(`[...document.querySelectorAll(".pill")].map((e) => e.innerText.trim())`, &order))
-	if want := []string{"Not publishing", "Publishing, but the slot has used 74 % of its limit", "No answer"}; len(order) < 7 || !slices.Equal(order[:3], want) {
+	if want := []string{"Publishing, but the slot has used 74 % of its limit", "Not publishing", "No answer"}; len(order) < 7 || !slices.Equal(order[:3], want) {
 		t.Errorf("the fleet's order is %q", order)
 	}
 	b.shows("#verdict", "3 of 7 relays need somebody now")

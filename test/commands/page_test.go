@@ -46,6 +46,7 @@ func (s *site) resolvesLetters() {
 	for _, ask := range []struct{ path, body, says string }{
 		{"letters", `{}`, `"total":3`},
 		{"letters", `{"filter":{"reason":"unroutable","age":"1h"}}`, `"total":3`},
+		{"letters", `{"filter":{"key":"none"}}`, `"total":0,"all":3`},
 		{"letters", `{"filter":{"reason":"held"}}`, `"total":0,"all":3`},
 		{"letters", `{}`, `(aggregate) has a bad topic name`},
 		{"letter", `{"id":"` + letter + `"}`, `"behind":1`},

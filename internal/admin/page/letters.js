@@ -4,7 +4,7 @@ import { Answer, Dialog, Pairs, Table, Time, html, known, link, number, post, se
 const facets = [["reason", "Reason"], ["topic", "Topic"], ["type", "Type"], ["age", "Age"]];
 const ages = { "1h": "under 1 hour", "24h": "1 to 24 hours", "7d": "1 to 7 days", older: "over 7 days" };
 const verbs = { retry: "Retry", drop: "Drop" };
-const filterOf = (query) => Object.fromEntries(["reason", "topic", "type", "age", "cause"].filter((k) => query[k]).map((k) => [k, query[k]]));
+const filterOf = (query) => Object.fromEntries(["reason", "topic", "type", "age", "cause", "key"].filter((k) => query[k]).map((k) => [k, query[k]]));
 const plural = (n) => number(n) + (n === 1 ? " dead letter" : " dead letters");
 
 export function Letters({ query, rights }) {
@@ -34,12 +34,13 @@ function List({ query, rights }) {
         <${Groups} list=${g.groups || []} filter=${filter} go=${go} />
         <div class="line bar">
           <strong>${known(g.total, plural)}${Object.keys(filter).length ? " match" : ""}</strong>
+          ${filter.key && html`<button type="button" class="plain" onClick=${() => go({ key: "" })}>of key ${text(filter.key, 80)}: show all</button>`}
           ${chosen.length > 0 && html`<span class="tag info">${number(chosen.length)} selected; updates are paused</span>`}
           ${rights.actions && g.total > 0 && Object.keys(verbs).map((verb) => html`<button type="button" key=${verb} class=${verb === "drop" ? "danger" : ""}
             onClick=${() => begin(chosen.length ? { do: verb, letters: chosen } : { do: verb, filter, count: g.total, until: g.last })}>${verbs[verb]} ${chosen.length ? number(chosen.length) + " selected" : "all " + number(g.total)}</button>`)}
           ${!rights.actions && html`<span class="quiet">${sentences(rights.reason || "This user may only look.")}</span>`}
         </div>
-        ${list.length ? html`<${Rows} list=${list} picked=${picked} pick=${pick} actions=${rights.actions} open=${(l) => { location.hash = link("letters", { ...filter, letter: l.letter }); }} />` : html`<p class="empty">No dead letter matches the filter. <a href="#letters">Remove it</a></p>`}
+        ${list.length ? html`<${Rows} list=${list} picked=${picked} pick=${pick} actions=${rights.actions} go=${go} open=${(l) => { location.hash = link("letters", { ...filter, letter: l.letter }); }} />` : html`<p class="empty">No dead letter matches the filter. <a href="#letters">Remove it</a></p>`}
         ${last.next && html`<${More} key=${last.next + JSON.stringify(filter)} ask=${() => post("letters", { after: last.next, filter })} add=${(m) => setMore([...more, m])}>Show more (${number(list.length)} of ${number(g.total)})<//>`}
       </div></div>`}<//>
     ${task && html`<${Task} task=${task} onClose=${closed} />`}
@@ -58,26 +59,30 @@ function More({ ask, add, children }) {
   return html`<button type="button" disabled=${state.busy} onClick=${go}>${children}</button>${state.error && html`<p class="failed" role="alert">${sentences(state.error)}</p>`}`;
 }
 
+// more says what a list leaves out.
+const more = (n, most) => n > most ? html`<li class="quiet">and ${number(n - most)} more, with fewer dead letters</li>` : "";
+const mostValues = 12, mostCauses = 8;
+
 const Facets = ({ got, filter, go }) => html`<details class="facets" open=${innerWidth > 700}><summary>Filter</summary>
   ${Object.keys(filter).length > 0 && html`<button type="button" onClick=${() => { location.hash = "#letters"; }}>Remove the filter</button>`}
-  ${facets.map(([field, name]) => html`<div key=${field}><h3>${name}</h3>${Object.entries((got.facets || {})[field] || {}).filter(([value, n]) => n || filter[field] === value)
-    .sort((a, b) => field === "age" ? 0 : b[1] - a[1]).slice(0, 12).map(([value, n]) => html`<button type="button" class="facet" key=${value} disabled=${!value} aria-pressed=${String(filter[field] === value)}
-      onClick=${() => go({ [field]: filter[field] === value ? "" : value })}><span>${text((field === "age" && ages[value]) || value || "not known", 60)}</span><span>${number(n)}</span></button>`)}</div>`)}
+  ${facets.map(([field, name]) => [field, name, Object.entries((got.facets || {})[field] || {}).filter(([value, n]) => n || filter[field] === value)]).map(([field, name, all]) => html`<div key=${field}><h3>${name}</h3>${
+    all.sort((a, b) => field === "age" ? 0 : b[1] - a[1]).slice(0, mostValues).map(([value, n]) => html`<button type="button" class="facet" key=${value} disabled=${!value} aria-pressed=${String(filter[field] === value)}
+      onClick=${() => go({ [field]: filter[field] === value ? "" : value })}><span>${text((field === "age" && ages[value]) || value || "not known", 60)}</span><span>${number(n)}</span></button>`)}<ul>${more(all.length, mostValues)}</ul></div>`)}
 </details>`;
 
-const Groups = ({ list, filter, go }) => html`<ul class="groups" aria-label="Causes">${list.slice(0, 8).map((g) => html`<li key=${g.reason + g.cause}>
+const Groups = ({ list, filter, go }) => html`<ul class="groups" aria-label="Causes">${list.slice(0, mostCauses).map((g) => html`<li key=${g.reason + g.cause}>
   <button type="button" class="cause" aria-pressed=${String(filter.cause === g.cause)} onClick=${() => go({ cause: filter.cause === g.cause ? "" : g.cause, reason: filter.cause === g.cause ? "" : g.reason })}>
     <strong>${number(g.count)} ×</strong> ${text((g.cause || g.reason).replace(g.reason + ": ", ""), 200)}<span class="quiet">${text(g.reason)}, ${known(g.keys, (n) => number(n) + (n === 1 ? " key" : " keys"))}, first <${Time} at=${g.first} />, last <${Time} at=${g.last} /></span>
-  </button></li>`)}</ul>`;
+  </button></li>`)}${more(list.length, mostCauses)}</ul>`;
 
-function Rows({ list, picked, pick, actions, open }) {
+function Rows({ list, picked, pick, actions, open, go }) {
   const every = list.every((l) => picked[l.letter]);
   const box = (on, label, change) => html`<input type="checkbox" checked=${on} aria-label=${label} onChange=${change} />`;
   const flip = (l) => { const { [l.letter]: was, ...rest } = picked; pick(was ? rest : { ...picked, [l.letter]: true }); };
   const name = (l) => text(l.id || l.letter, 80);
   const columns = [...(actions ? [[box(every, "Select all that are shown", () => pick(every ? {} : Object.fromEntries(list.map((l) => [l.letter, true]))))]] : []), ["Event"], ["Key"], ["Topic"], ["Type"], ["Reason"], ["Since"], ["Retries", true]];
   return html`<${Table} label="Dead letters" columns=${columns} rows=${list.map((l) => ({ key: l.letter, cells: [...(actions ? [box(!!picked[l.letter], "Select event " + name(l), () => flip(l))] : []),
-    html`<button type="button" class="link" onClick=${() => open(l)}>${name(l)}</button>`, text(l.key, 80), text(l.topic, 80), text(l.type, 60), text(l.reason), html`<${Time} at=${l.time} />`, known(l.attempts ?? 0, number)] }))} />`;
+    html`<button type="button" class="link" onClick=${() => open(l)}>${name(l)}</button>`, l.key ? html`<button type="button" class="link" title="Only this key" onClick=${() => go({ key: l.key })}>${text(l.key, 80)}</button>` : "", text(l.topic, 80), text(l.type, 60), text(l.reason), html`<${Time} at=${l.time} />`, known(l.attempts ?? 0, number)] }))} />`;
 }
 
 function Detail({ id, act, onClose }) {
@@ -137,7 +142,7 @@ function Task({ task, onClose }) {
     } catch (e) { set((s) => ({ ...s, at: "end", error: e.message })); }
   }
   const what = plural(count);
-  return html`<${Dialog} title=${verb + " " + what} onClose=${onClose}>
+  return html`<${Dialog} title=${verb + " " + what} runs=${state.at === "run"} onClose=${onClose}>
     ${state.at === "ask" && html`<form onSubmit=${(e) => { e.preventDefault(); run(); }}>
       <p>${task.do === "drop" ? "Dropped events are never published. This cannot be undone." : "They are published again."} Those held behind them follow.</p>
       ${mustType && html`<p><label for="typed">Type ${count} to confirm</label> <input id="typed" inputmode="numeric" autocomplete="off" value=${typed} onInput=${(e) => type(e.target.value)} /></p>`}

@@ -76,6 +76,7 @@ function Audit() {
 }
 
 const worst = { bad: 0, warn: 2, idle: 3, good: 4 };
+const lostIn = (r) => (r.now && r.now.lost_in) ?? Number.MAX_VALUE;
 const rank = (r) => r.verdict ? worst[levelOf(r.verdict)] : 1;
 
 // kindOf is how a relay is counted: as the colour of its row says.
@@ -97,7 +98,7 @@ function fleetVerdict(list) {
 }
 
 export function Fleet({ onVerdict }) {
-  const of = useAnswer(() => get("api/fleet").then((list) => list.sort((a, b) => rank(a) - rank(b) || (a.name || "").localeCompare(b.name || ""))), 0, 5000);
+  const of = useAnswer(() => get("api/fleet").then((list) => list.sort((a, b) => rank(a) - rank(b) || lostIn(a) - lostIn(b) || (a.name || "").localeCompare(b.name || ""))), 0, 5000);
   useEffect(() => { onVerdict(of.error ? null : of.got && of.got.length ? fleetVerdict(of.got) : null); return () => onVerdict(null); }, [of.got, of.error]);
   return html`<section aria-labelledby="h-fleet"><h2 id="h-fleet">Fleet</h2><${Answer} of=${of}>${(g) => html`
     ${g.length < 2 && html`<p class="empty">No other relays are known: name them in http.peers.</p>`}<p class="quiet">${[...new Set(g.map(wordOf))].map((word) => counted(g.filter((r) => wordOf(r) === word).length, word)).join(", ")}</p>

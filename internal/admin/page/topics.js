@@ -71,5 +71,5 @@ function Inside({ name }) {
     <h3>Partitions and limits</h3>
     <${Answer} of=${about}>${(a) => html`<${Pairs} list=${Object.entries(a.limits || {}).map(([k, v]) => [text(k), text(v)])} />
       <${Table} label="Partitions" columns=${[["Partition"], ["Leader"], ["Replicas"], ["In sync"]]}
-        rows=${(a.partitions || []).map((p) => ({ key: p.id, className: p.leader < 0 ? "on" : "", cells: [String(p.id), p.leader < 0 ? html`<span class="bad">none: its events wait</span>` : known(p.leader), list(p.replicas), list(p.in_sync)] }))} />`}<//>`;
+        rows=${(a.partitions || []).map((p) => ({ key: p.id, className: p.leader < 0 ? "on" : "", cells: [String(p.id), p.leader < 0 ? html`<span class="bad">none: its events wait</span>` : known(p.leader), list(p.replicas), (p.in_sync || []).length < Number((a.limits || {})["min.insync.replicas"] || 0) ? html`<span class="bad">${list(p.in_sync)}: too few</span>` : list(p.in_sync)] }))} />`}<//>`;
 }

@@ -46,7 +46,7 @@ export function Verdict({ v, data }) {
     <div class="inner"><p class="words"><${Sign} level=${level} /><span><${Title} v=${v} leader=${data && data.leader} /></span></p>
       ${v.since && level !== "bad" && html`<p class="small">since <${Time} at=${v.since} />, for <${For} at=${v.since} /></p>`}
       ${rest.length > 0 && html`<dl class="why">${rest.map(([name, what]) => html`<div key=${name}><dt>${name}</dt><dd>${what}</dd></div>`)}</dl>`}
-      ${v.others && v.others.length > 0 && html`<ul class="others" aria-label="Also">${v.others.map((o) => html`<li>${sentences(o)}</li>`)}</ul>`}
+      ${v.also && v.also.length > 0 && html`<ul class="others" aria-label="Also">${v.also.map((o) => html`<li key=${o.title}><details><summary>${sentences(o.title)}</summary><p>${prose(o.cause)}</p>${o.fix && html`<p>${prose(o.fix)}</p>`}</details></li>`)}</ul>`}
     </div></section>
     <p class="hidden" role="status">${words}</p>`;
 }

@@ -137,12 +137,13 @@ export const Table = ({ label, columns, rows }) => html`<div class="scroll" tabi
 
 export const Pairs = ({ list }) => html`<dl class="pairs">${list.map(([name, value]) => html`<div><dt>${name}</dt><dd>${value}</dd></div>`)}</dl>`;
 
-// Dialog is open as long as it is drawn. Escape and a click beside it close it.
-export function Dialog({ title, className, onClose, children }) {
+// Dialog is open as long as it is drawn. Escape and a click beside it close it, unless something runs in it, which only its button stops.
+export function Dialog({ title, className, runs, onClose, children }) {
   const ref = useRef();
   useLayoutEffect(() => { const before = document.activeElement; ref.current.showModal(); return () => before && before.focus && before.focus(); }, []);
-  return html`<dialog ref=${ref} class=${className} aria-label=${title} onClose=${onClose} onClick=${(e) => e.target === ref.current && ref.current.close()}>
-    <div class="inside"><header><h2>${title}</h2><button type="button" class="plain" onClick=${() => ref.current.close()}>Close</button></header>${children}</div>
+  return html`<dialog ref=${ref} class=${className} aria-label=${title} onClose=${onClose} onCancel=${(e) => runs && e.preventDefault()}
+    onClick=${(e) => !runs && e.target === ref.current && ref.current.close()}>
+    <div class="inside"><header><h2>${title}</h2><button type="button" class="plain" onClick=${() => ref.current.close()}>${runs ? "Stop" : "Close"}</button></header>${children}</div>
   </dialog>`;
 }
 
