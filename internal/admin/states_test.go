@@ -111,9 +111,11 @@ func statesOfPage() map[string]*page {
 			s.gone, s.standbys = "relay-2:9464", []standby{}
 			s.before, s.before.Since = verdictOf(&s.situation), at("15:20:00")
 		},
-		"letters":       func(s *seen) { s.DeadLetters = &DeadLetters{Events: 200, Held: 18, Keys: 20, Oldest: at("15:21:00")} },
-		"letters-10000": func(s *seen) { s.DeadLetters = &DeadLetters{Events: 10_000, Held: 909, Keys: 800, Oldest: at("15:21:00")} },
-		"topics-300":    func(*seen) {},
+		"letters": func(s *seen) { s.DeadLetters = &DeadLetters{Events: 200, Held: 18, Keys: 20, Oldest: at("15:21:00")} },
+		"letters-10000": func(s *seen) {
+			s.DeadLetters = &DeadLetters{Events: 10_000, Held: 909, Keys: 800, Oldest: at("15:21:00")}
+		},
+		"topics-300": func(*seen) {},
 		"stopping": func(s *seen) {
 			s.State, s.Since, s.Lag.Seconds, s.Positions.Received = "stopping", at("15:36:12"), 6.1, "0/7BFD8F8"
 			s.InFlight = InFlight{Events: 5753, Bytes: 1_840_960, Since: at("15:36:12")}

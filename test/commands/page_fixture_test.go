@@ -302,7 +302,9 @@ func (f *fixture) list(state string, q pageRequest) object {
 	if begin+50 < len(found) {
 		next = found[begin+49]["letter"].(string)
 	}
-	return object{"letters": shown, "total": len(found), "all": len(all), "next": next, "facets": facets, "groups": slices.SortedFunc(maps.Values(groups), func(a, b object) int { return cmp.Or(b["count"].(int)-a["count"].(int), strings.Compare(a["reason"].(string), b["reason"].(string))) })}
+	return object{"letters": shown, "total": len(found), "all": len(all), "next": next, "facets": facets, "groups": slices.SortedFunc(maps.Values(groups), func(a, b object) int {
+		return cmp.Or(b["count"].(int)-a["count"].(int), strings.Compare(a["reason"].(string), b["reason"].(string)))
+	})}
 }
 
 func (f *fixture) resolve(state string, q pageRequest) (any, int) {
