@@ -32,7 +32,7 @@ var words = map[string]int{
 	"docs/maintainers/structure.md": 1000, "docs/maintainers/positions.md": 850, "docs/maintainers/repair.md": 900,
 	"docs/maintainers/dead-letters.md": 1300, "docs/maintainers/mapping.md": 600, "docs/maintainers/visibility.md": 650,
 	"docs/maintainers/kafka-transactions.md": 450, "docs/maintainers/performance.md": 800, "docs/maintainers/dependencies.md": 200,
-	"docs/maintainers/testing.md": 460, "docs/maintainers/releasing.md": 250,
+	"docs/maintainers/testing.md": 460, "docs/maintainers/page.md": 220, "docs/maintainers/releasing.md": 250,
 }
 
 var (
