@@ -33,55 +33,49 @@ const localTime = "timestamp"
 // senderOfColumn is that of column a; NULL for the server's own types.
 const senderOfColumn = senderOf + `a.atttypid AND st.oid >= 16384)`
 
+// serverType is what is known of a type of the server's own.
+type serverType struct {
+	sender       string // the function of its binary output
+	kind         cdc.Type
+	binary, text cdc.Form
+}
+
+func serverTypes() map[uint32]serverType {
+	return map[uint32]serverType{
+		pgtype.BoolOID:        {"boolsend", cdc.TypeBool, cdc.FormBool, cdc.FormBool},
+		pgtype.ByteaOID:       {"byteasend", cdc.TypeBytes, cdc.FormBytes, cdc.FormHex},
+		pgtype.NameOID:        {"namesend", cdc.TypeText, cdc.FormText, cdc.FormText},
+		pgtype.Int2OID:        {"int2send", cdc.TypeInteger, cdc.FormInt, cdc.FormText},
+		pgtype.Int4OID:        {"int4send", cdc.TypeInteger, cdc.FormInt, cdc.FormText},
+		pgtype.Int8OID:        {"int8send", cdc.TypeInteger, cdc.FormInt, cdc.FormText},
+		pgtype.TextOID:        {"textsend", cdc.TypeText, cdc.FormText, cdc.FormText},
+		pgtype.VarcharOID:     {"varcharsend", cdc.TypeText, cdc.FormText, cdc.FormText},
+		pgtype.BPCharOID:      {"bpcharsend", cdc.TypeChar, cdc.FormText, cdc.FormText},
+		pgtype.JSONOID:        {"json_send", cdc.TypeJSON, cdc.FormText, cdc.FormText},
+		pgtype.JSONBOID:       {"jsonb_send", cdc.TypeJSON, cdc.FormJSONB, cdc.FormText},
+		pgtype.TimestampOID:   {"timestamp_send", cdc.TypeLocalTime, cdc.FormLocalMicros2000, cdc.FormTimestampText},
+		pgtype.TimestamptzOID: {"timestamptz_send", cdc.TypeTime, cdc.FormMicros2000, cdc.FormTimestampText},
+		pgtype.UUIDOID:        {"uuid_send", cdc.TypeUUID, cdc.FormUUID, cdc.FormText},
+		pgtype.NumericOID:     {"numeric_send", cdc.TypeDecimal, cdc.FormOpaque, cdc.FormText},
+		pgtype.Float4OID:      {"float4send", cdc.TypeFloat, cdc.FormOpaque, cdc.FormText},
+		pgtype.Float8OID:      {"float8send", cdc.TypeFloat, cdc.FormOpaque, cdc.FormText},
+	}
+}
+
 // add notes a type with its sender. A domain has that of its base, and citext that of text.
 func (t Types) add(oid uint32, sender string) {
 	if oid < firstUserOID {
 		return
 	}
 	t[oid] = oid
-	if base := sentBy(sender); base != 0 {
-		t[oid] = base
+	if sender == "enum_send" { // which sends text
+		sender = "textsend"
 	}
-}
-
-func sentBy(sender string) uint32 {
-	switch sender {
-	case "boolsend":
-		return pgtype.BoolOID
-	case "byteasend":
-		return pgtype.ByteaOID
-	case "namesend":
-		return pgtype.NameOID
-	case "int2send":
-		return pgtype.Int2OID
-	case "int4send":
-		return pgtype.Int4OID
-	case "int8send":
-		return pgtype.Int8OID
-	case "textsend", "enum_send":
-		return pgtype.TextOID
-	case "varcharsend":
-		return pgtype.VarcharOID
-	case "bpcharsend":
-		return pgtype.BPCharOID
-	case "json_send":
-		return pgtype.JSONOID
-	case "jsonb_send":
-		return pgtype.JSONBOID
-	case "timestamp_send":
-		return pgtype.TimestampOID
-	case "timestamptz_send":
-		return pgtype.TimestamptzOID
-	case "uuid_send":
-		return pgtype.UUIDOID
-	case "numeric_send":
-		return pgtype.NumericOID
-	case "float4send":
-		return pgtype.Float4OID
-	case "float8send":
-		return pgtype.Float8OID
+	for base, known := range serverTypes() {
+		if known.sender == sender {
+			t[oid] = base
+		}
 	}
-	return 0
 }
 
 // Knows reports whether a type is the server's own or was read from the catalog.
@@ -100,84 +94,26 @@ func (t Types) Read(ctx context.Context, conn *pgx.Conn, oid uint32, base string
 	return nil
 }
 
-func (t Types) base(oid uint32) uint32 {
+// of returns what is known of a type, or of the server's own type behind it.
+func (t Types) of(oid uint32) serverType {
 	if base := t[oid]; base != 0 {
-		return base
+		oid = base
 	}
-	return oid
+	if known, ok := serverTypes()[oid]; ok {
+		return known
+	}
+	return serverType{binary: cdc.FormOpaque}
 }
 
 // HasBinaryForm says whether a type's binary output is known here. One needed column without makes the
 // whole stream text: pgoutput's binary option knows no columns.
-func (t Types) HasBinaryForm(oid uint32) bool { return binaryForm(t.base(oid)) != cdc.FormOpaque }
+func (t Types) HasBinaryForm(oid uint32) bool { return t.of(oid).binary != cdc.FormOpaque }
 
 // Column returns a column as a stream that is binary or text has it.
 func (t Types) Column(name string, oid uint32, binaryMode bool) cdc.Column {
-	oid = t.base(oid)
-	return cdc.Column{Name: name, Form: formOf(oid, binaryMode), Type: typeOf(oid)}
-}
-
-func formOf(oid uint32, binaryMode bool) cdc.Form {
+	known := t.of(oid)
 	if binaryMode {
-		return binaryForm(oid)
+		return cdc.Column{Name: name, Form: known.binary, Type: known.kind}
 	}
-	switch oid {
-	case pgtype.ByteaOID:
-		return cdc.FormHex
-	case pgtype.TimestampOID, pgtype.TimestamptzOID:
-		return cdc.FormTimestampText
-	case pgtype.BoolOID:
-		return cdc.FormBool
-	}
-	return cdc.FormText
-}
-
-func binaryForm(oid uint32) cdc.Form {
-	switch oid {
-	case pgtype.TextOID, pgtype.VarcharOID, pgtype.BPCharOID, pgtype.NameOID, pgtype.JSONOID:
-		return cdc.FormText
-	case pgtype.BoolOID:
-		return cdc.FormBool
-	case pgtype.ByteaOID:
-		return cdc.FormBytes
-	case pgtype.Int2OID, pgtype.Int4OID, pgtype.Int8OID:
-		return cdc.FormInt
-	case pgtype.TimestamptzOID:
-		return cdc.FormMicros2000
-	case pgtype.TimestampOID:
-		return cdc.FormLocalMicros2000
-	case pgtype.UUIDOID:
-		return cdc.FormUUID
-	case pgtype.JSONBOID:
-		return cdc.FormJSONB
-	}
-	return cdc.FormOpaque
-}
-
-func typeOf(oid uint32) cdc.Type {
-	switch oid {
-	case pgtype.TextOID, pgtype.VarcharOID, pgtype.NameOID:
-		return cdc.TypeText
-	case pgtype.BPCharOID:
-		return cdc.TypeChar
-	case pgtype.ByteaOID:
-		return cdc.TypeBytes
-	case pgtype.UUIDOID:
-		return cdc.TypeUUID
-	case pgtype.Int2OID, pgtype.Int4OID, pgtype.Int8OID:
-		return cdc.TypeInteger
-	case pgtype.NumericOID:
-		return cdc.TypeDecimal
-	case pgtype.Float4OID, pgtype.Float8OID:
-		return cdc.TypeFloat
-	case pgtype.BoolOID:
-		return cdc.TypeBool
-	case pgtype.JSONOID, pgtype.JSONBOID:
-		return cdc.TypeJSON
-	case pgtype.TimestamptzOID:
-		return cdc.TypeTime
-	case pgtype.TimestampOID:
-		return cdc.TypeLocalTime
-	}
-	return cdc.TypeOther
+	return cdc.Column{Name: name, Form: known.text, Type: known.kind}
 }
