@@ -46,15 +46,12 @@ func (c *checker) slot(ctx context.Context) {
 
 // others names slots of this database that nobody reads, such as one that has another name in the configuration now.
 func (c *checker) others(ctx context.Context) {
-	rows, err := c.db.Conn.Query(ctx, `SELECT slot_name, COALESCE(pg_wal_lsn_diff(`+walEnd+`, restart_lsn), 0)::bigint FROM pg_replication_slots
+	rows, _ := c.db.Conn.Query(ctx, `SELECT slot_name, COALESCE(pg_wal_lsn_diff(`+walEnd+`, restart_lsn), 0)::bigint FROM pg_replication_slots
 		WHERE plugin = 'pgoutput' AND database = current_database() AND NOT active AND NOT temporary AND slot_name NOT IN ($1, $2) ORDER BY slot_name`,
 		c.opts.Slot, RepairSlot(c.opts.Slot))
-	if err != nil {
-		return // the slot's own finding says more
-	}
 	var name string
 	var kept int64
-	_, _ = pgx.ForEachRow(rows, []any{&name, &kept}, func() error {
+	_, _ = pgx.ForEachRow(rows, []any{&name, &kept}, func() error { // of an error the slot's own finding says more
 		c.report.Warn("slot", "start its reader, or, if nobody needs it, drop it with `"+dropSlotSQL(name)+"`", "nobody reads slot %q of this database, which keeps %s of WAL", name, display.Bytes(kept))
 		return nil
 	})

@@ -77,10 +77,7 @@ func (p *Partitions) List(ctx context.Context) ([]cdc.Partition, time.Time, erro
 	if err != nil {
 		return nil, done.now, fmt.Errorf("read partitions of %s: %w", p.table, err)
 	}
-	rows, err := p.db.Conn.Query(ctx, listPartitions, p.table)
-	if err != nil {
-		return nil, done.now, fmt.Errorf("read partitions of %s: %w", p.table, err)
-	}
+	rows, _ := p.db.Conn.Query(ctx, listPartitions, p.table) // CollectRows returns its error
 	list, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (part cdc.Partition, err error) {
 		var since, until, note string
 		var untouched bool

@@ -120,10 +120,7 @@ type queryer interface {
 }
 
 func (r *Rows) texts(ctx context.Context, db queryer, query string, args ...any) ([]string, error) {
-	rows, err := db.Query(ctx, query, args...)
-	if err != nil {
-		return nil, err
-	}
+	rows, _ := db.Query(ctx, query, args...) // CollectRows returns its error
 	return pgx.CollectRows(rows, pgx.RowTo[string])
 }
 

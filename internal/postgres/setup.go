@@ -169,15 +169,12 @@ func (d *Database) Exec(ctx context.Context, doing string, statements ...string)
 
 // Names returns the first column of a query.
 func (d *Database) Names(ctx context.Context, doing, query string) ([]string, error) {
-	rows, err := d.Conn.Query(ctx, query)
-	if err == nil {
-		var names []string
-		names, err = pgx.CollectRows(rows, pgx.RowTo[string])
-		if err == nil {
-			return names, nil
-		}
+	rows, _ := d.Conn.Query(ctx, query) // CollectRows returns its error
+	names, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", doing, err)
 	}
-	return nil, fmt.Errorf("%s: %w", doing, err)
+	return names, nil
 }
 
 // Become takes the role of a table's owner: what is made from now on belongs to that. A superuser may, and a member of the role.

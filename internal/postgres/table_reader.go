@@ -81,16 +81,13 @@ const counted = `EXISTS (SELECT FROM pg_sequence s JOIN pg_depend d ON d.classid
 
 // describe reads the columns and finds those that rows are read by. binary is whether the stream would be.
 func (t *TableReader) describe(ctx context.Context, binary bool) error {
-	rows, err := t.conn.Query(ctx, `SELECT current_user, attname, format_type(atttypid, atttypmod), COALESCE(`+timeType+`, ''), NOT attnotnull, typsend <> 0, `+counted+`
-		FROM pg_attribute a JOIN pg_type t ON t.oid = atttypid WHERE attrelid = $1::text::regclass AND attnum > 0 AND NOT attisdropped ORDER BY attnum`, t.Options.SQL)
-	if err != nil {
-		return t.failed(err)
-	}
+	rows, _ := t.conn.Query(ctx, `SELECT current_user, attname, format_type(atttypid, atttypmod), COALESCE(`+timeType+`, ''), NOT attnotnull, typsend <> 0, `+counted+`
+		FROM pg_attribute a JOIN pg_type t ON t.oid = atttypid WHERE attrelid = $1::text::regclass AND attnum > 0 AND NOT attisdropped ORDER BY attnum`, t.Options.SQL) // ForEachRow returns its error
 	types, formats := map[string]string{}, map[string]int16{}
 	var columns []tableread.Column
 	var c tableread.Column
 	var sent bool
-	_, err = pgx.ForEachRow(rows, []any{&t.role, &c.Name, &c.Kind, &c.Time, &c.Nullable, &sent, &c.Counted}, func() error {
+	_, err := pgx.ForEachRow(rows, []any{&t.role, &c.Name, &c.Kind, &c.Time, &c.Nullable, &sent, &c.Counted}, func() error {
 		c.SQL, c.KeyText, c.Sorts = pgx.Identifier{c.Name}.Sanitize(), "%s::text", c.Kind == "uuid"
 		types[c.Name] = c.Kind
 		if binary && sent { // others come as text also in a binary stream
@@ -118,11 +115,8 @@ func (t *TableReader) Bounds(ctx context.Context) ([]time.Time, error) {
 	if t.By.Name != t.At.Name {
 		return nil, nil
 	}
-	rows, err := t.conn.Query(ctx, `SELECT unnest(regexp_match(pg_get_expr(c.relpartbound, c.oid), '^FOR VALUES FROM \(''([^'']+)''\) TO \(''([^'']+)''\)$'))
-		FROM pg_inherits JOIN pg_class c ON c.oid = inhrelid WHERE inhparent = $1::text::regclass`, t.Options.SQL)
-	if err != nil {
-		return nil, t.failed(err)
-	}
+	rows, _ := t.conn.Query(ctx, `SELECT unnest(regexp_match(pg_get_expr(c.relpartbound, c.oid), '^FOR VALUES FROM \(''([^'']+)''\) TO \(''([^'']+)''\)$'))
+		FROM pg_inherits JOIN pg_class c ON c.oid = inhrelid WHERE inhparent = $1::text::regclass`, t.Options.SQL) // CollectRows returns its error
 	texts, err := pgx.CollectRows(rows, pgx.RowTo[string])
 	if err != nil {
 		return nil, t.failed(err)
@@ -139,11 +133,8 @@ func (t *TableReader) Bounds(ctx context.Context) ([]time.Time, error) {
 
 // TakenOut implements [tableread.Driver].
 func (t *TableReader) TakenOut(ctx context.Context) ([]tableread.TakenOut, error) {
-	rows, err := t.conn.Query(ctx, `SELECT oid::text, oid::regclass::text, (SELECT array_agg(attname::text) FROM pg_attribute WHERE attrelid = c.oid AND attnum > 0 AND NOT attisdropped)
-		FROM pg_class c WHERE c.oid IN (SELECT name::regclass FROM (`+t.Options.TakenOut+`) AS taken (name)) ORDER BY c.oid`)
-	if err != nil {
-		return nil, t.failed(err)
-	}
+	rows, _ := t.conn.Query(ctx, `SELECT oid::text, oid::regclass::text, (SELECT array_agg(attname::text) FROM pg_attribute WHERE attrelid = c.oid AND attnum > 0 AND NOT attisdropped)
+		FROM pg_class c WHERE c.oid IN (SELECT name::regclass FROM (`+t.Options.TakenOut+`) AS taken (name)) ORDER BY c.oid`) // CollectRows returns its error
 	found, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (out tableread.TakenOut, err error) {
 		err = row.Scan(&out.ID, &out.SQL, &out.Columns)
 		return out, err
