@@ -55,12 +55,7 @@ func (r *Rows) enums(ctx context.Context) error {
 
 // explain asks for the plan of a statement, which takes the rights that it does.
 func explain(ctx context.Context, db querier, statement string, args ...any) error {
-	plan, err := db.QueryContext(ctx, "EXPLAIN "+statement, args...)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = plan.Close() }()
-	return plan.Err()
+	return eachShown(ctx, db, "EXPLAIN "+statement, func(map[string]string) {}, args...)
 }
 
 // indexOf returns the index that the server uses for a query of one table; "": none.

@@ -145,23 +145,15 @@ func (r *Rows) selected() string { return r.key + ", " + r.shown.sql }
 // keys reads keys. A number stays one: compared as text it would be rounded. Text is compared in the collation of the column, so that its
 // index is used.
 func (r *Rows) keys(ctx context.Context, db querier, query string, args ...any) (keys []cdc.RowKey, err error) {
-	rows, err := db.QueryContext(ctx, query, args...)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = rows.Close() }()
-	for rows.Next() {
-		var key any
-		var shown sql.RawBytes
-		if err := rows.Scan(&key, &shown); err != nil {
-			return nil, err
-		}
+	var key any
+	var shown sql.RawBytes
+	err = scanEach(ctx, db, func() {
 		if b, ok := key.([]byte); ok && !r.shown.hex {
 			key = string(b)
 		}
 		keys = append(keys, cdc.NewRowKey(r.IDPrefix, r.id(shown), key))
-	}
-	return keys, rows.Err()
+	}, []any{&key, &shown}, query, args...)
+	return keys, err
 }
 
 // id is the ID as events and dead letters have it: "" where it cannot be read.

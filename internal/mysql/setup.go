@@ -199,26 +199,31 @@ func firstColumn(ctx context.Context, db querier, doing, query string) (list []s
 
 // eachRow calls row for each row of a query, once its columns are in to. doing is what the query does, for errors.
 func eachRow(ctx context.Context, db querier, doing string, row func(), to []any, query string, args ...any) error {
+	err := scanEach(ctx, db, row, to, query, args...)
+	if err != nil {
+		err = fmt.Errorf("%s: %w", doing, err)
+	}
+	return err
+}
+
+func scanEach(ctx context.Context, db querier, row func(), to []any, query string, args ...any) error {
 	found, err := db.QueryContext(ctx, query, args...)
 	if err != nil {
-		return fmt.Errorf("%s: %w", doing, err)
+		return err
 	}
 	defer func() { _ = found.Close() }()
 	for found.Next() {
 		if err := found.Scan(to...); err != nil {
-			return fmt.Errorf("%s: %w", doing, err)
+			return err
 		}
 		row()
 	}
-	if err := found.Err(); err != nil {
-		return fmt.Errorf("%s: %w", doing, err)
-	}
-	return nil
+	return found.Err()
 }
 
 // eachShown calls row for each row of a SHOW or EXPLAIN statement with its columns by name, in lower case: servers differ in which there are.
-func eachShown(ctx context.Context, db querier, query string, row func(map[string]string)) error {
-	found, err := db.QueryContext(ctx, query)
+func eachShown(ctx context.Context, db querier, query string, row func(map[string]string), args ...any) error {
+	found, err := db.QueryContext(ctx, query, args...)
 	if err != nil {
 		return err
 	}
