@@ -27,30 +27,22 @@ const (
 // missing.
 type Variables map[string]string
 
-func variableNames() []string {
-	return []string{
-		"version", "log_bin", "gtid_mode", "binlog_format", "binlog_row_image", "binlog_row_metadata", "sync_binlog",
-		"innodb_flush_log_at_trx_commit", "server_id", "server_uuid", "binlog_expire_logs_seconds", "log_replica_updates", "log_slave_updates",
-		"binlog_row_value_options", "replica_preserve_commit_order", "slave_preserve_commit_order",
-		"replica_parallel_workers", "slave_parallel_workers", "net_write_timeout", "read_only",
-		"binlog_transaction_compression", "log_bin_compress", "hostname", "max_allowed_packet", "lower_case_table_names",
-		"binlog_optimize_thread_scheduling", "binlog_storage_engine", "gtid_strict_mode",
-		"rpl_semi_sync_master_enabled", "rpl_semi_sync_master_timeout", "rpl_semi_sync_master_wait_point",
-		"rpl_semi_sync_source_enabled", "rpl_semi_sync_source_timeout", "rpl_semi_sync_source_wait_point",
-	}
-}
+// Others are not asked for: for some, such as MariaDB's gtid_binlog_pos, the server waits for the lock under which commits are logged.
+const readVariables = `SHOW GLOBAL VARIABLES WHERE Variable_name IN (
+	'version', 'log_bin', 'gtid_mode', 'binlog_format', 'binlog_row_image', 'binlog_row_metadata', 'sync_binlog',
+	'innodb_flush_log_at_trx_commit', 'server_id', 'server_uuid', 'binlog_expire_logs_seconds', 'log_replica_updates', 'log_slave_updates',
+	'binlog_row_value_options', 'replica_preserve_commit_order', 'slave_preserve_commit_order',
+	'replica_parallel_workers', 'slave_parallel_workers', 'net_write_timeout', 'read_only',
+	'binlog_transaction_compression', 'log_bin_compress', 'hostname', 'max_allowed_packet', 'lower_case_table_names',
+	'binlog_optimize_thread_scheduling', 'binlog_storage_engine', 'gtid_strict_mode',
+	'rpl_semi_sync_master_enabled', 'rpl_semi_sync_master_timeout', 'rpl_semi_sync_master_wait_point',
+	'rpl_semi_sync_source_enabled', 'rpl_semi_sync_source_timeout', 'rpl_semi_sync_source_wait_point')`
 
 // ReadVariables reads them.
 func ReadVariables(ctx context.Context, db querier) (Variables, error) {
-	names := variableNames()
-	args := make([]any, len(names))
-	for i, name := range names {
-		args[i] = name
-	}
 	vars := Variables{}
 	var name, value string
-	return vars, eachRow(ctx, db, "read the server's settings", func() { vars[strings.ToLower(name)] = value }, []any{&name, &value},
-		`SHOW GLOBAL VARIABLES WHERE Variable_name `+among("?", len(args)), args...)
+	return vars, eachRow(ctx, db, "read the server's settings", func() { vars[strings.ToLower(name)] = value }, []any{&name, &value}, readVariables)
 }
 
 // Flavor is the kind of server.
