@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io/fs"
@@ -123,12 +124,7 @@ func dsnFault(message string) error {
 }
 
 // database returns the database that PostgreSQL takes: the user's name is the default.
-func database(c *pgconn.Config) string {
-	if c.Database == "" {
-		return c.User
-	}
-	return c.Database
-}
+func database(c *pgconn.Config) string { return cmp.Or(c.Database, c.User) }
 
 // slotName returns the default name of slot and publication: replication slots are named with
 // [a-z0-9_] only, up to 63 characters (ReplicationSlotValidateName in

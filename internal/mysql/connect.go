@@ -301,11 +301,7 @@ func connectError(err error, cfg *mysql.Config) error {
 
 // Source is the binlog's identity.
 func (o *Options) Source(f cdc.Flavor, database string) cdc.Source {
-	id := o.ID
-	if id == "" {
-		id = string(f)
-	}
-	return cdc.Source{SystemID: id, Database: database}
+	return cdc.Source{SystemID: cmp.Or(o.ID, string(f)), Database: database}
 }
 
 // Account returns the account that the server took us for, as SQL reads it. A server that does not say is no reason

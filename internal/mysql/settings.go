@@ -1,6 +1,7 @@
 package mysql
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"fmt"
@@ -75,14 +76,7 @@ func (v Variables) ReplicaProblem(ctx context.Context, db *sql.DB) error {
 
 // problem is the setting as an error with its fix.
 func (s Setting) problem(f cdc.Flavor) error {
-	return cdc.ConfigError(s.Name, s.fix(f), "%s is %s, not %s, %s", s.Name, orUnset(s.Has), s.Want, s.why)
-}
-
-func orUnset(s string) string {
-	if s == "" {
-		return "not set"
-	}
-	return s
+	return cdc.ConfigError(s.Name, s.fix(f), "%s is %s, not %s, %s", s.Name, cmp.Or(s.Has, "not set"), s.Want, s.why)
 }
 
 // fix is the statement that changes the setting for good.

@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -117,11 +118,7 @@ func (r SlotRow) Usable(name, database string) error {
 	case r.Synced && r.Recovery: // waits for the promotion, or for the primary
 		return cdc.Fixable("promote it, or name the primary in source.postgres.dsn", "PostgreSQL is a standby that synchronizes slot %q from its primary", name)
 	case r.WALStatus == "lost" || r.InvalidationReason != "" || r.Conflicting:
-		why := r.InvalidationReason
-		if why == "" {
-			why = "wal_removed: it fell behind max_slot_wal_keep_size"
-		}
-		return lostSlot(name, why)
+		return lostSlot(name, cmp.Or(r.InvalidationReason, "wal_removed: it fell behind max_slot_wal_keep_size"))
 	case r.ConfirmedFlushLSN == "":
 		return cdc.Fixable("wait for the end of these transactions, or end them; `SELECT pid, xact_start FROM pg_stat_activity WHERE backend_xid IS NOT NULL` names them",
 			"replication slot %q has no position yet: PID %d makes it, and waits for transactions that were open before", name, r.ActivePID)

@@ -2,6 +2,7 @@
 package sqltext
 
 import (
+	"cmp"
 	"regexp"
 	"slices"
 	"strings"
@@ -74,10 +75,7 @@ func TablesOf(text, database string) (t Tables, known bool) {
 }
 
 func nameOf(database, table, current string) Table {
-	if database == "" {
-		database = current
-	}
-	return Table{strings.Trim(database, "`"), strings.Trim(table, "`")}
+	return Table{strings.Trim(cmp.Or(database, current), "`"), strings.Trim(table, "`")}
 }
 
 // callsBuiltIn reports whether expressions call the server's own functions only. With a space before the parenthesis
