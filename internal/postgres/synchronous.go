@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
@@ -44,18 +46,9 @@ func synchronousRelay() error {
 // namesRelay reports whether a value of synchronous_standby_names matches the relay: a list of names, or [FIRST | ANY] n (list). * is
 // every walsender, and case does not count. Source: PostgreSQL's syncrep_scanner.l and SyncRepGetStandbyPriority.
 func namesRelay(setting string) bool {
-	for setting != "" {
-		var name string
-		if quoted, ok := strings.CutPrefix(setting, `"`); ok {
-			name, setting, _ = strings.Cut(quoted, `"`)
-		} else if end := strings.IndexAny(setting, " \t\n\r\f\v,()\""); end >= 0 {
-			name, setting = setting[:end], strings.TrimLeft(setting[end:], " \t\n\r\f\v,()")
-		} else {
-			name, setting = setting, ""
-		}
-		if name == "*" || strings.EqualFold(name, applicationName) {
-			return true
-		}
-	}
-	return false
+	names := regexp.MustCompile(`"[^"]*"?|[^\s\v,()"]+`).FindAllString(setting, -1)
+	return slices.ContainsFunc(names, func(name string) bool {
+		name = strings.Trim(name, `"`)
+		return name == "*" || strings.EqualFold(name, applicationName)
+	})
 }

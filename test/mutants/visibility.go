@@ -49,7 +49,7 @@ func visibilityMutants() []mutant {
 		},
 		{
 			"be a synchronous standby", "internal/postgres/synchronous.go",
-			[]edit{{"if name == \"*\" ||", "if name == \"any\" &&"}},
+			[]edit{{"return name == \"*\" ||", "return name == \"any\" &&"}},
 			caughtBy{wal, "^TestRelayIsNoSynchronousStandby$", ""},
 		},
 	}
