@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/cdc-relay/cdc-relay/internal/tableread"
 )
@@ -21,24 +22,8 @@ func (t *TableReader) Param(c *tableread.Conditions, of *tableread.Column, text 
 
 // Among implements [tableread.Driver].
 func (t *TableReader) Among(c *tableread.Conditions, of *tableread.Column, texts []string) string {
-	return fmt.Sprintf("= ANY($%d::text[]::%s[])", c.Arg([]byte(arrayText(texts))), cmp.Or(of.Kind, "text"))
-}
-
-// arrayText writes an array as PostgreSQL reads it.
-func arrayText(values []string) string {
-	quote := strings.NewReplacer(`\`, `\\`, `"`, `\"`)
-	var b strings.Builder
-	b.WriteByte('{')
-	for i, value := range values {
-		if i > 0 {
-			b.WriteByte(',')
-		}
-		b.WriteByte('"')
-		_, _ = quote.WriteString(&b, value) // a Builder takes everything
-		b.WriteByte('"')
-	}
-	b.WriteByte('}')
-	return b.String()
+	list, _ := t.conn.TypeMap().Encode(pgtype.TextArrayOID, pgtype.TextFormatCode, texts, nil) // which takes every text
+	return fmt.Sprintf("= ANY($%d::text[]::%s[])", c.Arg(list), cmp.Or(of.Kind, "text"))
 }
 
 // KeyOf implements [tableread.Driver]. What the server would say of a number that is too large is no error of an ID.
