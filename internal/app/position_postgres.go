@@ -30,7 +30,7 @@ func (p *postgresPositions) parse(text string) (cdc.Position, error) {
 	case text == current || p.in.Slot == nil: // without a slot no position can be set
 		return p.in.WALEnd, nil
 	case text == earliest:
-		text = p.in.Slot.Confirmed
+		text = p.in.Slot.ConfirmedFlushLSN
 	}
 	to, err := postgres.ParsePosition(cdc.Position(text))
 	if err != nil || to == "" {
@@ -112,7 +112,7 @@ func (p *postgresPositions) show(d *described) shown {
 		WALEnd: shownLSN(in.WALEnd), Place: d.place, LoadError: d.loadError, shownSaved: d.saved, Refused: d.refused,
 	}
 	if slot := in.Slot; slot != nil {
-		s.Slot, s.SlotPID, s.SlotStatus, s.RetainedBytes = shownLSN(cdc.Position(slot.Confirmed)), slot.ActivePID, slot.Status, slot.RetainedBytes
+		s.Slot, s.SlotPID, s.SlotStatus, s.RetainedBytes = shownLSN(cdc.Position(slot.ConfirmedFlushLSN)), slot.ActivePID, slot.WALStatus, slot.Retained
 	}
 	if c := d.found; c != nil {
 		s.Checkpoint, s.LastCommit, s.TxID = shownLSN(c.Progress.Position), shownLSN(c.Progress.Commit), c.Progress.TxID

@@ -36,11 +36,11 @@ func (c *checker) slot(ctx context.Context) {
 	} else {
 		c.unread = c.neverRead(ctx)
 	}
-	c.report.OK("slot", "slot %q is at %s and keeps %s of WAL; %s", c.opts.Slot, s.Confirmed, display.Bytes(s.RetainedBytes), held)
+	c.report.OK("slot", "slot %q is at %s and keeps %s of WAL; %s", c.opts.Slot, s.ConfirmedFlushLSN, display.Bytes(s.Retained), held)
 	c.room(s)
 	c.others(ctx)
 	if left, err := c.db.Slot(ctx, RepairSlot(c.opts.Slot)); err == nil && left != nil && left.ActivePID == 0 {
-		c.report.Warn("slot", FixLeftSlot(c.opts.Slot), "slot %q is left from a repair that was interrupted, and keeps %s of WAL", RepairSlot(c.opts.Slot), display.Bytes(left.RetainedBytes))
+		c.report.Warn("slot", FixLeftSlot(c.opts.Slot), "slot %q is left from a repair that was interrupted, and keeps %s of WAL", RepairSlot(c.opts.Slot), display.Bytes(left.Retained))
 	}
 }
 
@@ -109,11 +109,11 @@ func (c *checker) peek(ctx context.Context) error {
 
 // room warns when the slot has used up most of what max_slot_wal_keep_size leaves it.
 func (c *checker) room(s *SlotInfo) {
-	if s.SafeBytes == nil {
+	if s.SafeWALSize == nil {
 		return
 	}
-	safe := *s.SafeBytes
-	if limit := s.RetainedBytes + safe; limit == 0 || safe > limit*3/10 {
+	safe := max(0, *s.SafeWALSize) // as in Status
+	if limit := s.Retained + safe; limit == 0 || safe > limit*3/10 {
 		return
 	}
 	c.report.Warn("slot", "start the relay, or raise max_slot_wal_keep_size",

@@ -85,30 +85,20 @@ func (d *Database) identify(ctx context.Context) error {
 
 // Survey is what a database holds of what the relay needs.
 type Survey struct {
+	PublicationState
+
 	// Tables are the configured tables that exist, by name.
 	Tables map[string]*cdc.Table
-	// Publication is whether it exists, Problem why it does not deliver every insert of every table, Moves why it may deliver one again.
-	Publication    bool
-	Problem, Moves error
-	// LargeObject is a needed column of type oid; "": there is none.
-	LargeObject string
-	// Lacking are the tables with a needed column that the publication cannot have.
-	Lacking []string
-	// Detaching is the SQL that ends a DETACH CONCURRENTLY of a partition of a table; "": there is none.
-	Detaching string
+	// Publication is whether it exists.
+	Publication bool
 	// Slot is nil when there is none.
 	Slot *SlotInfo
 }
 
 // SlotInfo is a slot as it stands.
 type SlotInfo struct {
-	cdc.SlotStatus
+	SlotRow
 
-	// Confirmed is the LSN that the server was told last.
-	Confirmed string
-	// ActivePID is the server process that reads it; 0: none.
-	ActivePID int
-	Failover  bool
 	// Problem is why the relay cannot use it.
 	Problem error
 }
@@ -120,13 +110,10 @@ func (d *Database) Survey(ctx context.Context, o Options) (Survey, error) {
 	if s.Tables, _, err = ReadTables(ctx, d.Conn, o, o.Tables); err != nil {
 		return s, err
 	}
-	pub, err := ReadPublication(ctx, d.Conn, o, d.Server.Version)
-	if err != nil {
+	if s.PublicationState, err = ReadPublication(ctx, d.Conn, o, d.Server.Version); err != nil {
 		return s, err
 	}
-	s.Publication, s.Problem, s.Moves, s.Detaching = pub.Fingerprint != nil, pub.Problem, pub.Moves, pub.Detaching
-	s.LargeObject, s.Lacking = pub.LargeObject, pub.Lacking
-	if !s.Publication { // which could not be made
+	if s.Publication = s.Fingerprint != nil; !s.Publication { // which could not be made
 		var name, quoted string
 		err := d.Conn.QueryRow(ctx, `SELECT n.nspname || '.' || c.relname, format('%I.%I', n.nspname, c.relname) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 			WHERE n.nspname || '.' || c.relname = ANY($1) AND c.relpersistence <> 'p' LIMIT 1`, o.Tables).Scan(&name, &quoted)
@@ -147,10 +134,7 @@ func (d *Database) Slot(ctx context.Context, name string) (*SlotInfo, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &SlotInfo{
-		SlotStatus: row.Status(0), Confirmed: row.ConfirmedFlushLSN, ActivePID: row.ActivePID, Failover: row.Failover,
-		Problem: row.Usable(name, d.Server.Database),
-	}, nil
+	return &SlotInfo{row, row.Usable(name, d.Server.Database)}, nil
 }
 
 // Exec runs statements, several in one transaction. doing is what they do, for errors: "create publication p".

@@ -53,25 +53,14 @@ func makeTable(ctx context.Context, owner *mysql.Database, o outbox.TableOptions
 	return owner.Exec(ctx, "create table "+o.Name.String(), outbox.Texts(script.Up)...)
 }
 
-// serverState is what setup must know of the server.
-type serverState struct {
-	flavor   cdc.Flavor
-	settings []mysql.Setting
-	user     string
-}
-
-func (s *mysqlSetup) state(relay *mysql.Database) serverState {
-	return serverState{relay.Server.Flavor, relay.Settings(s.Binlog.Options), relay.Server.Role}
-}
-
 // script returns the SQL for an administrator and the tables' owner. maintain is whether the procedures are lacking.
-func (s *mysqlSetup) script(v serverState, missing func(app.Table) bool, maintain bool) (outbox.Steps, error) {
+func (s *mysqlSetup) script(server mysql.Server, settings []mysql.Setting, missing func(app.Table) bool, maintain bool) (outbox.Steps, error) {
 	o := s.needed(missing)
-	o.Flavor, o.Role = v.flavor, v.user
+	o.Flavor, o.Role = server.Flavor, server.Role
 	if !maintain {
 		o.Maintain = nil
 	}
-	for _, setting := range v.settings {
+	for _, setting := range settings {
 		o.Settings = append(o.Settings, outbox.Setting{Name: setting.Name, Value: setting.Want})
 	}
 	steps, err := outbox.MySQLSetup(o)
@@ -84,15 +73,15 @@ func (s *mysqlSetup) script(v serverState, missing func(app.Table) bool, maintai
 func none(app.Table) bool { return false }
 
 func (s *mysqlSetup) printSQL(ctx context.Context) error {
-	v := serverState{flavor: cdc.MySQL, user: s.config.Role()} // if the server does not answer
+	server, settings := mysql.Server{Flavor: cdc.MySQL, Role: s.config.Role()}, []mysql.Setting(nil) // if it does not answer
 	asking, cancel := context.WithTimeout(ctx, surveyTimeout)
 	defer cancel()
 	relay, away := mysql.OpenDatabase(asking, s.Binlog.Options)
 	if away == nil {
-		v = s.state(relay)
+		server, settings = relay.Server, relay.Settings(s.Binlog.Options)
 		relay.Close()
 	}
-	steps, err := s.script(v, every, true)
+	steps, err := s.script(server, settings, every, true)
 	if err != nil {
 		return err
 	}
@@ -168,7 +157,7 @@ func (s *mysqlSetup) asOwner(ctx context.Context, before mysql.Survey, maintain 
 		}
 		made = append(made, t.Name)
 	}
-	steps, err := s.script(s.state(s.relay), none, maintain)
+	steps, err := s.script(s.relay.Server, s.relay.Settings(s.Binlog.Options), none, maintain)
 	if err != nil {
 		return made, err
 	}
@@ -188,28 +177,28 @@ func (s *mysqlSetup) asOwner(ctx context.Context, before mysql.Survey, maintain 
 // ready returns an error if the binlog cannot be read, because a position must not be stored then. It prints the
 // statements that fix it.
 func (s *mysqlSetup) ready(ctx context.Context) error {
-	v := s.state(s.relay)
+	user, settings := s.relay.Server.Role, s.relay.Settings(s.Binlog.Options)
 	after, err := s.relay.Survey(ctx, s.Binlog.Options)
 	if err != nil {
 		return err
 	}
 	var lacks []string
-	for _, setting := range v.settings {
+	for _, setting := range settings {
 		lacks = append(lacks, fmt.Sprintf("%s must be %s", setting.Name, setting.Want))
 	}
 	if reason := cdc.ReasonOf(after.Problem); after.Problem != nil && reason != "table_missing" && reason != "database_missing" {
 		return after.Problem // no grant helps
 	}
 	if after.Problem != nil {
-		lacks = append(lacks, v.user+" must see the tables")
+		lacks = append(lacks, user+" must see the tables")
 	}
-	if len(v.settings) == 0 {
+	if len(settings) == 0 {
 		err = binlog.TryLog(ctx, s.relay)
 		if err != nil && !mysql.MayNotRead(err) {
 			return err
 		}
 		if err != nil {
-			lacks = append(lacks, v.user+" must be granted the right to read the binlog")
+			lacks = append(lacks, user+" must be granted the right to read the binlog")
 		}
 	}
 	may, err := s.mayMaintain(ctx)
@@ -217,12 +206,12 @@ func (s *mysqlSetup) ready(ctx context.Context) error {
 		return err
 	}
 	if !may {
-		lacks = append(lacks, v.user+" must be granted the right to maintain the partitions")
+		lacks = append(lacks, user+" must be granted the right to maintain the partitions")
 	}
 	if len(lacks) == 0 {
 		return nil
 	}
-	steps, err := s.script(v, none, !may)
+	steps, err := s.script(s.relay.Server, settings, none, !may)
 	if err != nil {
 		return err
 	}

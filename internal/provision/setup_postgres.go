@@ -177,7 +177,7 @@ func (s *postgresSetup) feasible() error {
 	if stop, ok := errors.AsType[*cdc.StopError](before.Problem); ok && stop.Reason == postgres.UnfitTable {
 		return before.Problem
 	}
-	if before.Slot != nil && before.Slot.Problem != nil && before.Slot.Confirmed != "" { // otherwise it is being made
+	if before.Slot != nil && before.Slot.Problem != nil && before.Slot.ConfirmedFlushLSN != "" { // otherwise it is being made
 		return before.Slot.Problem
 	}
 	if before.Slot != nil && !before.Publication {
@@ -252,8 +252,8 @@ func (s *postgresSetup) noneUnfinished(ctx context.Context) error {
 // begin creates the slot, after the publication is committed.
 func (s *postgresSetup) begin(ctx context.Context) error {
 	slot := s.before.Slot
-	if slot != nil && slot.Confirmed != "" {
-		s.Printf("slot %s: exists, position %s\n", s.WAL.Slot, slot.Confirmed)
+	if slot != nil && slot.ConfirmedFlushLSN != "" {
+		s.Printf("slot %s: exists, position %s\n", s.WAL.Slot, slot.ConfirmedFlushLSN)
 		return nil
 	}
 	if s.Backfill && slot == nil {
@@ -274,7 +274,7 @@ func (s *postgresSetup) begin(ctx context.Context) error {
 	if err != nil || slot == nil {
 		return err
 	}
-	s.Printf("slot %s: created at %s; PostgreSQL keeps WAL from now on until the relay has read it\n", s.WAL.Slot, slot.Confirmed)
+	s.Printf("slot %s: created at %s; PostgreSQL keeps WAL from now on until the relay has read it\n", s.WAL.Slot, slot.ConfirmedFlushLSN)
 	return nil
 }
 
@@ -311,7 +311,7 @@ func (s *postgresSetup) awaitSlot(ctx context.Context, maker int) error {
 			return err
 		case slot == nil:
 			return cdc.Fixable("run the same command again", "the process that made slot %q was ended, and the slot is gone", s.WAL.Slot)
-		case slot.Confirmed != "" && slot.ActivePID != maker:
+		case slot.ConfirmedFlushLSN != "" && slot.ActivePID != maker:
 			return slot.Problem
 		}
 		select {

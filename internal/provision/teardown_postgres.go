@@ -74,7 +74,7 @@ func (t *postgresTeardown) drop(ctx context.Context, tables []outbox.Name) error
 	if slot := t.before.Slot; slot == nil {
 		t.printf("slot %s: does not exist\n", t.WAL.Slot)
 	} else {
-		t.printf("slot %s: dropped at %s; PostgreSQL keeps no more WAL for it (it kept %s)\n", t.WAL.Slot, slot.Confirmed, display.Bytes(slot.RetainedBytes))
+		t.printf("slot %s: dropped at %s; PostgreSQL keeps no more WAL for it (it kept %s)\n", t.WAL.Slot, slot.ConfirmedFlushLSN, display.Bytes(slot.Retained))
 	}
 	if left, err := t.db.Slot(ctx, postgres.RepairSlot(t.WAL.Slot)); err == nil && left != nil {
 		t.printf("slot %s: kept, a repair or backfill runs or was interrupted; %s\n", postgres.RepairSlot(t.WAL.Slot), postgres.FixLeftSlot(t.WAL.Slot))

@@ -86,7 +86,7 @@ func (in *Inspection) Preview(to cdc.Position) (cdc.Move, error) {
 	if in.Slot == nil {
 		return cdc.Move{}, postgres.MissingSlot(in.Source.Slot)
 	}
-	slot, err := postgres.ParseLSN(cdc.Position(in.Slot.Confirmed))
+	slot, err := postgres.ParseLSN(cdc.Position(in.Slot.ConfirmedFlushLSN))
 	if err != nil {
 		return cdc.Move{}, err
 	}

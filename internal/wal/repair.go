@@ -129,7 +129,7 @@ func (r *Repair) ends(ctx context.Context, sv *server, load cdc.Resumer, g *back
 		return nil, err
 	}
 	at, err := postgres.ParseLSN(c.Progress.Position)
-	if err != nil || left == nil || c.Progress.Backfill != r.opts.Where || left.Confirmed != at.String() || !c.Source.Same(sv.source) {
+	if err != nil || left == nil || c.Progress.Backfill != r.opts.Where || left.ConfirmedFlushLSN != at.String() || !c.Source.Same(sv.source) {
 		return nil, postgres.MissingSlot(r.opts.Slot)
 	}
 	r.fresh, g.Source, g.Stored, g.Found, g.Next = true, sv.source, c, true, c.Progress
