@@ -172,24 +172,17 @@ func PostgresSlot(name string, failover bool) Statement {
 	}
 }
 
-// TeardownOptions are what to drop.
-type TeardownOptions struct {
-	Publication, Slot string
-	// Drop lists tables to drop with all their events.
-	Drop []Name
-}
-
 // PostgresTeardown returns the steps that drop the relay's objects, first the slot, because an unused slot fills the
-// disk. They can be repeated.
-func PostgresTeardown(o TeardownOptions) Steps {
+// disk. They can be repeated. drop lists tables to drop with all their events.
+func PostgresTeardown(publication, slot string, drop []Name) Steps {
 	relay := Step{RunnerRelay, []Statement{{SQL: "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots\n" +
-		"WHERE slot_name = " + literal(o.Slot)}}}
-	owner := Step{RunnerOwner, []Statement{{SQL: "DROP PUBLICATION IF EXISTS " + Quote(o.Publication)}}}
-	for _, t := range o.Drop {
+		"WHERE slot_name = " + literal(slot)}}}
+	owner := Step{RunnerOwner, []Statement{{SQL: "DROP PUBLICATION IF EXISTS " + Quote(publication)}}}
+	for _, t := range drop {
 		owner.Statements = append(owner.Statements, Statement{SQL: "DROP TABLE IF EXISTS " + t.SQL()}, dropTakenOut(t))
 		owner.Statements = append(owner.Statements, dropMaintenance(t)...)
 	}
-	if len(o.Drop) > 0 {
+	if len(drop) > 0 {
 		owner.Statements = append(owner.Statements, dropPartitionSchema())
 	}
 	return Steps{relay, owner}

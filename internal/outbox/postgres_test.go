@@ -162,7 +162,7 @@ func testSetup(t *testing.T, pg *testenv.PostgresServer) {
 	}
 	query(t, runners[outbox.RunnerRelay], "SELECT count(*) FROM sales.outbox")
 
-	down := outbox.PostgresTeardown(outbox.TeardownOptions{Publication: "cdc_relay_shop", Slot: "cdc_relay_shop", Drop: options.Read})
+	down := outbox.PostgresTeardown("cdc_relay_shop", "cdc_relay_shop", options.Read)
 	runSteps(t, runners, down)
 	runSteps(t, runners, down)
 	if got := query(t, admin, "SELECT (SELECT count(*) FROM pg_replication_slots) + (SELECT count(*) FROM pg_publication) + "+
@@ -199,7 +199,7 @@ func testOddNames(t *testing.T, pg *testenv.PostgresServer) {
 		outbox.PostgresPartition(long, day()).Table+"'"); got != "1" {
 		t.Errorf("the partition of a long name has another name")
 	}
-	runSteps(t, runners, outbox.PostgresTeardown(outbox.TeardownOptions{Publication: options.Publication, Slot: "odd_slot", Drop: tables[:1]}))
+	runSteps(t, runners, outbox.PostgresTeardown(options.Publication, "odd_slot", tables[:1]))
 	if got := query(t, conn, "SELECT count(*) FROM pg_inherits JOIN pg_class ON oid = inhrelid WHERE relkind = 'r'"); got != "6" {
 		t.Errorf("%s partitions of the other tables", got)
 	}

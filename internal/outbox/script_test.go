@@ -68,9 +68,7 @@ func TestStepsAsText(t *testing.T) {
 		t.Fatal(err)
 	}
 	golden(t, "setup.sql", steps.String())
-	golden(t, "teardown.sql", outbox.PostgresTeardown(outbox.TeardownOptions{
-		Publication: "cdc_relay_shop", Slot: "cdc_relay_shop", Drop: []outbox.Name{table},
-	}).String())
+	golden(t, "teardown.sql", outbox.PostgresTeardown("cdc_relay_shop", "cdc_relay_shop", []outbox.Name{table}).String())
 }
 
 func TestMySQLAsText(t *testing.T) {

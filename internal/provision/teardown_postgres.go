@@ -24,7 +24,7 @@ type postgresTeardown struct {
 func (t *postgresTeardown) sql(tables []outbox.Name) string { return t.script(tables).String() }
 
 func (t *postgresTeardown) script(tables []outbox.Name) outbox.Steps {
-	return outbox.PostgresTeardown(outbox.TeardownOptions{Publication: t.WAL.Publication, Slot: t.WAL.Slot, Drop: tables})
+	return outbox.PostgresTeardown(t.WAL.Publication, t.WAL.Slot, tables)
 }
 
 func (t *postgresTeardown) open(ctx context.Context, owner app.ConnString) (there found, err error) {
