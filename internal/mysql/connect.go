@@ -253,10 +253,6 @@ func connectError(err error, cfg *mysql.Config) error {
 			fix += ", or set source.mysql.tls if the server asks for TLS"
 		}
 		return cdc.ConfigError("password", fix, "the server refuses the user (%s)", said)
-	case code == gomysql.ER_DBACCESS_DENIED_ERROR:
-		return cdc.ConfigError("no_privilege", "GRANT SELECT ON "+QuoteName(cfg.DBName)+".* TO the relay's user", "the server refuses the database (%s)", said)
-	case code == gomysql.ER_BAD_DB_ERROR:
-		return cdc.ConfigError("database_missing", "correct the database in source.mysql.dsn", "%s", said)
 	case code == gomysql.ER_HOST_NOT_PRIVILEGED:
 		return cdc.ConfigError("password", "CREATE USER for this host", "the server does not admit this relay (%s)", said)
 	case code == erSecureTransport:
