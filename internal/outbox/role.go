@@ -1,9 +1,6 @@
 package outbox
 
-import (
-	"fmt"
-	"strings"
-)
+import "strings"
 
 // Role is the meaning of a column of an outbox table.
 type Role uint8
@@ -47,12 +44,7 @@ const roleNames = "event_id aggregate_type aggregate_id event_type tenant_id top
 	"content_type schema_id schema_version headers payload occurred_at created_at"
 
 // String returns the role's name, which is the native table's column.
-func (r Role) String() string {
-	if r >= Roles {
-		return fmt.Sprintf("role(%d)", uint8(r))
-	}
-	return strings.Fields(roleNames)[r]
-}
+func (r Role) String() string { return strings.Fields(roleNames)[r] }
 
 // ParseRole returns the role with that name.
 func ParseRole(name string) (Role, bool) {
