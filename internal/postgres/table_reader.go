@@ -180,8 +180,6 @@ const (
 	stateInvalidText     = "22P02"
 	stateInvalidDatetime = "22007"
 	stateUndefinedTable  = "42P01"
-	stateLockTimeout     = "55P03"
-	stateDeadlock        = "40P01"
 )
 
 // statesUnreadable are those of a row that the server cannot send: text that is not valid in its encoding, or has no equivalent in UTF-8,

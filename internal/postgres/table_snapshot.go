@@ -36,7 +36,7 @@ func (t *TableReader) Reading(ctx context.Context, fn func() error) error {
 		return err
 	})
 	var pg *pgconn.PgError
-	if errors.As(err, &pg) && (pg.Code == stateLockTimeout || pg.Code == stateDeadlock) {
+	if errors.As(err, &pg) && (pg.Code == stateLockNotAvailable || pg.Code == stateDeadlockDetected) {
 		return cmp.Or(cdc.Sleep(ctx, lockPause), tableread.ErrAgain)
 	}
 	if err != nil || outside == "" {
