@@ -27,7 +27,7 @@ const (
 // missing.
 type Variables map[string]string
 
-// Others are not asked for: for some, such as MariaDB's gtid_binlog_pos, the server waits for the lock under which commits are logged.
+// readVariables asks for them, and for no others.
 const readVariables = `SHOW GLOBAL VARIABLES WHERE Variable_name IN (
 	'version', 'log_bin', 'gtid_mode', 'binlog_format', 'binlog_row_image', 'binlog_row_metadata', 'sync_binlog',
 	'innodb_flush_log_at_trx_commit', 'server_id', 'server_uuid', 'binlog_expire_logs_seconds', 'log_replica_updates', 'log_slave_updates',
