@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"database/sql"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -79,13 +78,56 @@ func (s Setting) problem(f cdc.Flavor) error {
 	return cdc.ConfigError(s.Name, s.fix(f), "%s is %s, not %s, %s", s.Name, cmp.Or(s.Has, "not set"), s.Want, s.why)
 }
 
-// fix is the statement that changes the setting for good.
+// Statement is one SQL statement; its comment, which may be "", explains it.
+type Statement struct{ Comment, SQL string }
+
+// SQL returns the statements that change the setting, for now and after a restart. For one that a running server cannot change, the statement
+// only shows the value, and its comment has the line for my.cnf. MariaDB has no SET PERSIST.
+func (s Setting) SQL(f cdc.Flavor) []Statement {
+	set := Statement{SQL: "SET PERSIST " + s.Name + " = " + s.Want}
+	file := "in my.cnf under [mysqld]: " + s.Name + " = " + s.Want
+	if f == cdc.MariaDB {
+		file = "in my.cnf under [mariadb]: " + s.Name + " = " + s.Want
+		set = Statement{"And for the next start, " + file, "SET GLOBAL " + s.Name + " = " + s.Want}
+	}
+	switch s.Name {
+	case "log_bin":
+		set = Statement{"It needs a restart, " + file, "SELECT @@global.log_bin"}
+	case "gtid_mode":
+		return s.gtidsOn()
+	case "binlog_format", "binlog_row_image":
+		set.Comment = strings.TrimPrefix(set.Comment+"\nOpen connections keep the old value until they reconnect.", "\n")
+	}
+	return []Statement{set}
+}
+
+// gtidsOn leads from the present mode to ON in the only way that a running server allows, one step at a time (MySQL manual, "Changing GTID
+// Mode on Online Servers"), and never back to transactions without GTIDs. These are behind no position: the server sends nothing of them.
+func (s Setting) gtidsOn() []Statement {
+	statements := []Statement{{
+		"One step at a time; leave out completed steps (SELECT @@global.gtid_mode).\n" +
+			"On a server with replicas each step must be taken on all of them before the next.",
+		"SET PERSIST enforce_gtid_consistency = ON",
+	}}
+	modes := []string{"OFF", "OFF_PERMISSIVE", "ON_PERMISSIVE", "ON"}
+	for _, mode := range modes[slices.Index(modes, s.Has)+1:] {
+		statements = append(statements, Statement{SQL: "SET PERSIST gtid_mode = " + mode})
+	}
+	statements[len(statements)-1].Comment = "Once SHOW STATUS LIKE 'ONGOING_ANONYMOUS_TRANSACTION_COUNT' says 0."
+	return statements
+}
+
+// fix is how the setting is changed for good.
 func (s Setting) fix(f cdc.Flavor) string {
 	switch s.Name {
 	case "log_bin":
 		return "set log_bin in the server's configuration and restart it (managed services: switch backups on)"
 	case "gtid_mode":
-		return s.gtidsOn()
+		var steps []string
+		for _, step := range s.gtidsOn() {
+			steps = append(steps, "`"+step.SQL+"`")
+		}
+		return "run " + strings.Join(steps, ", ") + ", one after the other; if a relay has published from this server before, then publish the rows since a time before the mode was changed with `cdc-relay repair --since TIME`"
 	case "log_replica_updates", "log_slave_updates":
 		return "set " + s.Name + " in the server's configuration and restart it, or point source.mysql.dsn at the primary"
 	case "replica_preserve_commit_order", "slave_preserve_commit_order":
@@ -100,21 +142,11 @@ func (s Setting) fix(f cdc.Flavor) string {
 // FixGTIDMode is what to do first if the server gave transactions no GTIDs for a while.
 const FixGTIDMode = "set gtid_mode to ON (`cdc-relay check` prints the statements)"
 
-// gtidsOn are the statements that lead from the present mode to ON, and never back to transactions without GTIDs. These are behind
-// no position: the server sends nothing of them.
-func (s Setting) gtidsOn() string {
-	modes := []string{"OFF", "OFF_PERMISSIVE", "ON_PERMISSIVE", "ON"}
-	statements := []string{"`SET PERSIST enforce_gtid_consistency = ON`"}
-	for _, mode := range modes[slices.Index(modes, s.Has)+1:] {
-		statements = append(statements, "`SET PERSIST gtid_mode = "+mode+"`")
-	}
-	return "run " + strings.Join(statements, ", ") + ", one after the other; if a relay has published from this server before, then publish the rows since a time before the mode was changed with `cdc-relay repair --since TIME`"
-}
-
-// change is a statement that changes a setting for good: SET PERSIST is MySQL's, MariaDB has nothing like it.
+// change is a statement that changes a setting for good.
 func change(f cdc.Flavor, name, value string) string {
+	sql := Setting{Name: name, Want: value}.SQL(f)[0].SQL
 	if f == cdc.MariaDB {
-		return fmt.Sprintf("SET GLOBAL %s = %s, and the same in the server's configuration", name, value)
+		sql += ", and the same in the server's configuration"
 	}
-	return fmt.Sprintf("SET PERSIST %s = %s", name, value)
+	return sql
 }

@@ -1,7 +1,6 @@
 package outbox
 
 import (
-	"fmt"
 	"strings"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
@@ -18,7 +17,7 @@ const (
 // MySQLSetup returns the steps that prepare a MySQL or MariaDB server for the relay: settings, tables, and last the rights on them. They can
 // be repeated. The first position is stored in the relay's checkpoint, not by SQL.
 func MySQLSetup(o SetupOptions) (Steps, error) {
-	admin := Step{Runner: RunnerMySQLAdmin, Statements: MySQLSettings(o.Flavor, o.Settings)}
+	admin := Step{Runner: RunnerMySQLAdmin, Statements: o.Settings}
 	owner := Step{Runner: RunnerMySQLOwner}
 	for _, t := range o.Make {
 		script, err := MySQLTable(t)
@@ -105,80 +104,6 @@ func mysqlAccount(s string) (string, error) {
 		return "", cdc.Fixable("write user or user@host", "account %q is not valid", s)
 	}
 	return QuoteMySQL(user) + "@" + QuoteMySQL(host), nil
-}
-
-// Setting is a setting of the server.
-type Setting struct{ Name, Value string }
-
-// MySQLSettings returns the statements that change settings, for now and after a restart. For a setting that a running
-// server cannot change, the statement only shows the value, and its comment has the line for my.cnf.
-func MySQLSettings(f cdc.Flavor, settings []Setting) []Statement {
-	var statements []Statement
-	for _, s := range settings {
-		statements = append(statements, s.statements(f)...)
-	}
-	return statements
-}
-
-// statements changes one setting. MariaDB has no SET PERSIST.
-func (s Setting) statements(f cdc.Flavor) []Statement {
-	file := fmt.Sprintf("in my.cnf under [mysqld]: %s = %s", s.Name, s.Value)
-	set := "SET PERSIST "
-	if f == cdc.MariaDB {
-		set, file = "SET GLOBAL ", strings.Replace(file, "[mysqld]", "[mariadb]", 1)
-	}
-	switch s.Name {
-	case "log_bin":
-		return []Statement{{Comment: "It needs a restart, " + file, SQL: "SELECT @@global.log_bin"}}
-	case "gtid_mode":
-		return gtidMode(s.Value)
-	}
-	statement := Statement{SQL: set + s.Name + " = " + mysqlValue(s.Value)}
-	if f == cdc.MariaDB {
-		statement.Comment = "And for the next start, " + file
-	}
-	if perSession(s.Name) {
-		statement.Comment = strings.TrimPrefix(statement.Comment+"\nOpen connections keep the old value until they reconnect.", "\n")
-	}
-	return []Statement{statement}
-}
-
-// perSession reports whether the setting also has a session value, which connections copy when they are opened.
-func perSession(name string) bool {
-	switch name {
-	case "binlog_format", "binlog_row_image", "binlog_row_value_options":
-		return true
-	default:
-		return false
-	}
-}
-
-// gtidMode sets gtid_mode to ON in the only way that a running server allows, one step at a time (MySQL manual, "Changing
-// GTID Mode on Online Servers"). Servers refuse a completed step.
-func gtidMode(value string) []Statement {
-	if value != "ON" {
-		return []Statement{{SQL: "SET PERSIST gtid_mode = " + mysqlValue(value)}}
-	}
-	statements := []Statement{{
-		Comment: "One step at a time; leave out completed steps (SELECT @@global.gtid_mode).\n" +
-			"On a server with replicas each step must be taken on all of them before the next.",
-		SQL: "SET PERSIST enforce_gtid_consistency = ON",
-	}}
-	for _, step := range []string{"OFF_PERMISSIVE", "ON_PERMISSIVE"} {
-		statements = append(statements, Statement{SQL: "SET PERSIST gtid_mode = " + step})
-	}
-	return append(statements, Statement{
-		Comment: "Once SHOW STATUS LIKE 'ONGOING_ANONYMOUS_TRANSACTION_COUNT' says 0.",
-		SQL:     "SET PERSIST gtid_mode = ON",
-	})
-}
-
-// mysqlValue quotes a value unless it is a word or a number.
-func mysqlValue(s string) string {
-	if s == "" || strings.Trim(s, "ABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789") != "" {
-		return mysqlLiteral(s)
-	}
-	return s
 }
 
 // MySQLTeardown returns the steps that drop tables with all their events, what was taken out of them, and the procedures

@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/mysql"
 	"github.com/cdc-relay/cdc-relay/internal/outbox"
 	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
@@ -214,19 +215,16 @@ func testMySQLOddNames(t *testing.T, root *sql.Conn, flavor cdc.Flavor) {
 // testMySQLSettings sets what check requires.
 func testMySQLSettings(t *testing.T, root *sql.Conn, flavor cdc.Flavor) {
 	t.Helper()
-	settings := []outbox.Setting{
-		{"log_bin", "binlog"},
-		{"binlog_format", "ROW"},
-		{"binlog_row_image", "FULL"},
-		{"binlog_row_metadata", "FULL"},
-		{"sync_binlog", "1"},
-		{"innodb_flush_log_at_trx_commit", "1"},
-	}
-	if flavor == cdc.MySQL {
-		settings = append(settings, outbox.Setting{"binlog_row_value_options", ""})
+	settings := []mysql.Setting{
+		{Name: "log_bin", Want: "binlog"},
+		{Name: "binlog_format", Want: "ROW"},
+		{Name: "binlog_row_image", Want: "FULL"},
+		{Name: "binlog_row_metadata", Want: "FULL"},
+		{Name: "sync_binlog", Want: "1"},
+		{Name: "innodb_flush_log_at_trx_commit", Want: "1"},
 	}
 	execMySQL(t, root, "SET GLOBAL sync_binlog = 0", "SET GLOBAL binlog_row_metadata = MINIMAL")
-	applyMySQL(t, root, outbox.MySQLSettings(flavor, settings))
+	applyMySQL(t, root, changing(flavor, settings))
 	if got := queryMySQL(t, root, "SELECT CONCAT(@@global.sync_binlog, @@global.binlog_row_metadata)"); got != "1FULL" {
 		t.Errorf("sync_binlog and binlog_row_metadata are %s", got)
 	}
@@ -234,7 +232,7 @@ func testMySQLSettings(t *testing.T, root *sql.Conn, flavor cdc.Flavor) {
 		return
 	}
 	execMySQL(t, root, "SET GLOBAL gtid_mode = ON_PERMISSIVE", "SET GLOBAL gtid_mode = OFF_PERMISSIVE", "SET GLOBAL gtid_mode = OFF")
-	applyMySQL(t, root, outbox.MySQLSettings(flavor, []outbox.Setting{{"gtid_mode", "ON"}}))
+	applyMySQL(t, root, changing(flavor, []mysql.Setting{{Name: "gtid_mode", Has: "OFF", Want: "ON"}}))
 	if got := queryMySQL(t, root, "SELECT @@global.gtid_mode"); got != "ON" {
 		t.Errorf("gtid_mode is %s", got)
 	}

@@ -64,8 +64,8 @@ type SetupOptions struct {
 
 	// Flavor is the kind of MySQL server; "" is cdc.MySQL.
 	Flavor cdc.Flavor
-	// Settings are the settings to change of a MySQL or MariaDB server, see [MySQLSettings].
-	Settings []Setting
+	// Settings change those of a MySQL or MariaDB server.
+	Settings []Statement
 }
 
 // Columns are some of a table's.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/mysql"
 	"github.com/cdc-relay/cdc-relay/internal/outbox"
 )
 
@@ -82,10 +83,11 @@ func TestMySQLAsText(t *testing.T) {
 			golden(t, "mysql_"+string(f)+"_"+strings.TrimPrefix(file.Name, "20260102235900_"), file.Text)
 		}
 	}
-	for flavor, settings := range map[cdc.Flavor][]outbox.Setting{
-		cdc.MySQL:   {{"gtid_mode", "ON"}, {"binlog_format", "ROW"}, {"binlog_row_value_options", ""}, {"sync_binlog", "1"}},
-		cdc.MariaDB: {{"log_bin", "binlog"}, {"binlog_format", "ROW"}, {"binlog_row_metadata", "FULL"}},
+	for flavor, wrong := range map[cdc.Flavor][]mysql.Setting{
+		cdc.MySQL:   {{Name: "gtid_mode", Has: "OFF", Want: "ON"}, {Name: "binlog_format", Want: "ROW"}, {Name: "sync_binlog", Want: "1"}},
+		cdc.MariaDB: {{Name: "log_bin", Want: "binlog"}, {Name: "binlog_format", Want: "ROW"}, {Name: "binlog_row_metadata", Want: "FULL"}},
 	} {
+		settings := changing(flavor, wrong)
 		steps, err := outbox.MySQLSetup(outbox.SetupOptions{
 			Flavor: flavor, Make: []outbox.TableOptions{{Name: table, Partition: outbox.PartitionNone}},
 			Read: []outbox.Name{table}, Maintain: []outbox.Name{table}, Role: "relay@10.0.%", Settings: settings,
@@ -96,6 +98,16 @@ func TestMySQLAsText(t *testing.T) {
 		golden(t, string(flavor)+"_setup.sql", steps.String())
 	}
 	golden(t, "mysql_teardown.sql", outbox.MySQLTeardown([]outbox.Name{table}, []outbox.Name{table}).String())
+}
+
+// changing returns the statements that change settings.
+func changing(flavor cdc.Flavor, settings []mysql.Setting) (statements []outbox.Statement) {
+	for _, s := range settings {
+		for _, statement := range s.SQL(flavor) {
+			statements = append(statements, outbox.Statement(statement))
+		}
+	}
+	return statements
 }
 
 // golden compares text with a file in testdata, which -update writes.

@@ -61,7 +61,9 @@ func (s *mysqlSetup) script(server mysql.Server, settings []mysql.Setting, missi
 		o.Maintain = nil
 	}
 	for _, setting := range settings {
-		o.Settings = append(o.Settings, outbox.Setting{Name: setting.Name, Value: setting.Want})
+		for _, statement := range setting.SQL(server.Flavor) {
+			o.Settings = append(o.Settings, outbox.Statement(statement))
+		}
 	}
 	steps, err := outbox.MySQLSetup(o)
 	if err != nil {

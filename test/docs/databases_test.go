@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/mysql"
 	"github.com/cdc-relay/cdc-relay/internal/outbox"
 	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
@@ -53,9 +54,13 @@ func ordersOutbox() outbox.Name { return outbox.Name{Schema: "orders", Table: "o
 // printedBySetup returns the statements for a server with default settings, without those for the table.
 func printedBySetup(t *testing.T, flavor cdc.Flavor) []string {
 	t.Helper()
-	settings := []outbox.Setting{{Name: "binlog_row_metadata", Value: "FULL"}}
+	wrong := []mysql.Setting{{Name: "binlog_row_metadata", Want: "FULL"}}
 	if flavor == cdc.MariaDB {
-		settings = append(settings, outbox.Setting{Name: "binlog_format", Value: "ROW"}, outbox.Setting{Name: "sync_binlog", Value: "1"})
+		wrong = append(wrong, mysql.Setting{Name: "binlog_format", Want: "ROW"}, mysql.Setting{Name: "sync_binlog", Want: "1"})
+	}
+	var settings []outbox.Statement
+	for _, s := range wrong {
+		settings = append(settings, outbox.Statement(s.SQL(flavor)[0]))
 	}
 	steps, err := outbox.MySQLSetup(outbox.SetupOptions{
 		Flavor: flavor, Role: "cdc_relay", Settings: settings, Read: []outbox.Name{ordersOutbox()},

@@ -14,9 +14,6 @@ SET PERSIST gtid_mode = ON;
 -- Open connections keep the old value until they reconnect.
 SET PERSIST binlog_format = ROW;
 
--- Open connections keep the old value until they reconnect.
-SET PERSIST binlog_row_value_options = '';
-
 SET PERSIST sync_binlog = 1;
 
 -- If the user does not exist: CREATE USER `relay`@`10.0.%` IDENTIFIED BY '...'.
