@@ -80,10 +80,7 @@ func (s *stand) databaseSince(ctx context.Context, name string, days int, slots 
 		if i == 0 {
 			o.Make = []outbox.TableOptions{{Name: table, Payload: outbox.PayloadBytea, Partition: outbox.PartitionDaily, From: time.Now().AddDate(0, 0, -days), Ahead: days + 1}}
 		}
-		steps, err := outbox.PostgresSetup(o)
-		if err != nil {
-			return nil, err
-		}
+		steps := outbox.PostgresSetup(o)
 		for _, step := range steps {
 			for _, st := range step.Statements {
 				if _, err := conn.Exec(ctx, st.SQL); err != nil {

@@ -16,8 +16,8 @@ func newSchemaCommand(a *cli) *cobra.Command {
 	return group("schema", "Print the SQL of the outbox table", newSchemaPrintCommand(a))
 }
 
-// defaultAhead is how many days of partitions are created in advance.
-const defaultAhead = 14
+// defaultAhead is how many days of partitions are created in advance, and maxAhead how many can be: planning is slow with thousands of them.
+const defaultAhead, maxAhead = 14, 366
 
 // tableFlags are the flags that shape a table.
 type tableFlags struct {
@@ -28,6 +28,12 @@ func (f *tableFlags) add(cmd *cobra.Command) {
 	addChoice(cmd, &f.options.Payload, "payload", "type of the payload column (MySQL: LONGBLOB, LONGTEXT, JSON)", outbox.PayloadBytea, outbox.PayloadText, outbox.PayloadJSONB)
 	addChoice(cmd, &f.options.Partition, "partition", "partitions of the table; with none, event_id alone is the key", outbox.PartitionDaily, outbox.PartitionNone)
 	cmd.Flags().IntVar(&f.options.Ahead, "ahead", defaultAhead, "create partitions for this many `days` in advance")
+	cmd.PreRunE = func(*cobra.Command, []string) error {
+		if ahead := f.options.Ahead; ahead < 0 || ahead > maxAhead {
+			return cdc.Usage(fmt.Sprintf("use 0 to %d", maxAhead), "partitions: %d days ahead is out of range", ahead)
+		}
+		return nil
+	}
 }
 
 // table returns the options for one table, with partitions from today.
@@ -54,7 +60,7 @@ func (f *tableFlags) script(dialect, name string) (outbox.Script, error) {
 		if err != nil {
 			return outbox.Script{}, fmt.Errorf("--table: %w", err)
 		}
-		return outbox.PostgresTable(f.table(table))
+		return outbox.PostgresTable(f.table(table)), nil
 	}
 	if name == "" {
 		name = "outbox"
@@ -63,7 +69,7 @@ func (f *tableFlags) script(dialect, name string) (outbox.Script, error) {
 	if err != nil {
 		return outbox.Script{}, fmt.Errorf("--table: %w", err)
 	}
-	return outbox.MySQLTable(f.table(table))
+	return outbox.MySQLTable(f.table(table)), nil
 }
 
 func newSchemaPrintCommand(a *cli) *cobra.Command {

@@ -37,14 +37,11 @@ func NewMySQL(ctx context.Context, server *testenv.MySQLServer, name string) (*M
 		return nil, fmt.Errorf("create database %s: %w", name, err)
 	}
 	table := outbox.Name{Schema: name, Table: "outbox"}
-	steps, err := outbox.MySQLSetup(outbox.SetupOptions{
+	steps := outbox.MySQLSetup(outbox.SetupOptions{
 		Flavor: cdc.Flavor(server.Flavor), Read: []outbox.Name{table},
 		Make: []outbox.TableOptions{{Name: table, From: time.Now().Add(-24 * time.Hour), Ahead: 2}},
 	})
-	if err != nil {
-		return nil, err
-	}
-	err = m.with(ctx, func(conn *sql.Conn) error {
+	err := m.with(ctx, func(conn *sql.Conn) error {
 		statements := []string{"CREATE TABLE seqs (k VARBINARY(255) PRIMARY KEY, seq INT NOT NULL)"}
 		for _, step := range steps {
 			for _, statement := range step.Statements {

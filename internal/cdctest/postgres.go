@@ -37,13 +37,10 @@ func NewPostgres(ctx context.Context, server *testenv.PostgresServer, name strin
 		return nil, fmt.Errorf("create database %s: %w", name, err)
 	}
 	table := outbox.Name{Schema: "public", Table: "outbox"}
-	steps, err := outbox.PostgresSetup(outbox.SetupOptions{
+	steps := outbox.PostgresSetup(outbox.SetupOptions{
 		Make: []outbox.TableOptions{{Name: table, From: time.Now().Add(-24 * time.Hour), Ahead: 2}},
 		Read: []outbox.Name{table}, Publication: name, Slot: name, Failover: server.Version >= 17,
 	})
-	if err != nil {
-		return nil, err
-	}
 	if err := p.Exec(ctx, "CREATE TABLE seqs (key text PRIMARY KEY, seq int NOT NULL)"); err != nil {
 		return nil, err
 	}

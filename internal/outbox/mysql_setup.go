@@ -16,25 +16,18 @@ const (
 
 // MySQLSetup returns the steps that prepare a MySQL or MariaDB server for the relay: settings, tables, and last the rights on them. They can
 // be repeated. The first position is stored in the relay's checkpoint, not by SQL.
-func MySQLSetup(o SetupOptions) (Steps, error) {
+func MySQLSetup(o SetupOptions) Steps {
 	admin := Step{Runner: RunnerMySQLAdmin, Statements: o.Settings}
 	owner := Step{Runner: RunnerMySQLOwner}
 	for _, t := range o.Make {
-		script, err := MySQLTable(t)
-		if err != nil {
-			return nil, err
-		}
-		owner.Statements = append(owner.Statements, script.Up...)
+		owner.Statements = append(owner.Statements, MySQLTable(t).Up...)
 	}
 	for _, t := range o.Maintain {
 		owner.Statements = append(owner.Statements, MySQLMaintenance(o.Flavor, t, MySQLRoutine(t))...)
 	}
 	var grants []Statement
 	if o.Role != "" {
-		account, err := mysqlAccount(o.Role)
-		if err != nil {
-			return nil, err
-		}
+		account := mysqlAccount(o.Role)
 		admin.Statements = append(admin.Statements, mysqlReplicationGrant(o.Flavor, account))
 		if len(o.Mark) > 0 {
 			admin.Statements = append(admin.Statements, mysqlImageGrant(o.Flavor, account))
@@ -48,7 +41,7 @@ func MySQLSetup(o SetupOptions) (Steps, error) {
 			steps = append(steps, step)
 		}
 	}
-	return steps, nil
+	return steps
 }
 
 // mysqlReplicationGrant returns the rights to read the binlog and its current position. MariaDB 10.5 split REPLICATION
@@ -95,15 +88,12 @@ func mysqlImageGrant(f cdc.Flavor, account string) Statement {
 }
 
 // mysqlAccount returns "user" or "user@host" quoted for SQL. A user name may contain an @, a host may not.
-func mysqlAccount(s string) (string, error) {
+func mysqlAccount(s string) string {
 	user, host := s, "%"
 	if i := strings.LastIndexByte(s, '@'); i >= 0 {
 		user, host = s[:i], s[i+1:]
 	}
-	if user == "" || host == "" || strings.ContainsRune(s, 0) {
-		return "", cdc.Fixable("write user or user@host", "account %q is not valid", s)
-	}
-	return QuoteMySQL(user) + "@" + QuoteMySQL(host), nil
+	return QuoteMySQL(user) + "@" + QuoteMySQL(host)
 }
 
 // MySQLTeardown returns the steps that drop tables with all their events, what was taken out of them, and the procedures

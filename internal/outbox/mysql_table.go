@@ -16,10 +16,8 @@ const MySQLTextLength = 255
 // MySQLTable returns the script that creates the native table on MySQL 8.4 and 9 and on MariaDB 10.11 and 11, with
 // partitions for From's day, which also takes earlier rows, for Ahead more days, and for later rows. The owner of the
 // table runs it, on one connection. If the table exists, missing days are split from its last partition.
-func MySQLTable(o TableOptions) (Script, error) {
-	if err := o.complete(); err != nil {
-		return Script{}, err
-	}
+func MySQLTable(o TableOptions) Script {
+	o.complete()
 	s := Script{
 		Name: "create_" + fileName(o.Name.Table),
 		Up:   []Statement{createMySQLTable(&o)},
@@ -28,7 +26,7 @@ func MySQLTable(o TableOptions) (Script, error) {
 	if o.Partition == PartitionDaily {
 		s.Up = append(s.Up, addMySQLPartitions(&o)...)
 	}
-	return s, nil
+	return s
 }
 
 // createMySQLTable leaves nothing to the database's defaults.

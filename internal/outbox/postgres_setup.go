@@ -84,14 +84,10 @@ func (c *Columns) list(quote func(string) string) string {
 
 // PostgresSetup returns the steps that prepare a PostgreSQL database for the relay: rights, tables, publication, and then
 // the slot, which must be created after the publication. They can be repeated.
-func PostgresSetup(o SetupOptions) (Steps, error) {
+func PostgresSetup(o SetupOptions) Steps {
 	owner := Step{Runner: RunnerOwner}
 	for _, t := range o.Make {
-		script, err := PostgresTable(t)
-		if err != nil {
-			return nil, err
-		}
-		owner.Statements = append(owner.Statements, script.Up...)
+		owner.Statements = append(owner.Statements, PostgresTable(t).Up...)
 	}
 	for _, t := range o.Maintain {
 		if !slices.ContainsFunc(o.Make, func(m TableOptions) bool { return m.Name == t }) {
@@ -102,7 +98,7 @@ func PostgresSetup(o SetupOptions) (Steps, error) {
 	owner.Statements = append(owner.Statements, postgresPublication(o.Publication, o.Read))
 	relay := Step{RunnerRelay, []Statement{PostgresSlot(o.Slot, o.Failover)}}
 	if o.Role == "" {
-		return Steps{owner, relay}, nil
+		return Steps{owner, relay}
 	}
 	admin := Step{RunnerAdmin, []Statement{{
 		Comment: "If the role does not exist: CREATE ROLE " + Quote(o.Role) + " LOGIN PASSWORD '...'.\n" +
@@ -110,7 +106,7 @@ func PostgresSetup(o SetupOptions) (Steps, error) {
 		SQL: "ALTER ROLE " + Quote(o.Role) + " WITH REPLICATION",
 	}}}
 	owner.Statements = append(owner.Statements, grants(&o)...)
-	return Steps{admin, owner, relay}, nil
+	return Steps{admin, owner, relay}
 }
 
 // grants let the relay's role read the tables, to fill a gap. Reading the WAL needs no rights on them.

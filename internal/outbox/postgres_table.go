@@ -1,13 +1,11 @@
 package outbox
 
 import (
+	"cmp"
 	"crypto/sha256"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
-
-	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
 
 // partitionSchema is the schema of the partitions. It is not the application's, because tools that compare schemas drop
@@ -40,9 +38,6 @@ const (
 	PartitionNone Partition = "none"
 )
 
-// maxAhead limits the daily partitions: planning is slow with thousands of them.
-const maxAhead = 366
-
 // TableOptions describe a table to create.
 type TableOptions struct {
 	Name      Name
@@ -54,33 +49,16 @@ type TableOptions struct {
 	Ahead int
 }
 
-// complete fills in the defaults and returns the first error.
-func (o *TableOptions) complete() error {
-	if o.Payload == "" {
-		o.Payload = PayloadBytea
-	}
-	if o.Partition == "" {
-		o.Partition = PartitionDaily
-	}
-	switch {
-	case o.Name == Name{}:
-		return cdc.Fixable("write schema.table", "table name is missing")
-	case o.Partition == PartitionDaily && o.From.IsZero():
-		return errors.New("partitions: the first day is missing")
-	case o.Ahead < 0 || o.Ahead > maxAhead:
-		return cdc.Fixable(fmt.Sprintf("use 0 to %d", maxAhead), "partitions: %d days ahead is out of range", o.Ahead)
-	default:
-		return nil
-	}
+// complete fills in the defaults.
+func (o *TableOptions) complete() {
+	o.Payload, o.Partition = cmp.Or(o.Payload, PayloadBytea), cmp.Or(o.Partition, PartitionDaily)
 }
 
 // PostgresTable returns the script that creates the native table on PostgreSQL 14 to 18, with partitions for From's day
 // and Ahead more days, and a DEFAULT partition, so that a missing partition never fails an insert. The owner of the table
 // runs it, and needs CREATE on the database for partitionSchema.
-func PostgresTable(o TableOptions) (Script, error) {
-	if err := o.complete(); err != nil {
-		return Script{}, err
-	}
+func PostgresTable(o TableOptions) Script {
+	o.complete()
 	s := Script{
 		Name: "create_" + fileName(o.Name.Table),
 		Up:   []Statement{createTable(&o)},
@@ -91,7 +69,7 @@ func PostgresTable(o TableOptions) (Script, error) {
 		s.Up = append(s.Up, postgresMaintenance(o.Name)...)
 		s.Down = append(append(s.Down, dropMaintenance(o.Name)...), dropPartitionSchema())
 	}
-	return s, nil
+	return s
 }
 
 func createTable(o *TableOptions) Statement {

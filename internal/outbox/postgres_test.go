@@ -49,8 +49,7 @@ func testTable(t *testing.T, pg *testenv.PostgresServer) {
 	for _, payload := range []outbox.PayloadType{outbox.PayloadBytea, outbox.PayloadText, outbox.PayloadJSONB} {
 		for _, partition := range []outbox.Partition{outbox.PartitionDaily, outbox.PartitionNone} {
 			name := outbox.Name{Schema: "public", Table: fmt.Sprintf("outbox_%s_%s", payload, partition)}
-			s, err := outbox.PostgresTable(outbox.TableOptions{Name: name, Payload: payload, Partition: partition, From: day(), Ahead: 2})
-			must(t, err)
+			s := outbox.PostgresTable(outbox.TableOptions{Name: name, Payload: payload, Partition: partition, From: day(), Ahead: 2})
 			files, err := s.Files(outbox.FormatGolangMigrate, day())
 			must(t, err)
 			exec(t, conn, files[0].Text) // in one go, as golang-migrate does
@@ -78,8 +77,7 @@ func testPartitions(t *testing.T, pg *testenv.PostgresServer) {
 	from := time.Date(2026, 3, 7, 1, 0, 0, 0, time.UTC)
 	name := outbox.Name{Schema: "public", Table: "outbox"}
 	script := func(ahead int) outbox.Script {
-		s, err := outbox.PostgresTable(outbox.TableOptions{Name: name, From: from, Ahead: ahead})
-		must(t, err)
+		s := outbox.PostgresTable(outbox.TableOptions{Name: name, From: from, Ahead: ahead})
 		return s
 	}
 	apply(t, conn, script(1).Up)
@@ -207,8 +205,7 @@ func testOddNames(t *testing.T, pg *testenv.PostgresServer) {
 
 func setup(t *testing.T, o outbox.SetupOptions) outbox.Steps {
 	t.Helper()
-	steps, err := outbox.PostgresSetup(o)
-	must(t, err)
+	steps := outbox.PostgresSetup(o)
 	return steps
 }
 

@@ -43,18 +43,14 @@ func (s *mysqlSetup) close(context.Context) {
 }
 
 func makeTable(ctx context.Context, owner *mysql.Database, o outbox.TableOptions) error {
-	script, err := outbox.MySQLTable(o)
-	if err != nil {
-		return cdc.Usage("", "%w", err)
-	}
 	if err := mysql.RequireDatabase(ctx, owner.DB, o.Name.Schema, "grant the user its rights there"); err != nil {
 		return err
 	}
-	return owner.Exec(ctx, "create table "+o.Name.String(), outbox.Texts(script.Up)...)
+	return owner.Exec(ctx, "create table "+o.Name.String(), outbox.Texts(outbox.MySQLTable(o).Up)...)
 }
 
 // script returns the SQL for an administrator and the tables' owner. maintain is whether the procedures are lacking.
-func (s *mysqlSetup) script(server mysql.Server, settings []mysql.Setting, missing func(app.Table) bool, maintain bool) (outbox.Steps, error) {
+func (s *mysqlSetup) script(server mysql.Server, settings []mysql.Setting, missing func(app.Table) bool, maintain bool) outbox.Steps {
 	o := s.needed(missing)
 	o.Flavor, o.Role = server.Flavor, server.Role
 	if !maintain {
@@ -65,11 +61,7 @@ func (s *mysqlSetup) script(server mysql.Server, settings []mysql.Setting, missi
 			o.Settings = append(o.Settings, outbox.Statement(statement))
 		}
 	}
-	steps, err := outbox.MySQLSetup(o)
-	if err != nil {
-		return nil, cdc.Usage("", "%w", err)
-	}
-	return steps, nil
+	return outbox.MySQLSetup(o)
 }
 
 func none(app.Table) bool { return false }
@@ -83,10 +75,7 @@ func (s *mysqlSetup) printSQL(ctx context.Context) error {
 		server, settings = relay.Server, relay.Settings(s.Binlog.Options)
 		relay.Close()
 	}
-	steps, err := s.script(server, settings, every, true)
-	if err != nil {
-		return err
-	}
+	steps := s.script(server, settings, every, true)
 	if away != nil {
 		s.Printf("-- The database did not answer, so its settings are not known: `cdc-relay check` reports those that must change.\n\n")
 	}
@@ -159,10 +148,7 @@ func (s *mysqlSetup) asOwner(ctx context.Context, before mysql.Survey, maintain 
 		}
 		made = append(made, t.Name)
 	}
-	steps, err := s.script(s.relay.Server, s.relay.Settings(s.Binlog.Options), none, maintain)
-	if err != nil {
-		return made, err
-	}
+	steps := s.script(s.relay.Server, s.relay.Settings(s.Binlog.Options), none, maintain)
 	if procedures := statementsFor(steps, outbox.RunnerMySQLOwner); len(procedures) > 0 {
 		if err := owner.Exec(ctx, "create the procedures that maintain the partitions", outbox.Texts(procedures)...); err != nil {
 			return made, err
@@ -213,11 +199,7 @@ func (s *mysqlSetup) ready(ctx context.Context) error {
 	if len(lacks) == 0 {
 		return nil
 	}
-	steps, err := s.script(s.relay.Server, settings, none, !may)
-	if err != nil {
-		return err
-	}
-	s.Printf("\n%s\n", steps)
+	s.Printf("\n%s\n", s.script(s.relay.Server, settings, none, !may))
 	return cdc.Stop(cdc.ClassConfig, "server_not_ready", fmt.Errorf(
 		"the server is not ready (%s), so no position was stored", strings.Join(lacks, "; ")),
 		"have an administrator run the statements above, then run `cdc-relay setup` again")

@@ -57,14 +57,10 @@ func (s *postgresSetup) asOwner(ctx context.Context, fn func(*postgres.Database)
 }
 
 // script returns the SQL, with grants for role unless it is "".
-func (s *postgresSetup) script(version int, role string, missing func(app.Table) bool) (outbox.Steps, error) {
+func (s *postgresSetup) script(version int, role string, missing func(app.Table) bool) outbox.Steps {
 	o := s.needed(missing)
 	o.Publication, o.Slot, o.Role, o.Failover = s.WAL.Publication, s.WAL.Slot, role, version >= postgres.FailoverSince
-	steps, err := outbox.PostgresSetup(o)
-	if err != nil {
-		return nil, cdc.Usage("", "%w", err)
-	}
-	return steps, nil
+	return outbox.PostgresSetup(o)
 }
 
 // surveyTimeout limits how long --print waits for the server.
@@ -78,15 +74,11 @@ func (s *postgresSetup) printSQL(ctx context.Context) error {
 		version = db.Server.Version
 		db.Close(ctx)
 	}
-	steps, err := s.script(version, s.config.Role(), every)
-	if err != nil {
-		return err
-	}
 	if version == 0 {
 		s.Printf("-- The database did not answer, so its version is not known. On PostgreSQL 17 and newer add\n" +
 			"-- failover => true to pg_create_logical_replication_slot: the slot then survives a standby's promotion.\n\n")
 	}
-	s.Printf("%s", steps)
+	s.Printf("%s", s.script(version, s.config.Role(), every))
 	return nil
 }
 
@@ -194,10 +186,7 @@ func (s *postgresSetup) execOwner(ctx context.Context, owner *postgres.Database)
 	if role == owner.Server.Role {
 		role = ""
 	}
-	steps, err := s.script(owner.Server.Version, role, func(t app.Table) bool { return s.before.Tables[t.Name.String()] == nil })
-	if err != nil {
-		return err
-	}
+	steps := s.script(owner.Server.Version, role, func(t app.Table) bool { return s.before.Tables[t.Name.String()] == nil })
 	doing, statements := fmt.Sprintf("create table and publication %q", s.WAL.Publication), outbox.Texts(statementsFor(steps, outbox.RunnerOwner))
 	if len(s.adding) == 0 {
 		return owner.Exec(ctx, doing, statements...)

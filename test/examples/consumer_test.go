@@ -45,10 +45,7 @@ func TestConsumer(t *testing.T) {
 
 func (c *consumer) createTables(t *testing.T, db *testenv.PostgresServer) {
 	t.Helper()
-	script, err := outbox.PostgresTable(outbox.TableOptions{Name: outbox.Name{Schema: "public", Table: "outbox"}, Partition: outbox.PartitionNone})
-	if err != nil {
-		t.Fatal(err)
-	}
+	script := outbox.PostgresTable(outbox.TableOptions{Name: outbox.Name{Schema: "public", Table: "outbox"}, Partition: outbox.PartitionNone})
 	if err := db.CreateDatabase(t.Context(), c.topic); err != nil {
 		t.Fatal(err)
 	}

@@ -36,16 +36,11 @@ func maintained(tb testing.TB, source source) partitioned {
 		tb.Fatal("the database executes no statements")
 	}
 	o := outbox.TableOptions{Name: postgresTable(), From: time.Now().AddDate(0, 0, -4), Ahead: 4}
-	script, err := outbox.PostgresTable(o)
-	statements := script.Up
+	statements := outbox.PostgresTable(o).Up
 	if m, ok := db.(*cdctest.MySQL); ok {
 		o.Name = mysqlTable(db)
-		script, err = outbox.MySQLTable(o)
-		statements = append([]outbox.Statement{{SQL: "DROP TABLE outbox"}, script.Up[0]},
+		statements = append([]outbox.Statement{{SQL: "DROP TABLE outbox"}, outbox.MySQLTable(o).Up[0]},
 			outbox.MySQLMaintenance(cdc.Flavor(m.Server.Flavor), o.Name, outbox.MySQLRoutine(o.Name))...)
-	}
-	if err != nil {
-		tb.Fatal(err)
 	}
 	for _, st := range statements {
 		if err := db.Exec(tb.Context(), st.SQL); err != nil {

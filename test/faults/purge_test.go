@@ -28,18 +28,10 @@ func plain(tb testing.TB, s source) queried {
 	db, _ := s.open(tb).(queried)
 	statements := []string{"DROP TABLE outbox"}
 	o := outbox.TableOptions{Name: outbox.Name{Schema: "public", Table: "outbox"}, Partition: outbox.PartitionNone}
-	var script outbox.Script
-	var err error
-	old := "now() - interval '40 days'"
+	script, old := outbox.PostgresTable(o), "now() - interval '40 days'"
 	if _, ok := db.(*cdctest.MySQL); ok {
 		o.Name.Schema = db.Name()
-		script, err = outbox.MySQLTable(o)
-		old = "(UTC_TIMESTAMP(6) - INTERVAL 40 DAY)"
-	} else {
-		script, err = outbox.PostgresTable(o)
-	}
-	if err != nil {
-		tb.Fatal(err)
+		script, old = outbox.MySQLTable(o), "(UTC_TIMESTAMP(6) - INTERVAL 40 DAY)"
 	}
 	for _, st := range script.Up {
 		statements = append(statements, st.SQL)

@@ -60,9 +60,7 @@ func (db *database) withOutbox(t *testing.T) inbox.Option {
 	if db.my != nil {
 		table, name.Schema = outbox.MySQLTable, db.name
 	}
-	script, err := table(outbox.TableOptions{Name: name, Partition: outbox.PartitionNone})
-	must(t, err)
-	for _, s := range script.Up {
+	for _, s := range table(outbox.TableOptions{Name: name, Partition: outbox.PartitionNone}).Up {
 		db.exec(t, s.SQL)
 	}
 	events, err := writer.New(db.dialect)

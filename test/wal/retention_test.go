@@ -31,10 +31,7 @@ func keeping(t *testing.T, days int) (d *database, role string) {
 	t.Helper()
 	t.Parallel()
 	d = newDatabase(t)
-	script, err := outbox.PostgresTable(outbox.TableOptions{Name: outboxName(), From: time.Now().AddDate(0, 0, -days), Ahead: days})
-	if err != nil {
-		t.Fatal(err)
-	}
+	script := outbox.PostgresTable(outbox.TableOptions{Name: outboxName(), From: time.Now().AddDate(0, 0, -days), Ahead: days})
 	for _, st := range script.Up {
 		d.exec(st.SQL)
 	}

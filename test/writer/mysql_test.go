@@ -38,16 +38,15 @@ func (m mysql) dialect() writer.Dialect {
 func (m mysql) look(database string) (*sql.DB, error) { return sql.Open("mysql", m.DSN(database, "")) }
 
 // script adds an auto-increment column, because InnoDB stores rows in key order.
-func (m mysql) script(o outbox.TableOptions) ([]outbox.Statement, error) {
-	s, err := outbox.MySQLTable(o)
-	statements := s.Up
+func (m mysql) script(o outbox.TableOptions) []outbox.Statement {
+	statements := outbox.MySQLTable(o).Up
 	if o.Name.Schema != "" {
 		statements = append([]outbox.Statement{{SQL: "CREATE DATABASE IF NOT EXISTS " + outbox.QuoteMySQL(o.Name.Schema)}}, statements...)
 	}
 	if o.Partition == outbox.PartitionNone {
 		statements = append(statements, outbox.Statement{SQL: "ALTER TABLE " + o.Name.MySQL() + " ADD COLUMN seq BIGINT NOT NULL AUTO_INCREMENT UNIQUE"})
 	}
-	return statements, err
+	return statements
 }
 
 func (m mysql) speech() speech {

@@ -32,15 +32,15 @@ func (p postgres) String() string { return fmt.Sprintf("PostgreSQL %d", p.Versio
 
 func (p postgres) look(database string) (*sql.DB, error) { return sql.Open("pgx", p.DSN(database, "")) }
 
-func (p postgres) script(o outbox.TableOptions) ([]outbox.Statement, error) {
+func (p postgres) script(o outbox.TableOptions) []outbox.Statement {
 	if o.Name.Schema == "" {
 		o.Name.Schema = "public"
 	}
-	s, err := outbox.PostgresTable(o)
+	s := outbox.PostgresTable(o)
 	if o.Name.Schema == "public" {
-		return s.Up, err
+		return s.Up
 	}
-	return append([]outbox.Statement{{SQL: "CREATE SCHEMA IF NOT EXISTS " + outbox.Quote(o.Name.Schema)}}, s.Up...), err
+	return append([]outbox.Statement{{SQL: "CREATE SCHEMA IF NOT EXISTS " + outbox.Quote(o.Name.Schema)}}, s.Up...)
 }
 
 func (p postgres) speech() speech {
