@@ -27,6 +27,8 @@ var (
 	ErrBusy = errors.New("a lock is not free")
 	// ErrHeld says that the database keeps rows: a foreign key refers to them, or a trigger keeps them.
 	ErrHeld = errors.New("the database keeps the rows")
+	// ErrMayNot says that the role lacks a right to delete or mark rows.
+	ErrMayNot = errors.New("may not")
 )
 
 // RestoredPartition is the error of a partition that was detached from a table whose position may be another server's.

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 
-	gomysql "github.com/go-mysql-org/go-mysql/mysql"
 	"github.com/go-sql-driver/mysql"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
@@ -25,29 +24,12 @@ func (r *Rows) verifyDeletes(ctx context.Context) error {
 	case timed.String == localTime:
 		r.zone = r.Zone
 	}
-	return r.failed(r.Doing(), explainDelete(ctx, r.db.rows, r.sql))
+	return r.failed(r.Doing(), explain(ctx, r.db.rows, "DELETE FROM "+r.sql+" WHERE FALSE"))
 }
 
 // querier is a connection, or a pool of them.
 type querier interface {
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
-}
-
-// explainDelete asks for the plan of a DELETE, which takes the rights that the DELETE does. table is in SQL.
-func explainDelete(ctx context.Context, db querier, table string) error {
-	return explain(ctx, db, "DELETE FROM "+table+" WHERE FALSE")
-}
-
-// MayDelete reports whether the user may delete rows of a table, whose name is in SQL.
-func (d *Database) MayDelete(ctx context.Context, table string) (bool, error) {
-	err := explainDelete(ctx, d.DB, table)
-	if code, _ := ErrorNumber(err); code == gomysql.ER_TABLEACCESS_DENIED_ERROR {
-		return false, nil
-	}
-	if err != nil {
-		return false, d.execError("read the rights on "+table, err)
-	}
-	return true, nil
 }
 
 // signalled reports whether err has an SQLSTATE of those that are meant for SIGNAL, whatever number a trigger gives it.

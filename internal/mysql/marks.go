@@ -68,23 +68,6 @@ func indexOf(ctx context.Context, db querier, query string) (string, error) {
 	return keys[0], nil
 }
 
-// MayUpdate reports whether the user may read a table, whose name is in SQL, and update columns of it.
-func (d *Database) MayUpdate(ctx context.Context, table string, columns []string) (bool, error) {
-	var set []string
-	for _, c := range columns {
-		set = append(set, QuoteName(c)+" = "+QuoteName(c))
-	}
-	err := explain(ctx, d.DB, "UPDATE "+table+" SET "+strings.Join(set, ", ")+" WHERE FALSE")
-	if code, _ := ErrorNumber(err); denied(code) {
-		return false, nil
-	}
-	return true, nil // another reason is Verify's
-}
-
-func denied(code uint16) bool {
-	return code == gomysql.ER_TABLEACCESS_DENIED_ERROR || code == gomysql.ER_COLUMNACCESS_DENIED_ERROR
-}
-
 // unfit says that the server refuses the condition, or what is set.
 func (r *Rows) unfit(err error) error {
 	code, said := ErrorNumber(err)

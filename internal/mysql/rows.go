@@ -252,12 +252,12 @@ func (r *Rows) failed(doing string, err error) error {
 		return fmt.Errorf("table %s: %s: %w", r.Table, doing, err)
 	case code == gomysql.ER_LOCK_WAIT_TIMEOUT, code == gomysql.ER_LOCK_DEADLOCK:
 		return cdc.Fixable(endLockers, "table %s: %s: %w: %s", r.Table, doing, cdc.ErrBusy, lockHeld)
-	case denied(code):
+	case code == gomysql.ER_TABLEACCESS_DENIED_ERROR, code == gomysql.ER_COLUMNACCESS_DENIED_ERROR:
 		verb, doing := "DELETE", "delete"
 		if r.Marks() {
 			verb, doing = "UPDATE", "mark"
 		}
-		return cdc.Fixable(fmt.Sprintf("run GRANT SELECT, %s ON %s TO %s", verb, r.sql, AccountOf(r.db.Server.Role)), "user %s may not %s rows of %s", r.db.Server.Role, doing, r.Table)
+		return cdc.Fixable(fmt.Sprintf("run GRANT SELECT, %s ON %s TO %s", verb, r.sql, AccountOf(r.db.Server.Role)), "user %s %w %s rows of %s", r.db.Server.Role, cdc.ErrMayNot, doing, r.Table)
 	case r.Marks():
 	case code == gomysql.ER_ROW_IS_REFERENCED, code == gomysql.ER_ROW_IS_REFERENCED_2:
 		return cdc.Fixable("delete the rows that refer to old events, or remove that foreign key with ALTER TABLE ... DROP FOREIGN KEY", "table %s: %s: %w: a foreign key refers to them (%s)", r.Table, doing, cdc.ErrHeld, said)

@@ -28,21 +28,11 @@ func (r *Rows) verifyDeletes(ctx context.Context) error {
 		return cdc.Fixable("map created_at to a column with the time of the INSERT", "column %s of table %s is no date and no timestamp, so it does not tell which rows are old", r.At, r.Table)
 	case !may:
 		return cdc.Fixable(fmt.Sprintf("run `cdc-relay setup` with the owner's connection string, or GRANT SELECT, DELETE ON %s TO %s", r.SQL, pgx.Identifier{r.db.Server.Role}.Sanitize()),
-			"role %q may not delete rows of %s", r.db.Server.Role, r.Table)
+			"role %q %w delete rows of %s", r.db.Server.Role, cdc.ErrMayNot, r.Table)
 	case timed == localTime:
 		r.zone = r.Zone
 	}
 	return nil
-}
-
-// MayDelete reports whether the role of the connection may delete rows of a table.
-func (d *Database) MayDelete(ctx context.Context, table string) (may bool, err error) {
-	err = d.Conn.QueryRow(ctx, `SELECT count(*) > 0 FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace
-		WHERE nspname || '.' || relname = $1 AND has_table_privilege(c.oid, 'DELETE')`, table).Scan(&may)
-	if err != nil {
-		return false, fmt.Errorf("read the rights on %s: %w", table, err)
-	}
-	return may, nil
 }
 
 // heldByKey says which foreign key keeps rows.

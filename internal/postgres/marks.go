@@ -30,7 +30,7 @@ func (r *Rows) verifyMarks(ctx context.Context) error {
 		return cdc.ConfigError(cdc.BadWriteBack, "correct write_back", "column %s, which write_back sets, does not exist in table %s, or is generated", missing[0], r.Table)
 	case !reads || len(lacks) > 0:
 		return cdc.Fixable(fmt.Sprintf("run `cdc-relay setup` with the owner's connection string, or GRANT SELECT, UPDATE ON %s TO %s", r.SQL, pgx.Identifier{r.db.Server.Role}.Sanitize()),
-			"role %q may not mark rows of %s", r.db.Server.Role, r.Table)
+			"role %q %w mark rows of %s", r.db.Server.Role, cdc.ErrMayNot, r.Table)
 	}
 	// The condition must be one without brackets around it, too: with them others could be added.
 	if _, err := r.db.Conn.Prepare(ctx, "", "SELECT FROM ONLY "+r.SQL+" WHERE "+r.Pending+"\nLIMIT 0"); err != nil {
@@ -46,18 +46,6 @@ func (r *Rows) verifyMarks(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-// MayUpdate reports whether the role of the connection may read a table and update columns of it.
-func (d *Database) MayUpdate(ctx context.Context, table string, columns []string) (may bool, err error) {
-	err = d.Conn.QueryRow(ctx, `SELECT count(*) > 0 FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace
-		WHERE nspname || '.' || relname = $1 AND has_table_privilege(c.oid, 'SELECT') AND NOT EXISTS (
-			SELECT FROM pg_attribute WHERE attrelid = c.oid AND attname = ANY($2) AND NOT attisdropped AND NOT has_column_privilege(c.oid, attnum, 'UPDATE'))`,
-		table, columns).Scan(&may)
-	if err != nil {
-		return false, fmt.Errorf("read the rights on %s: %w", table, err)
-	}
-	return may, nil
 }
 
 // unfit says that PostgreSQL refuses the condition, or what is set.

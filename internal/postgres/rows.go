@@ -66,7 +66,7 @@ func (r *Rows) Verify(ctx context.Context) error {
 		return r.Partitioned(r.Table)
 	case child != "":
 		return inherited(r.Table, r.SQL, child)
-	case !unique:
+	case r.keyType == "": // there is no such column
 		return cdc.NoUniqueIndex(r.Key, r.Table)
 	}
 	for _, setting := range []string{
@@ -79,9 +79,14 @@ func (r *Rows) Verify(ctx context.Context) error {
 		}
 	}
 	if r.Marks() {
-		return r.verifyMarks(ctx)
+		err = r.verifyMarks(ctx)
+	} else {
+		err = r.verifyDeletes(ctx)
 	}
-	return r.verifyDeletes(ctx)
+	if err == nil && !unique {
+		err = cdc.NoUniqueIndex(r.Key, r.Table)
+	}
+	return err
 }
 
 // due is the condition of the rows that are deleted or marked.

@@ -3,11 +3,13 @@ package provision
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
 	"github.com/cdc-relay/cdc-relay/internal/app"
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/cleanup"
 	"github.com/cdc-relay/cdc-relay/internal/config"
 	"github.com/cdc-relay/cdc-relay/internal/display"
 	"github.com/cdc-relay/cdc-relay/internal/kafka"
@@ -176,19 +178,22 @@ func (s *Setup) needed(missing func(app.Table) bool) outbox.SetupOptions {
 
 func every(app.Table) bool { return true }
 
-// mayChangeRows reports whether the relay's role may delete old rows and mark published ones, if it is to.
-func mayChangeRows(needed outbox.SetupOptions, mayDelete func(outbox.Name) (bool, error), mayUpdate func(outbox.Columns) (bool, error)) (bool, error) {
-	for _, t := range needed.Delete {
-		if may, err := mayDelete(t); err != nil || !may {
-			return false, err
-		}
+// mayChangeRows reports whether the relay's role may delete old rows and mark published ones, if it is to. What else is in the way is check's.
+func (s *Setup) mayChangeRows(ctx context.Context) (bool, error) {
+	actions := slices.Concat(s.db.Deletes(0), s.db.Marks(""))
+	if len(actions) == 0 {
+		return true, nil
 	}
-	for _, t := range needed.Mark {
-		if may, err := mayUpdate(t); err != nil || !may {
-			return false, err
-		}
+	dsn, err := s.db.ConnString("")
+	if err != nil {
+		return false, err
 	}
-	return true, nil
+	may := true
+	err = s.db.Rows(dsn, actions).Each(ctx, nil, func(t cleanup.Rows) error {
+		may = may && !errors.Is(t.Verify(ctx), cdc.ErrMayNot)
+		return nil
+	})
+	return may, err
 }
 
 // reportTables prints which tables were created.

@@ -95,9 +95,7 @@ func (s *mysqlSetup) makeObjects(ctx context.Context) error {
 	}
 	may := before.Problem == nil && maintains
 	if may {
-		may, err = mayChangeRows(s.Needed(), func(t outbox.Name) (bool, error) { return s.relay.MayDelete(ctx, t.MySQL()) },
-			func(t outbox.Columns) (bool, error) { return s.relay.MayUpdate(ctx, t.Table.MySQL(), t.Names) })
-		if err != nil {
+		if may, err = s.mayChangeRows(ctx); err != nil {
 			return err
 		}
 	}

@@ -153,8 +153,7 @@ func (s *postgresSetup) mayMaintain(ctx context.Context) (bool, error) {
 			return false, err
 		}
 	}
-	return mayChangeRows(s.Needed(), func(t outbox.Name) (bool, error) { return s.relay.MayDelete(ctx, t.String()) },
-		func(t outbox.Columns) (bool, error) { return s.relay.MayUpdate(ctx, t.Table.String(), t.Names) })
+	return s.mayChangeRows(ctx)
 }
 
 // feasible returns an error for what setup cannot fix.
