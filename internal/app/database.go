@@ -10,7 +10,6 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -244,19 +243,13 @@ func (t *Table) MarkedColumns() []string {
 func RouterOptions(c *config.Config, tables []Table) (o router.Options) {
 	o.TopicPrefix = c.TopicPrefix
 	for _, t := range tables {
-		o.Tables = append(o.Tables, router.Table{Name: inQuotes(t.Name), Layout: t.Layout, Shape: t.Shape, Source: t.URI, Only: t.Only})
+		o.Tables = append(o.Tables, router.Table{Name: t.Name, Layout: t.Layout, Shape: t.Shape, Source: t.URI, Only: t.Only})
 	}
 	for _, r := range c.Routes {
 		key, partition := r.Placement()
 		o.Routes = append(o.Routes, router.Route{Match: r.Match, Topic: r.Topic, Sanitize: r.Sanitize, Key: key, Partition: partition})
 	}
 	return o
-}
-
-// inQuotes writes a name as the router reads it, whatever it holds.
-func inQuotes(n outbox.Name) string {
-	quote := func(s string) string { return `"` + strings.ReplaceAll(s, `"`, `""`) + `"` }
-	return quote(n.Schema) + "." + quote(n.Table)
 }
 
 // needs returns what reports whether a part of an event, a condition or a route reads a column.
@@ -277,20 +270,16 @@ func (c *configured) names() []string {
 	return names
 }
 
-// configuredTables parses the tables' names by the rules of the database.
-func configuredTables(c *config.Config, parse func(string) (outbox.Name, error)) (configured, error) {
+// configuredTables returns the tables of a configuration.
+func configuredTables(c *config.Config) (configured, error) {
 	tables := make([]Table, len(c.Tables))
 	for i, name := range c.TableNames() {
-		parsed, err := parse(name)
-		if err != nil {
-			return configured{}, cdc.Stop(cdc.ClassConfig, "config", fmt.Errorf("tables[%d].name: %w", i, err), "")
-		}
 		layout, err := outbox.Mapped(c.Tables[i].Columns.Parts())
 		if err != nil {
 			return configured{}, cdc.Stop(cdc.ClassConfig, "config", fmt.Errorf("tables[%d].columns.%w", i, err), "")
 		}
 		layout = layout.WithNull(c.Tables[i].NullPayload).WithZone(c.Tables[i].Zone())
-		tables[i] = Table{Name: parsed, Layout: layout, Shape: c.Tables[i].Shape(), Only: c.Tables[i].Only, Config: &c.Tables[i]}
+		tables[i] = Table{Name: name, Layout: layout, Shape: c.Tables[i].Shape(), Only: c.Tables[i].Only, Config: &c.Tables[i]}
 	}
 	return configured{c, tables}, nil
 }

@@ -25,8 +25,7 @@ type MySQL struct {
 }
 
 func newMySQL(c *config.Config) (*MySQL, error) {
-	parse := func(name string) (outbox.Name, error) { return outbox.ParseMySQLName(name, c.Database()) }
-	tables, err := configuredTables(c, parse)
+	tables, err := configuredTables(c)
 	if err != nil {
 		return nil, err
 	}

@@ -24,7 +24,7 @@ type Postgres struct {
 }
 
 func newPostgres(c *config.Config) (*Postgres, error) {
-	tables, err := configuredTables(c, outbox.ParseName)
+	tables, err := configuredTables(c)
 	if err != nil {
 		return nil, err
 	}

@@ -2,6 +2,7 @@ package config_test
 
 import (
 	"context"
+	"fmt"
 	"net/url"
 	"strings"
 	"testing"
@@ -24,13 +25,13 @@ func withDSN(dsn string) string {
 
 func TestTableNames(t *testing.T) {
 	for _, check := range []struct{ file, tables, want string }{
-		{minimal, "", "public.outbox"},
-		{minimal, `tables: [{name: outbox}, {name: '"a.b"'}, {name: app.outbox}]`, `public.outbox public."a.b" app.outbox`},
-		{minimalMySQL, "", "Orders-EU.outbox"},
-		{minimalMySQL, `tables: [{name: events}, {name: shop.events}]`, "Orders-EU.events shop.events"},
-		{withDSN("relay@tcp(db)/a`b"), "tables: [{name: outbox}, {name: shop.`a.b`}]", "`a``b`.outbox shop.`a.b`"},
+		{minimal, "", `["public.outbox"]`},
+		{minimal, `tables: [{name: outbox}, {name: '"a.b"'}, {name: app.outbox}]`, `["public.outbox" "public.a.b" "app.outbox"]`},
+		{minimalMySQL, "", `["Orders-EU.outbox"]`},
+		{minimalMySQL, `tables: [{name: events}, {name: shop.events}]`, `["Orders-EU.events" "shop.events"]`},
+		{withDSN("relay@tcp(db)/a`b"), "tables: [{name: outbox}, {name: shop.`a.b`}]", "[\"a`b.outbox\" \"shop.a.b\"]"},
 	} {
-		if have := strings.Join(mustParse(t, check.file+check.tables, nil).TableNames(), " "); have != check.want {
+		if have := fmt.Sprintf("%q", mustParse(t, check.file+check.tables, nil).TableNames()); have != check.want {
 			t.Errorf("%s: have %s, want %s", check.tables, have, check.want)
 		}
 	}

@@ -1,9 +1,6 @@
 package config
 
 import (
-	"regexp"
-	"strings"
-
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/outbox"
 	"github.com/cdc-relay/cdc-relay/internal/record"
@@ -44,12 +41,11 @@ func (s *Source) names() names {
 	}
 }
 
-// TableNames returns the names of Tables, each with its schema: "schema.table", with quotes around a part that
-// holds a dot. The quotes are the database's own: double ones on PostgreSQL, backticks on MySQL and MariaDB.
-func (c *Config) TableNames() []string {
-	list := make([]string, len(c.Tables))
+// TableNames returns the names of Tables, each with its schema.
+func (c *Config) TableNames() []outbox.Name {
+	list := make([]outbox.Name, len(c.Tables))
 	for i := range c.Tables {
-		list[i] = c.Source.qualified(c.Tables[i].Name)
+		list[i], _ = c.Source.table(c.Tables[i].Name) // valid by now
 	}
 	return list
 }
@@ -62,30 +58,12 @@ func (s *Source) quote() string {
 	return `"`
 }
 
-// part returns an expression for a quoted part of a table's name.
-func (s *Source) part() string { return strings.ReplaceAll(`"([^"]|"")+"`, `"`, s.quote()) }
-
-// isTable reports whether a name is a valid table name.
-func (s *Source) isTable(name string) bool {
-	one := `(` + s.part() + `|[^.]+)`
-	return regexp.MustCompile(`^` + one + `(\.` + one + `)?$`).MatchString(name)
-}
-
-// qualified returns a table's name with its schema: without one it is of public, or of MySQL's database.
-func (s *Source) qualified(name string) string {
-	if strings.Contains(regexp.MustCompile(s.part()).ReplaceAllString(name, "x"), ".") {
-		return name
-	}
-	schema := "public"
+// table parses a table's name: without a schema it is of public, or of MySQL's database, which is "" if the dsn is wrong.
+func (s *Source) table(name string) (outbox.Name, error) {
 	if s.MySQL != nil {
-		if schema = s.MySQL.names.database; schema == "" {
-			return name // the dsn is wrong
-		}
+		return outbox.ParseMySQLName(name, s.MySQL.names.database)
 	}
-	if q := s.quote(); strings.ContainsAny(schema, "."+q) {
-		schema = q + strings.ReplaceAll(schema, q, q+q) + q
-	}
-	return schema + "." + name
+	return outbox.ParseName(name)
 }
 
 func (d *document) source(s *Source) {

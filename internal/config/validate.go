@@ -1,7 +1,7 @@
 package config
 
 import (
-	"fmt"
+	"errors"
 	"net"
 	"net/url"
 	"strconv"
@@ -17,7 +17,8 @@ func (d *document) validate(c *Config) {
 	c.Errors.fill()
 	d.source(&c.Source)
 	if len(c.Tables) == 0 {
-		c.Tables = []Table{{Name: c.Source.qualified("outbox")}}
+		name, _ := c.Source.table("outbox")
+		c.Tables = []Table{{Name: name.Configured(c.Source.quote())}}
 	}
 	d.tables(c.Tables, &c.Source)
 	d.routes(c)
@@ -85,7 +86,7 @@ func (d *document) peers(h *HTTP) {
 }
 
 func (d *document) tables(tables []Table, source *Source) {
-	first := map[string]int{}
+	first := map[outbox.Name]int{}
 	for i := range tables {
 		t := &tables[i]
 		d.parts(t.Columns.Parts(), item("tables", i)+".columns")
@@ -97,20 +98,19 @@ func (d *document) tables(tables []Table, source *Source) {
 		if t.Name == "" {
 			continue
 		}
-		if !source.isTable(t.Name) {
-			quotes := map[string]string{`"`: "double quotes", "`": "backticks"}[source.quote()]
-			d.report(path, fmt.Sprintf("write schema.table, with %s around a part that holds a dot", quotes), "is not a table's name")
+		name, err := source.table(t.Name)
+		if err != nil {
+			d.fault(path, errors.Unwrap(err))
 			continue
 		}
-		full := source.qualified(t.Name)
-		if name, _ := outbox.ParseMySQLName(full, ""); source.MySQL != nil && strings.Contains(name.Schema, ".") {
+		if source.MySQL != nil && strings.Contains(name.Schema, ".") {
 			d.report(path, "move the table to another database", "is in a database whose name has a dot, which the relay does not take")
 		}
-		if j, twice := first[full]; twice {
+		if j, twice := first[name]; twice {
 			d.report(path, "keep one", "is the same table as %s", item("tables", j))
 			continue
 		}
-		first[full] = i
+		first[name] = i
 	}
 }
 

@@ -280,7 +280,7 @@ func valid(text string, tables []*cdc.Table) error {
 		if err != nil {
 			return err
 		}
-		o.Tables = append(o.Tables, router.Table{Name: outbox.Name{Schema: t.Schema, Table: t.Name}.Configured(`"`), Layout: layout, Shape: c.Tables[i].Shape(), Source: "/s"})
+		o.Tables = append(o.Tables, router.Table{Name: outbox.Name{Schema: t.Schema, Table: t.Name}, Layout: layout, Shape: c.Tables[i].Shape(), Source: "/s"})
 	}
 	for _, r := range c.Routes {
 		o.Routes = append(o.Routes, router.Route{Match: r.Match, Topic: r.Topic})

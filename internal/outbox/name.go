@@ -43,7 +43,8 @@ func parseName(s, schema string, quote byte, check func(string) error) (Name, er
 		err = check(second)
 	}
 	if err == nil && rest != "" {
-		err = cdc.Fixable("write schema.table", "has more than two parts")
+		quotes := map[byte]string{'"': "double quotes", '`': "backticks"}[quote]
+		err = cdc.Fixable("write schema.table, with "+quotes+" around a part that holds a dot", "has more than two parts")
 	}
 	if err != nil {
 		return Name{}, fmt.Errorf("table name %q %w", s, err)
@@ -124,7 +125,7 @@ func (n Name) Configured(quote string) string {
 			parts[i] = quote + strings.ReplaceAll(part, quote, quote+quote) + quote
 		}
 	}
-	return strings.Join(parts, ".")
+	return strings.TrimPrefix(strings.Join(parts, "."), ".")
 }
 
 // SQL returns the name for PostgreSQL, quoted if necessary.

@@ -66,7 +66,7 @@ func TestFormatsAgainstReference(t *testing.T) {
 		}
 		layout = layout.WithZone(zone).WithNull(rapid.SampledFrom([]outbox.NullPayload{outbox.NullTombstone, outbox.NullEmpty}).Draw(t, "null"))
 		r, err := router.New(router.Options{
-			Tables: []router.Table{{Name: "app.jobs", Layout: layout, Shape: shape, Source: "/s"}}, Routes: []router.Route{{Topic: "t"}}, Malformed: cdc.PolicyDeadLetter,
+			Tables: []router.Table{{Name: outbox.Name{Schema: "app", Table: "jobs"}, Layout: layout, Shape: shape, Source: "/s"}}, Routes: []router.Route{{Topic: "t"}}, Malformed: cdc.PolicyDeadLetter,
 		})
 		if err != nil {
 			t.Fatal(err)

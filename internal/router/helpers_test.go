@@ -85,7 +85,7 @@ func batch(t *cdc.Table, rows ...row) *cdc.Batch {
 // options are the least that a router of the native table takes.
 func options() router.Options {
 	return router.Options{
-		Tables: []router.Table{{Name: "public.outbox", Source: "/shop/outbox"}},
+		Tables: []router.Table{{Name: outbox.Name{Schema: "public", Table: "outbox"}, Source: "/shop/outbox"}},
 		Routes: []router.Route{{Match: map[string]string{"aggregate_type": ".*"}, Topic: "outbox.event.${aggregate_type}"}},
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/outbox"
 	"github.com/cdc-relay/cdc-relay/internal/router"
 )
 
@@ -68,7 +69,7 @@ func TestOnly(t *testing.T) {
 func TestOnlyReadsParts(t *testing.T) {
 	o := options()
 	o.Tables = []router.Table{{
-		Name: "public.outbox", Source: "/shop", Layout: mapped(t, map[string]string{"event_id": "event_id", "event_type": "schema_id", "payload": "payload", "topic": "topic"}),
+		Name: outbox.Name{Schema: "public", Table: "outbox"}, Source: "/shop", Layout: mapped(t, map[string]string{"event_id": "event_id", "event_type": "schema_id", "payload": "payload", "topic": "topic"}),
 		Only: map[string]string{"event_type": "urn:.*", "tenant_id": "acme"},
 	}}
 	dst, err := route(t, o, batch(native(), order(), order().with("schema_id", "order"), order().with("tenant_id", "b")))
@@ -113,7 +114,7 @@ func TestOnlyComesFirst(t *testing.T) {
 // A column that is missing stops the relay, with several tables too. Rows of before it was added are malformed, and none is left out.
 func TestOnlyOnAColumnThatIsNotThere(t *testing.T) {
 	o := onlyOptions("status=NEW")
-	o.Tables = append(o.Tables, router.Table{Name: "public.other", Source: "/other"})
+	o.Tables = append(o.Tables, router.Table{Name: outbox.Name{Schema: "public", Table: "other"}, Source: "/other"})
 	const says = "tables[0].only.status: public.outbox has no column status. Fix: add it to the table, or change tables[0].only"
 	_, err := route(t, o, batch(native(), order()))
 	stopped(t, err, cdc.ClassConfig, "missing_column", says)

@@ -36,8 +36,7 @@ type Options struct {
 
 // Table is an outbox table.
 type Table struct {
-	// Name as [outbox.ParseName] reads it.
-	Name string
+	Name outbox.Name
 	// Layout says what the parts of an event are made of.
 	Layout outbox.Layout
 	// Shape says what its records are made of; nil is the zero Shape.
@@ -96,22 +95,19 @@ func newTables(o Options) (map[string]*table, error) {
 	tables := make(map[string]*table, len(o.Tables))
 	for i, t := range o.Tables {
 		setting := fmt.Sprintf("tables[%d]", i)
-		name, err := outbox.ParseName(t.Name)
-		if err != nil {
-			return nil, fmt.Errorf("%s.name: %w", setting, err)
-		}
-		if tables[name.String()] != nil {
-			return nil, cdc.Fixable("remove one", "%s.name: %s is listed twice", setting, name)
+		if tables[t.Name.String()] != nil {
+			return nil, cdc.Fixable("remove one", "%s.name: %s is listed twice", setting, t.Name)
 		}
 		made := &table{
-			setting: setting, name: name.Table, layout: t.Layout, shape: cmp.Or(t.Shape, new(record.Shape)), source: []byte(cmp.Or(o.Source, t.Source)),
+			setting: setting, name: t.Name.Table, layout: t.Layout, shape: cmp.Or(t.Shape, new(record.Shape)), source: []byte(cmp.Or(o.Source, t.Source)),
 		}
 		if !o.EveryRow {
+			var err error
 			if made.only, err = newOnly(setting, t.Only); err != nil {
 				return nil, err
 			}
 		}
-		tables[name.String()] = made
+		tables[t.Name.String()] = made
 	}
 	return tables, nil
 }

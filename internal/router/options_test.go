@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/outbox"
 	"github.com/cdc-relay/cdc-relay/internal/router"
 )
 
@@ -26,8 +27,7 @@ func TestNewNamesTheWrongSetting(t *testing.T) {
 		change func(*router.Options)
 		says   string
 	}{
-		{tables(router.Table{Name: "a.b.c", Source: "/"}), `tables[0].name: table name "a.b.c" has more than two parts. Fix: write schema.table.`},
-		{tables(router.Table{Name: "a", Source: "/"}, router.Table{Name: "public.a", Source: "/"}), "tables[1].name: public.a is listed twice"},
+		{tables(router.Table{Name: outbox.Name{Table: "a"}, Source: "/"}, router.Table{Name: outbox.Name{Table: "a"}, Source: "/"}), "tables[1].name: a is listed twice"},
 		{func(o *router.Options) { o.Tables[0].Only = map[string]string{"status": "("} }, "tables[0].only.status: bad regular expression: error parsing regexp: missing closing )"},
 		{func(o *router.Options) { o.Tables[0].Only = map[string]string{"": "a"} }, "tables[0].only: an empty name. Fix: give a column"},
 		{route("t", "aggregate_type", "("), "routes[1].match.aggregate_type: bad regular expression: error parsing regexp: missing closing )"},

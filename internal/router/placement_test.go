@@ -166,7 +166,7 @@ func TestRefusedRowHasKeyOfRoute(t *testing.T) {
 func TestColumnOfPlacementMissing(t *testing.T) {
 	other := native()
 	other.Name = "other"
-	both := []router.Table{{Name: "public.outbox", Source: "/s"}, {Name: "public.other", Source: "/s"}}
+	both := []router.Table{{Name: outbox.Name{Schema: "public", Table: "outbox"}, Source: "/s"}, {Name: outbox.Name{Schema: "public", Table: "other"}, Source: "/s"}}
 	before := native()
 	before.Now = placed()
 	for _, tt := range []struct {

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/outbox"
 	"github.com/cdc-relay/cdc-relay/internal/router"
 )
 
@@ -173,7 +174,7 @@ func TestWarnings(t *testing.T) {
 			map[string]string{"event_id": "id", "event_type": "type", "payload": "body"}, []router.Route{{Topic: "a.${tenent_id}"}}, "",
 		},
 	} {
-		r, err := router.New(router.Options{Tables: []router.Table{{Name: "public.outbox", Layout: mapped(t, c.columns), Source: "/s"}}, Routes: c.routes})
+		r, err := router.New(router.Options{Tables: []router.Table{{Name: outbox.Name{Schema: "public", Table: "outbox"}, Layout: mapped(t, c.columns), Source: "/s"}}, Routes: c.routes})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -100,7 +100,7 @@ func TestSchemaChanges(t *testing.T) {
 // A mapped table: only the columns that are named play roles.
 func TestMappedTable(t *testing.T) {
 	o := options()
-	o.Tables = []router.Table{{Name: `app."Events"`, Source: "/legacy", Layout: mapped(t, map[string]string{
+	o.Tables = []router.Table{{Name: outbox.Name{Schema: "app", Table: "Events"}, Source: "/legacy", Layout: mapped(t, map[string]string{
 		"event_id": "id", "event_type": "kind", "payload": "body", "partition_key": "routing_key", "tenant_id": "org", "occurred_at": "at",
 	})}}
 	o.Routes = []router.Route{{Match: map[string]string{"tenant_id": ".+", "topic": "t.*"}, Topic: "${topic}.${tenant_id}.${org}"}}
@@ -220,7 +220,7 @@ func TestRouteOnAColumnThatIsNotThere(t *testing.T) {
 	_, err = route(t, o, batch(native(), order().without("topic")))
 	stopped(t, err, cdc.ClassConfig, "missing_column", "routes[0].topic: public.outbox has no column region")
 
-	o.Tables = append(o.Tables, router.Table{Name: "public.sharded", Source: "/s"})
+	o.Tables = append(o.Tables, router.Table{Name: outbox.Name{Schema: "public", Table: "sharded"}, Source: "/s"})
 	o.Routes = []router.Route{{Match: map[string]string{"region": ".*"}, Topic: "a"}, {Match: map[string]string{"tenant_id": "acme"}, Topic: "b"}, {Topic: "c.${shard}"}}
 	if got := one(t, o, native(), order().without("topic")).Topic; got != "b" {
 		t.Errorf("topic %s", got)
