@@ -2,7 +2,6 @@ package inspect
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"time"
 
@@ -63,12 +62,10 @@ type FoundKey struct {
 	More bool `json:"more,omitempty"`
 }
 
-var errEnough = errors.New("enough was found")
-
 // SearchKey returns events with a record key, of the last minutes and not necessarily the last ones, and dead letters of that key. It reads
 // only.
 func SearchKey(ctx context.Context, c *config.Config, key string) (*FoundKey, error) {
-	f := &FoundKey{Key: key, Timeline: []Moment{}, Searched: []string{}, Since: time.Now().Add(-keyFor).UTC()}
+	f := &FoundKey{Key: key, Timeline: []Moment{}, Since: time.Now().Add(-keyFor).UTC()}
 	if c.DeadLetter.On() {
 		letters, _, err := app.LetterDesk(c).List(ctx, deadletter.Filter{Key: key})
 		if err != nil {
@@ -79,35 +76,9 @@ func SearchKey(ctx context.Context, c *config.Config, key string) (*FoundKey, er
 		}
 		f.More = len(letters) > keyMost/2
 	}
-	client := app.KafkaClient(c)
-	defer client.Close()
-	md, err := client.Metadata(ctx, nil)
-	if err != nil {
-		return nil, err
-	}
 	printer := newPrinter(c)
-	for _, topic := range md.Topics {
-		if slices.Contains(app.Reserved(c), topic.Name) || !routed(c, topic.Name) {
-			continue
-		}
-		f.Searched = append(f.Searched, topic.Name)
-		for id := range topic.Partitions {
-			if err := f.partition(ctx, client, printer, topic.Name, int32(id)); err != nil && !errors.Is(err, errEnough) {
-				return nil, err
-			}
-		}
-	}
-	slices.Sort(f.Searched)
-	slices.SortStableFunc(f.Timeline, func(a, b Moment) int { return a.At.Compare(b.At) })
-	return f, nil
-}
-
-func (f *FoundKey) partition(ctx context.Context, client *kafka.Client, printer printer, topic string, id int32) error {
-	from, err := client.OffsetAt(ctx, topic, id, f.Since)
-	if err != nil {
-		return err
-	}
-	return client.Read(ctx, topic, id, from, kafka.Committed, func(r *kafka.Record) error {
+	routes := func(topic string) bool { return routed(c, topic) }
+	searched, err := readTopics(ctx, c, f.Since, routes, func(topic string, r *kafka.Record) error {
 		switch {
 		case string(r.Key) != f.Key:
 			return nil
@@ -120,4 +91,10 @@ func (f *FoundKey) partition(ctx context.Context, client *kafka.Client, printer 
 		f.Timeline = append(f.Timeline, Moment{At: r.Time.UTC(), What: "published", ID: display.Cut(rec.About.ID, maxShown), Text: found.place()})
 		return nil
 	})
+	if err != nil {
+		return nil, err
+	}
+	f.Searched = searched
+	slices.SortStableFunc(f.Timeline, func(a, b Moment) int { return a.At.Compare(b.At) })
+	return f, nil
 }

@@ -3,6 +3,7 @@ package inspect
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"regexp"
 	"slices"
@@ -87,7 +88,7 @@ type search struct {
 // Search says what became of an event. owner is the connection string of the tables' owner; "": the relay's own is used. It reads only.
 func Search(ctx context.Context, c *config.Config, owner, id string) (*Found, error) {
 	s := &search{config: c, printer: newPrinter(c), found: Found{
-		ID: id, Rows: []FoundRow{}, Records: []FoundRecord{}, Searched: []string{}, Letters: []deadletter.Listed{}, BeforeSaved: unknown,
+		ID: id, Rows: []FoundRow{}, Records: []FoundRecord{}, Letters: []deadletter.Listed{}, BeforeSaved: unknown,
 	}}
 	s.found.NoID = s.printer.noID
 	if err := s.run(ctx, owner); err != nil {
@@ -184,27 +185,53 @@ func (s *search) route(router *router.Router, table int, b *cdc.Batch) {
 }
 
 // records looks into Kafka.
-func (s *search) records(ctx context.Context) error {
-	client := app.KafkaClient(s.config)
+func (s *search) records(ctx context.Context) (err error) {
+	s.found.Since = s.since()
+	s.found.Searched, err = readTopics(ctx, s.config, s.found.Since, s.mayHave, func(topic string, r *kafka.Record) error {
+		rec := s.printer.record(&cdc.Message{Headers: r.Headers, Value: r.Value})
+		if about := rec.About; about.ID == s.found.ID {
+			s.found.Records = append(s.found.Records, FoundRecord{
+				Topic: topic, Partition: r.Partition, Offset: r.Offset, Time: r.Time.UTC(),
+				Replayed: rec.Headers["replayed_at"] != "", sequence: about.Sequence,
+			})
+		}
+		return nil
+	})
+	return err
+}
+
+// errEnough ends the reading of a partition.
+var errEnough = errors.New("enough was found")
+
+// readTopics reads what topics have since a time, or all of it, and returns their names.
+func readTopics(ctx context.Context, c *config.Config, since time.Time, wanted func(topic string) bool, fn func(topic string, r *kafka.Record) error) (names []string, err error) {
+	client := app.KafkaClient(c)
 	defer client.Close()
 	md, err := client.Metadata(ctx, nil)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	s.found.Since = s.since()
+	names = []string{}
 	for _, topic := range md.Topics {
-		if !s.mayHave(topic.Name) {
+		if !wanted(topic.Name) {
 			continue
 		}
-		s.found.Searched = append(s.found.Searched, topic.Name)
-		for id := range topic.Partitions {
-			if err := s.partition(ctx, client, topic.Name, int32(id)); err != nil {
-				return err
+		names = append(names, topic.Name)
+		for id := range int32(len(topic.Partitions)) {
+			from, err := kafka.Oldest, error(nil)
+			if !since.IsZero() {
+				from, err = client.OffsetAt(ctx, topic.Name, id, since)
+			}
+			if err == nil {
+				err = client.Read(ctx, topic.Name, id, from, kafka.Committed, func(r *kafka.Record) error { return fn(topic.Name, r) })
+			}
+			if err != nil && !errors.Is(err, errEnough) {
+				return nil, err
 			}
 		}
 	}
-	slices.Sort(s.found.Searched)
-	return nil
+	slices.Sort(names)
+	return names, nil
 }
 
 // mayHave reports whether a topic may have records of the event: it is that of a row, or where there are no such rows, one that a route may
@@ -218,11 +245,14 @@ func (s *search) mayHave(topic string) bool {
 		}
 		routes = routes && of == ""
 	}
-	return routes && !slices.Contains(app.Reserved(s.config), topic) && routed(s.config, topic)
+	return routes && routed(s.config, topic)
 }
 
-// routed reports whether a route may lead to a topic.
+// routed reports whether a route may lead to a topic, which is none of the relay's own.
 func routed(c *config.Config, topic string) bool {
+	if slices.Contains(app.Reserved(c), topic) {
+		return false
+	}
 	variable := regexp.MustCompile(`\\\$\\\{[^}]*\\\}`)
 	for _, r := range c.Routes {
 		pattern := variable.ReplaceAllString(regexp.QuoteMeta(c.EventTopic(r.Topic)), ".+")
@@ -268,26 +298,6 @@ func (s *search) timeInID() time.Time {
 		}
 	}
 	return time.Time{}
-}
-
-func (s *search) partition(ctx context.Context, client *kafka.Client, topic string, id int32) error {
-	from := kafka.Oldest
-	if !s.found.Since.IsZero() {
-		var err error
-		if from, err = client.OffsetAt(ctx, topic, id, s.found.Since); err != nil {
-			return err
-		}
-	}
-	return client.Read(ctx, topic, id, from, kafka.Committed, func(r *kafka.Record) error {
-		rec := s.printer.record(&cdc.Message{Headers: r.Headers, Value: r.Value})
-		if about := rec.About; about.ID == s.found.ID {
-			s.found.Records = append(s.found.Records, FoundRecord{
-				Topic: topic, Partition: r.Partition, Offset: r.Offset, Time: r.Time.UTC(),
-				Replayed: rec.Headers["replayed_at"] != "", sequence: about.Sequence,
-			})
-		}
-		return nil
-	})
 }
 
 // saved says whether the saved position is behind the event, where a record or a letter says where in the WAL or binlog it is.
