@@ -175,10 +175,14 @@ func (l *loop) brokerByID(id int32) *brokerState {
 // sendReady sends the partitions that are ready for a broker, as far as its connection allows.
 func (l *loop) sendReady(b *brokerState) {
 	// A broker that nothing waits for is connected to if that tells whether it is still away.
-	if b.ready.len() == 0 && (b.conn != nil || b.trouble.since.IsZero() || l.failure != nil || !l.leads(b)) {
+	wanted := b.isWanted()
+	if !wanted && b.conn == nil && !b.trouble.since.IsZero() && !l.leads(b) {
+		l.passed(&b.trouble) // it may be gone for good, and each turn would look for its partitions
+	}
+	if !wanted && (b.conn != nil || b.trouble.since.IsZero() || l.failure != nil) {
 		return
 	}
-	if b.ready.len() > 0 && (b.conn == nil || !b.conn.connected) {
+	if wanted && (b.conn == nil || !b.conn.connected) {
 		l.refreshLeaders(b)
 	}
 	if l.now.Before(b.pausedUntil) {
@@ -186,7 +190,8 @@ func (l *loop) sendReady(b *brokerState) {
 		return
 	}
 	if b.conn == nil {
-		b.conn = l.connectTo(b)
+		b.conn = &brokerConn{addr: b.addr, inFlight: l.opts.inFlight, broker: b, mail: l.mail, requests: make(chan *request, l.opts.inFlight)}
+		l.startConn(b.conn)
 	}
 	for b.conn.connected && b.conn.open.len() < l.opts.inFlight {
 		req := l.assemble(b)
@@ -239,23 +244,19 @@ func (l *loop) refreshLeaders(b *brokerState) {
 	l.wakeAt(l.now.Add(leaderInterval))
 }
 
-// connectTo opens a connection; see [dialed].
-func (l *loop) connectTo(b *brokerState) *brokerConn {
-	c := &brokerConn{
-		addr: b.addr, inFlight: l.opts.inFlight, broker: b, mail: l.mail, requests: make(chan *request, l.opts.inFlight),
+// isWanted reports whether a partition is ready for b: entries of those that have another leader by now are removed.
+func (b *brokerState) isWanted() bool {
+	for b.ready.len() > 0 && (*b.ready.at(0)).readyAt != b {
+		b.ready.pop()
 	}
-	l.startConn(c)
-	return c
+	return b.ready.len() > 0
 }
 
 // assemble combines the batches of ready partitions into one request; nil when there are none.
 func (l *loop) assemble(b *brokerState) *request {
 	var req *request
-	for b.ready.len() > 0 && (req == nil || req.bytes+l.nextBytes(*b.ready.at(0)) <= maxRequestBytes) {
+	for b.isWanted() && (req == nil || req.bytes+l.nextBytes(*b.ready.at(0)) <= maxRequestBytes) {
 		p := b.ready.pop()
-		if p.state != ready || p.readyAt != b {
-			continue
-		}
 		if p.batch == nil && !l.newBatch(p) {
 			if p.state == ready {
 				p.to(l, idle)
@@ -348,7 +349,7 @@ func (l *loop) closeConn(c *brokerConn, err error) {
 		b.backoff = l.newBackoff()
 	}
 	b.leadersAskedAt = l.now.Add(-leaderInterval) // the leaders may have moved
-	if b.ready.len() == 0 {
+	if !b.isWanted() {
 		for _, tp := range l.topicsOf(b) {
 			l.wantMetadata(tp)
 		}

@@ -63,6 +63,22 @@ func TestHaltedTopicIsFoundMissingWhileABatchIsInFlight(t *testing.T) {
 	}
 }
 
+// A broker that has lost its partitions to another one is forgotten: the relay neither connects to it nor looks for them in each turn.
+func TestBrokerThatLeadsNothing(t *testing.T) {
+	l, p := newLoop(t)
+	gone, conn := p.leader, p.leader.conn
+	l.startConn = func(*brokerConn) { t.Error("a connection is opened") }
+	gone.conn = nil
+	l.met(&gone.trouble, l.now, errBrokerHungUp)
+	l.accept(routedTo("t", 1))
+	l.brokers = append(l.brokers, &brokerState{id: 2, conn: conn})
+	l.setLeader(p, &sarama.PartitionMetadata{Leader: 2})
+	l.turn()
+	if gone.trouble != (trouble{}) || gone.ready.len() > 0 || p.state != inFlight {
+		t.Errorf("trouble %v, %d ready, the partition is %s", gone.trouble, gone.ready.len(), p.state)
+	}
+}
+
 // The run ends when the time of earlier messages is over, although nothing else happens.
 func TestFailureIsReportedInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
