@@ -62,6 +62,10 @@ func TestSequenceWraps(t *testing.T) {
 }
 
 func TestFifo(t *testing.T) {
+	f := fifo[int]{ring: make([]int, 128), n: 1}
+	if f.pop(); f.ring != nil {
+		t.Error("an empty queue keeps the room of a burst")
+	}
 	rapid.Check(t, func(t *rapid.T) {
 		var f fifo[int]
 		var model []int

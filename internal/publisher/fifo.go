@@ -7,8 +7,8 @@ type fifo[T any] struct {
 	n    int
 }
 
-// keepRing is how many elements an empty queue keeps room for, so that a burst does not hold its memory.
-const keepRing = 1024
+// keepRing is how many elements an empty queue keeps room for, so that a burst does not hold its memory: each partition has a queue.
+const keepRing = 64
 
 func (f *fifo[T]) len() int { return f.n }
 
