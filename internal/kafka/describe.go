@@ -1,6 +1,7 @@
 package kafka
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -81,12 +82,9 @@ func (c *Client) Describe(ctx context.Context, topics []string, transactionalID 
 	if transactionalID != "" && isRedpanda(md) {
 		d.Fence = errRedpanda
 	}
-	settings, err := c.describeConfigs(ctx, topics, minInsyncReplicas, maxMessageBytes, cleanupPolicy)
-	if err != nil {
-		settings = nil
-	}
+	settings, failed := c.describeConfigs(ctx, topics, minInsyncReplicas, maxMessageBytes, cleanupPolicy)
 	for _, tp := range md.Topics {
-		d.Topics = append(d.Topics, describeTopic(tp, settings[tp.Name]))
+		d.Topics = append(d.Topics, describeTopic(tp, settings[tp.Name], failed))
 	}
 	return d, nil
 }
@@ -119,7 +117,8 @@ func (c *Client) reach(ctx context.Context, brokers []*sarama.Broker) []BrokerIn
 	return infos
 }
 
-func describeTopic(tp *sarama.TopicMetadata, settings map[string]string) TopicInfo {
+// describeTopic gets no settings if they may not be read, or because of failed.
+func describeTopic(tp *sarama.TopicMetadata, settings map[string]string, failed error) TopicInfo {
 	t := TopicInfo{Name: tp.Name, Partitions: len(tp.Partitions), Write: grant(tp, opWrite), Read: grant(tp, opRead)}
 	switch tp.Err {
 	case sarama.ErrNoError, sarama.ErrLeaderNotAvailable:
@@ -137,7 +136,7 @@ func describeTopic(tp *sarama.TopicMetadata, settings map[string]string) TopicIn
 		t.Err = DeniedTopicError(tp.Name, sarama.ErrTopicAuthorizationFailed)
 	}
 	if settings == nil {
-		t.Settings = errSettings
+		t.Settings = cmp.Or(failed, errSettings)
 	} else {
 		t.MinISR, _ = strconv.Atoi(settings[minInsyncReplicas])
 		t.MaxMessageBytes, _ = strconv.Atoi(settings[maxMessageBytes])

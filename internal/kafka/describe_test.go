@@ -49,6 +49,14 @@ func TestDescribe(t *testing.T) {
 	if tp := byName["bad name!"]; tp.Err == nil {
 		t.Errorf("topic with a bad name: %+v", tp)
 	}
+	for code, stops := range map[*kerr.Error]bool{kerr.TopicAuthorizationFailed: true, kerr.UnknownServerError: false} {
+		c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.DescribeConfigs}, Err: code})
+		d, _ := client.Describe(t.Context(), []string{"tight"}, "")
+		err := d.Topics[0].LetterProblem(2)
+		if _, stopped := errors.AsType[*cdc.StopError](err); err == nil || stopped != stops {
+			t.Errorf("settings cannot be read (%s): %v", code.Message, err)
+		}
+	}
 }
 
 // TakeOver and Describe return the same error, with its fix, when no producer ID can be had.

@@ -3,6 +3,7 @@ package kafka
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strconv"
 
 	"github.com/IBM/sarama"
@@ -64,19 +65,16 @@ const (
 	cleanupPolicy     = "cleanup.policy"
 )
 
-// MaxMessageBytes returns max.message.bytes of topics; a topic that may not be described is left out.
+// MaxMessageBytes returns max.message.bytes of topics; a topic that may not be described is left out. With an error others are too.
 func (c *Client) MaxMessageBytes(ctx context.Context, topics []string) (map[string]int, error) {
-	all, err := c.describeConfigs(ctx, topics, maxMessageBytes)
-	if err != nil {
-		return nil, err
-	}
+	all, failed := c.describeConfigs(ctx, topics, maxMessageBytes)
 	limits := make(map[string]int, len(all))
 	for name, settings := range all {
 		if n, err := strconv.Atoi(settings[maxMessageBytes]); err == nil {
 			limits[name] = n
 		}
 	}
-	return limits, nil
+	return limits, failed
 }
 
 // TopicLimits returns the settings of a topic that limit what may be published, and for how long it is kept; nil if it may not be described.
@@ -85,7 +83,7 @@ func (c *Client) TopicLimits(ctx context.Context, topic string) (map[string]stri
 	return all[topic], err
 }
 
-// describeConfigs returns settings of topics; a topic that may not be described is left out.
+// describeConfigs returns settings of topics; a topic that may not be described is left out. With an error others are too.
 func (c *Client) describeConfigs(ctx context.Context, topics []string, names ...string) (map[string]map[string]string, error) {
 	req := &sarama.DescribeConfigsRequest{Version: 4}
 	for _, name := range topics {
@@ -102,13 +100,16 @@ func (c *Client) describeConfigs(ctx context.Context, topics []string, names ...
 	}
 	all := make(map[string]map[string]string, len(res.Resources))
 	for _, r := range res.Resources {
-		if r.ErrorCode != 0 {
-			continue
-		}
-		all[r.Name] = make(map[string]string, len(r.Configs))
-		for _, entry := range r.Configs {
-			all[r.Name][entry.Name] = entry.Value
+		switch code := sarama.KError(r.ErrorCode); code {
+		case sarama.ErrNoError:
+			all[r.Name] = make(map[string]string, len(r.Configs))
+			for _, entry := range r.Configs {
+				all[r.Name][entry.Name] = entry.Value
+			}
+		case sarama.ErrTopicAuthorizationFailed, sarama.ErrClusterAuthorizationFailed:
+		default:
+			err = fmt.Errorf("read the settings of topic %q: %w", r.Name, code)
 		}
 	}
-	return all, nil
+	return all, err
 }

@@ -2,6 +2,7 @@ package kafka
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"strconv"
@@ -40,12 +41,9 @@ func (c *Client) verifyOwn(ctx context.Context, problem func(*TopicInfo) error, 
 	if err != nil {
 		return err
 	}
-	settings, err := c.describeConfigs(ctx, topics, cleanupPolicy)
-	if err != nil {
-		return err
-	}
+	settings, failed := c.describeConfigs(ctx, topics, cleanupPolicy)
 	for _, tp := range md.Topics {
-		info := describeTopic(tp, settings[tp.Name])
+		info := describeTopic(tp, settings[tp.Name], failed)
 		if err := problem(&info); err != nil {
 			return err
 		}
@@ -85,6 +83,8 @@ func (t *TopicInfo) unsafe(k keeping) error {
 		return stop("grant the relay's principal READ on it", "may not be read, so %s would not be found", k.what)
 	case t.Partitions != k.partitions:
 		return stop(k.replace, "has %d partitions, not %d", t.Partitions, k.partitions)
+	case t.Settings != nil && !errors.Is(t.Settings, errSettings):
+		return fmt.Errorf(k.topic+" %q: %w", t.Name, t.Settings)
 	case t.Settings != nil:
 		return stop("grant the relay's principal DESCRIBE_CONFIGS on it", "may not be described, so whether it keeps %s is not known", k.what)
 	case t.CleanupPolicy != compact:
