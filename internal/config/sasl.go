@@ -35,7 +35,7 @@ type OAuth struct {
 }
 
 // RevealToken returns the current token of token or token_command.
-func (o *OAuth) RevealToken(ctx context.Context) (string, error) {
+func (o *OAuth) RevealToken(ctx context.Context, _ string) (string, error) {
 	return current(ctx, o.Token, o.command)
 }
 

@@ -57,6 +57,7 @@ func (c *Client) connect(ctx context.Context, addr string, timeout time.Duration
 		err = errNoAnswer
 	}
 	if t, ok := conf.Net.SASL.TokenProvider.(*tokens); ok && errors.Is(err, sarama.ErrSASLAuthenticationFailed) {
+		c.opts.SASL.refused.Store(t.last)
 		err = &refusedToken{err, claims(t.last)}
 	}
 	return nil, c.explain(addr, err)

@@ -6,11 +6,14 @@ import (
 	"crypto/x509"
 	"errors"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kmsg"
 	"go.uber.org/goleak"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
@@ -53,6 +56,28 @@ func trusting(pool *x509.CertPool) func() (*tls.Config, error) {
 	return func() (*tls.Config, error) { return &tls.Config{RootCAs: pool}, nil }
 }
 
+// The next connect is told of a token that a broker has refused.
+func TestRefusedToken(t *testing.T) {
+	c := newCluster(t, 1, 1, kfake.EnableSASL())
+	c.ControlKey(kmsg.SASLHandshake.Int16(), func(req kmsg.Request) (kmsg.Response, error, bool) {
+		c.KeepControl()
+		req.(*kmsg.SASLHandshakeRequest).Mechanism = "PLAIN"
+		return nil, nil, false
+	})
+	c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.SASLAuthenticate}, Err: kerr.SaslAuthenticationFailed, TopLevel: true, Count: -1})
+	var told []string
+	client := newClient(t, kafka.Options{Brokers: c.ListenAddrs(), SASL: &kafka.SASL{Mechanism: kafka.OAuthBearer, Token: func(_ context.Context, refused string) (string, error) {
+		told = append(told, refused)
+		return "revoked", nil
+	}}})
+	for range 2 {
+		_, _ = client.TakeOver(t.Context(), "cdc-relay.test")
+	}
+	if !slices.Equal(told, []string{"", "revoked"}) {
+		t.Errorf("refused tokens: %q", told)
+	}
+}
+
 // The error of a failed connection says what to fix.
 func TestConnectErrors(t *testing.T) {
 	server, trust := certificate(t)
@@ -92,19 +117,13 @@ func TestConnectErrors(t *testing.T) {
 
 func TestPasswordIsReadAtEveryConnect(t *testing.T) {
 	c := newCluster(t, 1, 1, kfake.EnableSASL(), kfake.Superuser("PLAIN", "relay", "secret"))
-	reads := 0
-	opts := kafka.Options{Brokers: c.ListenAddrs()}
-	opts.SASL = &kafka.SASL{Mechanism: "PLAIN", Username: "relay", Password: func(context.Context) (string, error) {
-		reads++
-		if reads == 1 {
-			return "old", nil
-		}
-		return "secret", nil
-	}}
-	client := newClient(t, opts)
+	password := "old"
+	sasl := &kafka.SASL{Mechanism: "PLAIN", Username: "relay", Password: func(context.Context) (string, error) { return password, nil }}
+	client := newClient(t, kafka.Options{Brokers: c.ListenAddrs(), SASL: sasl})
 	if _, err := client.TakeOver(t.Context(), "cdc-relay.test"); err == nil {
 		t.Fatal("it connected with the old password")
 	}
+	password = "secret"
 	if _, err := client.TakeOver(t.Context(), "cdc-relay.test"); err != nil {
 		t.Fatal(err)
 	}

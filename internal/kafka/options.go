@@ -3,6 +3,7 @@ package kafka
 import (
 	"context"
 	"crypto/tls"
+	"sync/atomic"
 	"time"
 
 	"github.com/IBM/sarama"
@@ -23,10 +24,13 @@ type SASL struct {
 	Username  string
 	// Password is called for every connection, so that a rotated secret is used.
 	Password func(context.Context) (string, error)
-	// Token is called for every connection with OAuthBearer, and again before the broker's limit for a session.
-	Token func(context.Context) (string, error)
+	// Token is called for every connection with OAuthBearer, and again before the broker's limit for a session. refused is a token that a
+	// broker did not accept, "" for none.
+	Token func(ctx context.Context, refused string) (string, error)
 	// Extensions accompany the token.
 	Extensions map[string]string
+
+	refused atomic.Value // a string
 }
 
 // Options configure a [Client], as package config has validated them.

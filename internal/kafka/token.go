@@ -22,15 +22,15 @@ type tokenCache struct {
 // tokenMargin is how long a token must be valid for to be worth sending.
 const tokenMargin = 2 * time.Second
 
-// CachedToken returns a function that fetches a token when there is none, or when half of its life is over. If that fails, the old
-// token is used until it expires. The function is safe for concurrent use; one caller at a time fetches.
-func CachedToken(fetch TokenFetch) func(context.Context) (string, error) {
+// CachedToken returns a function that fetches a token when there is none, when half of its life is over, or when a broker has refused it. If
+// that fails, the old token is used until it expires. The function is safe for concurrent use; one caller at a time fetches.
+func CachedToken(fetch TokenFetch) func(ctx context.Context, refused string) (string, error) {
 	c := &tokenCache{fetch: fetch, free: make(chan struct{}, 1)}
 	c.free <- struct{}{}
 	return c.get
 }
 
-func (c *tokenCache) get(ctx context.Context) (string, error) {
+func (c *tokenCache) get(ctx context.Context, refused string) (string, error) {
 	select {
 	case <-c.free:
 		defer func() { c.free <- struct{}{} }()
@@ -38,7 +38,7 @@ func (c *tokenCache) get(ctx context.Context) (string, error) {
 		return "", ctx.Err()
 	}
 	now := time.Now()
-	if now.Before(c.renew) {
+	if now.Before(c.renew) && c.token != refused {
 		return c.token, nil
 	}
 	token, expires, err := c.fetch(ctx)
@@ -48,9 +48,6 @@ func (c *tokenCache) get(ctx context.Context) (string, error) {
 	case err != nil:
 		return "", err
 	}
-	c.token, c.expires, c.renew = token, expires, time.Time{}
-	if !expires.IsZero() {
-		c.renew = now.Add(expires.Sub(now) / 2)
-	}
+	c.token, c.expires, c.renew = token, expires, now.Add(expires.Sub(now)/2) // in the past if it is not known when the token expires
 	return token, nil
 }

@@ -188,7 +188,7 @@ func TestEndpointWithTLS(t *testing.T) {
 	}
 }
 
-// A token serves for half of its life. After that an endpoint that is away is not noticed until the token has expired.
+// A token serves for half of its life, unless a broker refuses it. After that an endpoint that is away is not noticed until the token has expired.
 func TestCache(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -200,9 +200,10 @@ func TestCache(t *testing.T) {
 			fetched++
 			return fmt.Sprint(fetched), time.Now().Add(time.Minute), nil
 		})
+		refused := ""
 		want := func(want string) {
 			t.Helper()
-			if got, err := get(t.Context()); got != want || err != nil {
+			if got, err := get(t.Context(), refused); got != want || err != nil {
 				t.Errorf("%q %v, want %s", got, err, want)
 			}
 		}
@@ -216,11 +217,14 @@ func TestCache(t *testing.T) {
 		pass(57 * time.Second)
 		want("2")
 		pass(time.Second)
-		if _, err := get(t.Context()); !errors.Is(err, away) {
+		if _, err := get(t.Context(), ""); !errors.Is(err, away) {
 			t.Error(err)
 		}
 		away = nil
 		want("3")
+		refused = "3"
+		want("4")
+		want("4")
 	})
 }
 

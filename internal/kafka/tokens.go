@@ -28,7 +28,8 @@ type tokens struct {
 // newTokens gets the first token before anything is dialed: its errors are not the broker's.
 func newTokens(ctx context.Context, s *SASL) (*tokens, error) {
 	t := &tokens{extensions: s.Extensions, get: func() (string, error) {
-		token, err := s.Token(ctx)
+		refused, _ := s.refused.Load().(string)
+		token, err := s.Token(ctx, refused)
 		if err != nil {
 			return "", &credentialError{fmt.Errorf("get a token for Kafka: %w", err)}
 		}
