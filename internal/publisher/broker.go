@@ -109,12 +109,11 @@ func (c *brokerConn) sendRequests(ctx context.Context, b *kafka.Conn) {
 				return
 			}
 		case req := <-c.requests:
-			err := c.send(b, req)
-			if err != nil {
+			if err := c.send(b, req); err != nil {
 				c.mail.post(requestDone{req, nil, err})
-			}
-			if err != nil && !isEncodingError(err) {
-				return // a part of the request may have been written: nothing can follow it
+				if !isEncodingError(err) {
+					return // a part of the request may have been written: nothing can follow it
+				}
 			}
 		}
 	}
@@ -282,7 +281,7 @@ func (l *loop) nextBytes(p *partition) int {
 	switch {
 	case p.batch != nil:
 		return p.batch.wireBytes()
-	case p.queue.len() == 0: // its entry in the list is stale
+	case p.queue.len() == 0: // its letters were refused
 		return 0
 	}
 	return max(l.opts.maxBatchBytes, p.queue.at(0).weight())

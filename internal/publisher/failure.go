@@ -24,12 +24,16 @@ func (l *loop) recordInvalid(b *batch, block *sarama.ProduceResponseBlock) {
 
 func (l *loop) unexpectedError(b *batch, block *sarama.ProduceResponseBlock) {
 	if l.transactional { // a new producer would get the same answer, for ever
-		if l.hasItem(b.p) { // the attempt was counted
+		if l.attempt(b.p) > 0 { // it was counted
 			l.rewind(causeOf(block))
 			return
 		}
 		e := b.p.queue.at(0)
-		l.stopAt(e.pending.seq, e, rejectedError(b.p.topic, b.p.id, e, rejection{reason: "rejected", err: causeOf(block)}))
+		seq := e.pending.seq
+		if e.pending.kind == republished { // a letter that was held, whose attempts are not counted: no event is the reason
+			seq = 0
+		}
+		l.stopAt(seq, e, rejectedError(b.p.topic, b.p.id, e, rejection{reason: "rejected", err: causeOf(block)}))
 		return
 	}
 	b.maybeAppended = true
@@ -110,12 +114,11 @@ func (e *queuedMessage) stops(why rejection) bool {
 }
 
 func (l *loop) tooLargeRejection(p *partition, e *queuedMessage) rejection {
+	err := fmt.Errorf("the record takes %d bytes and the topic allows %d (max.message.bytes)", e.size()+batchOverhead, p.topic.limit)
 	if e.size() > hardLimit {
-		return rejection{"too_large", l.opts.TooLarge, fmt.Errorf(
-			"the record takes %d bytes and a request to Kafka holds %d at most", e.size(), hardLimit)}
+		err = fmt.Errorf("the record takes %d bytes and a request to Kafka holds %d at most", e.size(), hardLimit)
 	}
-	return rejection{"too_large", l.opts.TooLarge, fmt.Errorf(
-		"the record takes %d bytes and the topic allows %d (max.message.bytes)", e.size()+batchOverhead, p.topic.limit)}
+	return rejection{"too_large", l.opts.TooLarge, err}
 }
 
 // giveUp decides about an event that cannot be published. e is in no queue any more.
@@ -200,18 +203,15 @@ func (l *loop) failItems(tp *topic, why rejection) {
 	}
 	fail(&tp.parked, 0)
 	for _, p := range tp.partitions {
-		sent := 0
-		switch {
-		case p.batch == nil:
-		case p.sent():
-			sent = p.batch.n
-		case l.hasItem(p):
+		if p.batch != nil && !p.sent() && l.attempt(p) >= 0 {
 			if p.batch.maybeAppended {
 				l.needProducer(why.err)
 			}
 			l.unbatch(p)
 			l.clearErrors(p)
-		default:
+		}
+		sent := 0
+		if p.batch != nil {
 			sent = p.batch.n
 		}
 		l.dequeued(tp, fail(&p.queue, sent))
@@ -230,14 +230,16 @@ func (tp *topic) onlyItems() bool {
 	return tp.parked.len() == 0
 }
 
-// hasItem reports whether p's batch has a letter that is published again.
-func (l *loop) hasItem(p *partition) bool {
+// attempt is how often the letter in p's batch that was tried most is published again, this time included: 0 if all of them were only held,
+// and -1 if there is none.
+func (l *loop) attempt(p *partition) int {
+	most := -1
 	for i := range p.batch.n {
-		if p.queue.at(i).pending.kind == republished {
-			return true
+		if it := p.queue.at(i).pending.item; it != nil {
+			most = max(most, it.Attempts)
 		}
 	}
-	return false
+	return most
 }
 
 // refuseRecords is haltTopic for an error that records get: without events the topic goes on, for the next one.

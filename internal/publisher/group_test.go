@@ -276,26 +276,6 @@ func TestTransactionalIDIsDenied(t *testing.T) {
 	}
 }
 
-// An answer that no policy is for stops a publisher of transactions, whatever errors.rejected is: the fix does not name it.
-func TestUnexpectedErrorInATransaction(t *testing.T) {
-	c := newCluster(t, 1, 1)
-	p := openTransactional(t, c, impatient)
-	c.Fault(onProduce(kerr.UnknownServerError, -1))
-	go func() {
-		_ = p.Send(t.Context(), &cdc.Routed{Batch: &cdc.Batch{Seq: 1}, Messages: []cdc.Message{msg("k", "0")}})
-	}()
-	var d cdc.Durable
-	for d = range p.Durable() {
-		if d.Err != nil {
-			break
-		}
-	}
-	stop, ok := errors.AsType[*cdc.StopError](d.Err)
-	if !ok || stop.Reason != "rejected" || !strings.Contains(stop.Fix, "errors.skip") || strings.Contains(stop.Fix, "errors.rejected") {
-		t.Errorf("stopped with %v: %s", d.Err, cdc.Explain(d.Err))
-	}
-}
-
 // deny answers as Kafka does if one topic is denied.
 func deny(r *kmsg.AddPartitionsToTxnRequest, name string) kmsg.Response {
 	return added(r, func(topic string) *kerr.Error {

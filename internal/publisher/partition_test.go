@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -13,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/deadletter"
 )
 
 // newLoop makes a loop without connections, and topic "t" with one partition, which broker 1 leads.
@@ -67,7 +69,6 @@ func TestHaltedTopicIsFoundMissingWhileABatchIsInFlight(t *testing.T) {
 func TestBrokerThatLeadsNothing(t *testing.T) {
 	l, p := newLoop(t)
 	gone, conn := p.leader, p.leader.conn
-	l.startConn = func(*brokerConn) { t.Error("a connection is opened") }
 	gone.conn = nil
 	l.met(&gone.trouble, l.now, errBrokerHungUp)
 	l.accept(routedTo("t", 1))
@@ -76,6 +77,26 @@ func TestBrokerThatLeadsNothing(t *testing.T) {
 	l.turn()
 	if gone.trouble != (trouble{}) || gone.ready.len() > 0 || p.state != inFlight {
 		t.Errorf("trouble %v, %d ready, the partition is %s", gone.trouble, gone.ready.len(), p.state)
+	}
+}
+
+// An answer that no policy is for stops a publisher of transactions, whatever errors.rejected is: the fix does not name it. A letter that is
+// published again is a reason only if it was held: other attempts are counted.
+func TestUnexpectedErrorInATransaction(t *testing.T) {
+	for name, of := range map[string]*pendingBatch{
+		"event": {seq: 2}, "held letter": {seq: 3, kind: republished, item: &item{}},
+		"other letter": {seq: 3, kind: republished, item: &item{Resolution: deadletter.Resolution{Attempts: 1}}},
+	} {
+		l, p := newLoop(t)
+		l.transactional = true
+		l.queue(&routedTo("t", 2).Messages[0], of)
+		l.turn()
+		l.txn = &kafkaTransaction{loop: l, first: 2}
+		l.unexpectedError(p.batch, &sarama.ProduceResponseBlock{Err: sarama.ErrUnknown})
+		stop, ok := errors.AsType[*cdc.StopError](l.failure.err)
+		if ok == (name == "other letter") || ok && (stop.Reason != "rejected" || !strings.Contains(stop.Fix, "errors.skip") || strings.Contains(stop.Fix, "errors.rejected")) {
+			t.Errorf("%s: stopped with %v: %s", name, l.failure.err, cdc.Explain(l.failure.err))
+		}
 	}
 }
 
@@ -91,7 +112,7 @@ func TestFailureIsReportedInTime(t *testing.T) {
 		began := time.Now()
 		go l.run(ctx)
 		in <- routedTo("t", 1) // for a partition that nobody knows
-		l.mail.post(failing{errors.New("rejected")})
+		l.mail.post(call(func(l *loop) { l.stopAt(2, nil, errors.New("rejected")) }))
 		if d := <-out; d.First != 2 || d.Err == nil {
 			t.Errorf("answer %+v", d)
 		}
@@ -100,8 +121,3 @@ func TestFailureIsReportedInTime(t *testing.T) {
 		}
 	})
 }
-
-// failing stops the run at its second batch.
-type failing struct{ err error }
-
-func (f failing) apply(l *loop) { l.stopAt(2, nil, f.err) }
