@@ -36,8 +36,7 @@ func (c *Client) connect(ctx context.Context, addr string, timeout time.Duration
 	defer opened()
 	var conn *ctxConn
 	conf.Net.Proxy.Enable = true
-	conf.Net.Proxy.Dialer = dialFunc(func(network, addr string) (net.Conn, error) {
-		var err error
+	conf.Net.Proxy.Dialer = dialFunc(func(network, addr string) (_ net.Conn, err error) {
 		conn, err = c.dial(ctx, opening, secure, network, addr)
 		return conn, err
 	})
@@ -133,7 +132,7 @@ func (c *ctxConn) Read(b []byte) (int, error) {
 }
 
 // config is sarama's. Each connection gets a new one, because it holds the password.
-func (c *Client) config(ctx context.Context, timeout time.Duration, inFlight int) (*sarama.Config, error) {
+func (c *Client) config(ctx context.Context, timeout time.Duration, inFlight int) (_ *sarama.Config, err error) {
 	conf := sarama.NewConfig()
 	conf.ClientID = c.opts.ClientID
 	// The newest version that sarama knows: sarama lowers that of each request to what the broker supports.
@@ -148,7 +147,6 @@ func (c *Client) config(ctx context.Context, timeout time.Duration, inFlight int
 	}
 	conf.Net.SASL.Enable = true
 	conf.Net.SASL.Mechanism = sarama.SASLMechanism(s.Mechanism)
-	var err error
 	if s.Mechanism == OAuthBearer {
 		conf.Net.SASL.TokenProvider, err = newTokens(ctx, s)
 		return conf, err

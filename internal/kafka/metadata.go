@@ -90,8 +90,7 @@ func (c *Client) describeConfigs(ctx context.Context, topics []string, names ...
 		req.Resources = append(req.Resources, &sarama.ConfigResource{Type: sarama.TopicResource, Name: name, ConfigNames: names})
 	}
 	var res *sarama.DescribeConfigsResponse
-	err := c.request(ctx, func(b *sarama.Broker) error {
-		var err error
+	err := c.request(ctx, func(b *sarama.Broker) (err error) {
 		res, err = b.DescribeConfigs(req)
 		return err // request wraps it
 	})

@@ -192,7 +192,7 @@ func TestEndpointWithTLS(t *testing.T) {
 func TestCache(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		fetched, away := 0, error(nil)
+		fetched, refused, away := 0, "", error(nil)
 		get := kafka.CachedToken(func(context.Context) (string, time.Time, error) {
 			if away != nil {
 				return "", time.Time{}, away
@@ -200,7 +200,6 @@ func TestCache(t *testing.T) {
 			fetched++
 			return fmt.Sprint(fetched), time.Now().Add(time.Minute), nil
 		})
-		refused := ""
 		want := func(want string) {
 			t.Helper()
 			if got, err := get(t.Context(), refused); got != want || err != nil {

@@ -26,8 +26,8 @@ type tokens struct {
 }
 
 // newTokens gets the first token before anything is dialed: its errors are not the broker's.
-func newTokens(ctx context.Context, s *SASL) (*tokens, error) {
-	t := &tokens{extensions: s.Extensions, get: func() (string, error) {
+func newTokens(ctx context.Context, s *SASL) (t *tokens, err error) {
+	t = &tokens{extensions: s.Extensions, get: func() (string, error) {
 		refused, _ := s.refused.Load().(string)
 		token, err := s.Token(ctx, refused)
 		if err != nil {
@@ -35,15 +35,13 @@ func newTokens(ctx context.Context, s *SASL) (*tokens, error) {
 		}
 		return token, nil
 	}}
-	var err error
 	t.last, err = t.get()
 	return t, err
 }
 
 // Token implements sarama.AccessTokenProvider. A connection calls it by one goroutine at a time.
-func (t *tokens) Token() (*sarama.AccessToken, error) {
+func (t *tokens) Token() (_ *sarama.AccessToken, err error) {
 	if t.used {
-		var err error
 		if t.last, err = t.get(); err != nil {
 			return nil, err
 		}

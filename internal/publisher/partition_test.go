@@ -69,8 +69,7 @@ func TestHaltedTopicIsFoundMissingWhileABatchIsInFlight(t *testing.T) {
 func TestBrokerThatLeadsNothing(t *testing.T) {
 	l, p := newLoop(t)
 	gone, conn := p.leader, p.leader.conn
-	gone.conn = nil
-	l.met(&gone.trouble, l.now, errBrokerHungUp)
+	gone.conn, gone.trouble = nil, trouble{l.now, errBrokerHungUp}
 	l.accept(routedTo("t", 1))
 	l.brokers = append(l.brokers, &brokerState{id: 2, conn: conn})
 	l.setLeader(p, &sarama.PartitionMetadata{Leader: 2})
