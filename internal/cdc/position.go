@@ -13,27 +13,27 @@ type Position string
 // Progress is a source's progress, as stored in a checkpoint.
 type Progress struct {
 	// Position is where a new run resumes: everything before it is durable.
-	Position Position
+	Position Position `json:"position"`
 	// Commit is the end of the last durable transaction with outbox rows, "" if there was none. It is earlier than Position
 	// while the outbox is idle. A WAL or binlog that does not have this transaction is of another history. On MySQL and MariaDB it is
 	// one of the last transactions before Position, with or without outbox rows, and its time.
-	Commit Position
-	// Hint is MySQL's and MariaDB's: where the server finds the transaction of Commit without a search. Only the source parses it.
-	Hint string
+	Commit Position `json:"commit"`
 	// TxID is that transaction's ID (xid or GTID).
-	TxID string
+	TxID string `json:"txid"`
+	// Hint is MySQL's and MariaDB's: where the server finds the transaction of Commit without a search. Only the source parses it.
+	Hint string `json:"hint,omitempty"`
 	// XMin is PostgreSQL's: each transaction with a lower ID (64 bits, in decimal) has ended before Position. "" if it is not
 	// known.
-	XMin string
+	XMin string `json:"xmin,omitempty"`
 	// Backfill is the condition of the rows that were published before Position, or that are to be while Position is "": [EveryRow] for
 	// all. It is lost with the first save of a run.
-	Backfill string
+	Backfill string `json:"backfill,omitempty"`
 	// Part is the transaction after Position of which some rows are durable. It is used where data and position are
 	// published in one transaction of Kafka, which may be smaller than the database's.
-	Part Part
+	Part Part `json:"part,omitzero"`
 	// Replaced are the tables that others have replaced since the start of the attempt, not later than Position: a line for each time. It
 	// is not stored.
-	Replaced string
+	Replaced string `json:"-"`
 }
 
 // EveryRow is the condition of a backfill that publishes all rows.
@@ -51,11 +51,11 @@ func (p Progress) Unfinished() error {
 // Part is a transaction of which only the first rows are durable. The zero value is none.
 type Part struct {
 	// TxID identifies the transaction. Only the source that issued it parses it.
-	TxID string
+	TxID string `json:"txid"`
 	// Rows is how many rows of the outbox tables are durable, in the order of the WAL or binlog.
-	Rows uint32
+	Rows uint32 `json:"rows"`
 	// Tables are the outbox tables whose rows were counted, by name, in order, with commas.
-	Tables string
+	Tables string `json:"tables"`
 }
 
 // CountedTables returns Part.Tables for these tables.
@@ -75,18 +75,18 @@ func (p Part) SameTables(tables string) error {
 // Source identifies the WAL or binlog that a position belongs to. A checkpoint of another source is refused.
 type Source struct {
 	// SystemID is PostgreSQL's system identifier, or the configured ID of a MySQL source.
-	SystemID string
+	SystemID string `json:"system_id"`
 	// Database is the database's name.
-	Database string
+	Database string `json:"database"`
 	// Slot is the replication slot's name; "" on MySQL and MariaDB.
-	Slot string
+	Slot string `json:"slot"`
 	// Timeline is PostgreSQL's timeline; 0 on MySQL and MariaDB. If only it changes, a standby was promoted.
-	Timeline uint32
+	Timeline uint32 `json:"timeline"`
 	// Fingerprint identifies the state of PostgreSQL's publication, which decides which rows are sent. Opaque; "" on MySQL
 	// and MariaDB.
-	Fingerprint string
+	Fingerprint string `json:"fingerprint"`
 	// Server is when PostgreSQL's server was started, which tells servers apart; "" on MySQL and MariaDB.
-	Server string
+	Server string `json:"server,omitempty"`
 }
 
 // SlotMoved is the reason of a stop because PostgreSQL's slot is ahead of what this process has confirmed.
@@ -104,25 +104,26 @@ func (s Source) Same(o Source) bool {
 	return s.SystemID == o.SystemID && s.Database == o.Database && s.Slot == o.Slot
 }
 
-// Checkpoint is what a checkpoint store stores.
+// Checkpoint is what a checkpoint store stores; package checkpoint describes the JSON.
 type Checkpoint struct {
-	Source   Source
-	Progress Progress
+	Source Source `json:"source"`
+	Progress
+
 	// Generation counts the runs that have owned this checkpoint; a save from an older one is refused.
-	Generation uint64
+	Generation uint64 `json:"generation,string"`
 	// Sequence counts the saves within a generation, so that a late save never undoes a newer one.
-	Sequence uint64
+	Sequence uint64 `json:"sequence,string"`
 	// Fence is the transactional ID, by which the sink fences earlier relays. It is chosen once and then kept.
-	Fence string
+	Fence string `json:"fence"`
+	// LastEventID is the ID of the last event published before Position, for people; "" if unknown.
+	LastEventID string `json:"last_event_id"`
+	// SavedAt is when the relay saved it, by the relay's clock.
+	SavedAt time.Time `json:"saved_at"`
 	// ExactlyOnce says that it is a copy of the position in Kafka, which is the one that counts.
-	ExactlyOnce bool
+	ExactlyOnce bool `json:"exactly_once,omitempty"`
 	// PositionTopic is the topic of that position; "" with at-least-once delivery, and in what earlier versions wrote.
-	PositionTopic string
+	PositionTopic string `json:"position_topic,omitempty"`
 	// Settled names conditions, with spaces between: every row that meets one was published, or comes after Position. See
 	// package cleanup.
-	Settled string
-	// LastEventID is the ID of the last event published before Position, for people; "" if unknown.
-	LastEventID string
-	// SavedAt is when the relay saved it, by the relay's clock.
-	SavedAt time.Time
+	Settled string `json:"settled,omitempty"`
 }

@@ -70,6 +70,18 @@
 //	  "commit": "00000000016B3700",        string; end of the last outbox commit, "" if none yet; on
 //	                                       MySQL and MariaDB one of the last transactions and its time
 //	  "txid": "742",                       string; that transaction's id in the database's own terms
+//	  "hint": "3e11fa47-…/binlog.000042/7310/0",
+//	                                       only of MySQL and MariaDB, string; where the transaction of commit
+//	                                       stands: server, file, offset, and how many are behind it
+//	  "xmin": "4294968038",                only of PostgreSQL, string of decimal digits, 64 bits; each transaction
+//	                                       with a lower ID has ended before position (for repair)
+//	  "backfill": "status = 'NEW'",        string; the condition of a backfill: with a position it has ended there,
+//	                                       with "" it has only begun
+//	  "part": {                            only within a transaction (exactly-once delivery)
+//	    "txid": "0000000001A2B3C8/742",    string; the transaction behind position, in the source's own form
+//	    "rows": 12000,                     number, 32 bits; how many of its rows are published
+//	    "tables": "public.outbox"          string; of these tables
+//	  },
 //	  "generation": "3",                   string of decimal digits without leading zeros, 64 bits
 //	  "sequence": "1842",                  the same
 //	  "fence": "cdc-relay.7412345678901234567.orders.cdc_relay_orders",
@@ -77,25 +89,13 @@
 //	                                       relays, kept from the first run; "" before it
 //	  "last_event_id": "0198...",          string, for people; "" if unknown
 //	  "saved_at": "2026-01-02T03:04:05.678901234Z", string, RFC 3339 in UTC, by the relay's clock
-//	  "reset": true                        only in the mark that a reset leaves in Redis for a week: no
-//	                                       checkpoint, but a generation above the deleted one
-//	  "part": {                            only within a transaction (exactly-once delivery)
-//	    "txid": "0000000001A2B3C8/742",    string; the transaction behind position, in the source's own form
-//	    "rows": 12000,                     number, 32 bits; how many of its rows are published
-//	    "tables": "public.outbox"          string; of these tables
-//	  },
 //	  "exactly_once": true,                only in the position in Kafka and its copies
 //	  "position_topic": "cdc-relay.positions.orders.cdc_relay_orders",
 //	                                       string, only beside exactly_once; the topic of that position
-//	  "xmin": "4294968038",                only of PostgreSQL, string of decimal digits, 64 bits; each transaction
-//	                                       with a lower ID has ended before position (for repair)
-//	  "hint": "3e11fa47-…/binlog.000042/7310/0",
-//	                                       only of MySQL and MariaDB, string; where the transaction of commit
-//	                                       stands: server, file, offset, and how many are behind it
-//	  "backfill": "status = 'NEW'"         string; the condition of a backfill: with a position it has ended there,
-//	                                       with "" it has only begun
-//	  "settled": "9c3a5e0d71f2b846"        string, names with spaces between; conditions of write_back (see package
+//	  "settled": "9c3a5e0d71f2b846",       string, names with spaces between; conditions of write_back (see package
 //	                                       cleanup): each row that meets one was published or is behind position
+//	  "reset": true                        only in the mark that a reset leaves in Redis for a week: no
+//	                                       checkpoint, but a generation above the deleted one
 //	}
 //
 // It is written without white space, in this order; readers rely on neither and ignore fields that

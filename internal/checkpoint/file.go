@@ -66,22 +66,22 @@ func (f *File) Load(ctx context.Context) (c cdc.Checkpoint, found bool, err erro
 // Location is the path.
 func (f *File) Location() string { return "file " + f.path }
 
-func (f *File) read() (c content, found bool, err error) {
+func (f *File) read() (c form, found bool, err error) {
 	if info, err := os.Stat(f.path); err == nil && !info.Mode().IsRegular() { // a device may never end
-		return content{}, false, f.explain("load checkpoint", syscall.EISDIR)
+		return form{}, false, f.explain("load checkpoint", syscall.EISDIR)
 	}
 	value, err := os.ReadFile(f.path)
 	if errors.Is(err, fs.ErrNotExist) {
 		if _, err = os.Stat(filepath.Dir(f.path)); err == nil {
-			return content{}, false, nil
+			return form{}, false, nil
 		}
 	}
 	if err != nil {
-		return content{}, false, f.explain("load checkpoint", err)
+		return form{}, false, f.explain("load checkpoint", err)
 	}
 	c, err = decode(value)
 	if err != nil {
-		return content{}, false, f.location.unusable(err)
+		return form{}, false, f.location.unusable(err)
 	}
 	return c, true, nil
 }
@@ -143,9 +143,9 @@ func (f *File) store(ctx context.Context, c cdc.Checkpoint, replaces *cdc.Checkp
 }
 
 // repeated reports whether stored is the same checkpoint as the one that value encodes.
-func repeated(value []byte, stored content) bool {
+func repeated(value []byte, stored form) bool {
 	same, err := encode(stored.Checkpoint)
-	return err == nil && !stored.reset && bytes.Equal(same, value)
+	return err == nil && !stored.Reset && bytes.Equal(same, value)
 }
 
 // hold takes the lock, once.

@@ -15,40 +15,11 @@ const formVersion = 1
 
 // form is a checkpoint as it is stored; the package comment describes it byte by byte.
 type form struct {
-	Version     int        `json:"version"`
-	Source      sourceForm `json:"source"`
-	Position    string     `json:"position"`
-	Commit      string     `json:"commit"`
-	TxID        string     `json:"txid"`
-	Generation  uint64     `json:"generation,string"`
-	Sequence    uint64     `json:"sequence,string"`
-	Fence       string     `json:"fence"`
-	LastEventID string     `json:"last_event_id"`
-	SavedAt     time.Time  `json:"saved_at"`
-	Reset       bool       `json:"reset,omitempty"`
-	Part        *partForm  `json:"part,omitempty"`
-	ExactlyOnce bool       `json:"exactly_once,omitempty"`
-	Topic       string     `json:"position_topic,omitempty"`
-	XMin        string     `json:"xmin,omitempty"`
-	Hint        string     `json:"hint,omitempty"`
-	Backfill    string     `json:"backfill,omitempty"`
-	Settled     string     `json:"settled,omitempty"`
-}
+	Version int `json:"version"`
+	cdc.Checkpoint
 
-type partForm struct {
-	TxID   string `json:"txid"`
-	Rows   uint32 `json:"rows"`
-	Tables string `json:"tables"`
-}
-
-type sourceForm struct {
-	SystemID string `json:"system_id"`
-	Database string `json:"database"`
-	Slot     string `json:"slot"`
-	Timeline uint32 `json:"timeline"`
-
-	Fingerprint string `json:"fingerprint"`
-	Server      string `json:"server,omitempty"`
+	// Reset means that the checkpoint was deleted; only Generation and Sequence count, see [Redis.Reset].
+	Reset bool `json:"reset,omitempty"`
 }
 
 var (
@@ -66,46 +37,17 @@ func encode(c cdc.Checkpoint) ([]byte, error) {
 			return nil, errNotUTF8
 		}
 	}
-	var part *partForm
-	if p := partForm(c.Progress.Part); p.Rows > 0 {
-		part = &p
-	}
-	value, err := json.Marshal(form{
-		Version:     formVersion,
-		Part:        part,
-		ExactlyOnce: c.ExactlyOnce,
-		Topic:       c.PositionTopic,
-		Source:      sourceForm(c.Source),
-		Position:    string(c.Progress.Position),
-		Commit:      string(c.Progress.Commit),
-		TxID:        c.Progress.TxID,
-		XMin:        c.Progress.XMin,
-		Hint:        c.Progress.Hint,
-		Backfill:    c.Progress.Backfill,
-		Settled:     c.Settled,
-		Generation:  c.Generation,
-		Sequence:    c.Sequence,
-		Fence:       c.Fence,
-		LastEventID: c.LastEventID,
-		SavedAt:     c.SavedAt.UTC(),
-	})
+	c.SavedAt = c.SavedAt.UTC()
+	value, err := json.Marshal(form{Version: formVersion, Checkpoint: c})
 	if err != nil {
 		return nil, fmt.Errorf("encode checkpoint: %w", err)
 	}
 	return value, nil
 }
 
-// content is a decoded stored value.
-type content struct {
-	cdc.Checkpoint
-
-	// reset means that the checkpoint was deleted; only Generation and Sequence count, see [Redis.Reset].
-	reset bool
-}
-
 // loaded returns c as Load does. The generation survives a reset, because the next run needs a higher one.
-func (c content) loaded() (_ cdc.Checkpoint, found bool, err error) {
-	if c.reset {
+func (c form) loaded() (_ cdc.Checkpoint, found bool, err error) {
+	if c.Reset {
 		return cdc.Checkpoint{Generation: c.Generation, Sequence: c.Sequence}, false, nil
 	}
 	return c.Checkpoint, true, nil
@@ -119,39 +61,25 @@ func encodeReset(value []byte, now time.Time) ([]byte, error) {
 	if old, err := decode(value); err == nil {
 		generation = old.Generation + 1
 	}
-	mark, err := json.Marshal(form{Version: formVersion, Generation: generation, Sequence: math.MaxUint64, SavedAt: now.UTC(), Reset: true})
+	mark, err := json.Marshal(form{formVersion, cdc.Checkpoint{Generation: generation, Sequence: math.MaxUint64, SavedAt: now.UTC()}, true})
 	if err != nil {
 		return nil, fmt.Errorf("encode reset: %w", err)
 	}
 	return mark, nil
 }
 
-func decode(value []byte) (content, error) {
+func decode(value []byte) (form, error) {
 	var f form
 	if err := json.Unmarshal(value, &f); err != nil {
-		return content{}, fmt.Errorf("decode checkpoint: %w", err)
+		return form{}, fmt.Errorf("decode checkpoint: %w", err)
 	}
 	switch {
 	case f.Version > formVersion:
-		return content{}, fmt.Errorf("decode checkpoint: form %d and not %d: %w", f.Version, formVersion, errNewer)
+		return form{}, fmt.Errorf("decode checkpoint: form %d and not %d: %w", f.Version, formVersion, errNewer)
 	case f.Version != formVersion:
-		return content{}, fmt.Errorf("decode checkpoint: there is no form %d", f.Version)
+		return form{}, fmt.Errorf("decode checkpoint: there is no form %d", f.Version)
 	}
-	var part cdc.Part
-	if f.Part != nil {
-		part = cdc.Part(*f.Part)
-	}
-	return content{reset: f.Reset, Checkpoint: cdc.Checkpoint{
-		Source:      cdc.Source(f.Source),
-		Progress:    cdc.Progress{Position: cdc.Position(f.Position), Commit: cdc.Position(f.Commit), TxID: f.TxID, XMin: f.XMin, Hint: f.Hint, Backfill: f.Backfill, Part: part},
-		ExactlyOnce: f.ExactlyOnce, PositionTopic: f.Topic,
-		Generation:  f.Generation,
-		Sequence:    f.Sequence,
-		Fence:       f.Fence,
-		LastEventID: f.LastEventID,
-		SavedAt:     f.SavedAt,
-		Settled:     f.Settled,
-	}}, nil
+	return f, nil
 }
 
 // supersedes reports whether next is of a newer run than stored, or later in the same run.

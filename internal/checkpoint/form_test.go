@@ -21,6 +21,11 @@ const stored = `{"version":1,"source":{"system_id":"7412345678901234567","databa
 	`"position":"00000000016B3748","commit":"00000000016B3700","txid":"742","generation":"3","sequence":"1842",` +
 	`"fence":"cdc-relay.7412345678901234567.orders.cdc_relay_orders","last_event_id":"0198c0de-0000-7000-8000-000000000001","saved_at":"2026-01-02T03:04:05.678901234Z"}`
 
+// storedBefore has every field, as versions before 2026-12 wrote it.
+var storedBefore = strings.TrimSuffix(strings.Replace(stored, `742"},`, `742","server":"1795613311.482915"},`, 1), "}") +
+	`,"part":{"txid":"1/742","rows":12,"tables":"public.outbox"},"exactly_once":true,"position_topic":"positions",` +
+	`"xmin":"4294968038","hint":"h/b.1/2/0","backfill":"TRUE","settled":"9c3a"}`
+
 func example() cdc.Checkpoint {
 	return cdc.Checkpoint{
 		Source:      cdc.Source{SystemID: "7412345678901234567", Database: "orders", Slot: "cdc_relay_orders", Timeline: 1, Fingerprint: "publication=16385+742"},
@@ -42,6 +47,16 @@ func TestForm(t *testing.T) {
 	got, err := checkpoint.Decode([]byte(stored))
 	if err != nil || got != example() {
 		t.Errorf("%+v, %v", got, err)
+	}
+	full := example()
+	full.Source.Server, full.Hint, full.XMin, full.Backfill = "1795613311.482915", "h/b.1/2/0", "4294968038", "TRUE"
+	full.Part = cdc.Part{TxID: "1/742", Rows: 12, Tables: "public.outbox"}
+	full.ExactlyOnce, full.PositionTopic, full.Settled = true, "positions", "9c3a"
+	if got, err := checkpoint.Decode([]byte(storedBefore)); err != nil || got != full {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if value, err := checkpoint.Encode(full); err != nil || len(value) != len(storedBefore) { // in another order
+		t.Errorf("%s, %v", value, err)
 	}
 	later := strings.Replace(stored, `"txid"`, `"added_later":[1],"txid"`, 1)
 	if got, err := checkpoint.Decode([]byte(" " + later + "\n")); err != nil || got != example() {

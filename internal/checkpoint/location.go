@@ -34,24 +34,24 @@ type location struct {
 // mayReplace reports whether next may replace what is stored although refuse, or decode, returns an error. Content that cannot be
 // decoded is replaced by a copy of the position in Kafka, which loses nothing. Another source's checkpoint is replaced by a claim
 // that continues from it.
-func mayReplace(next cdc.Checkpoint, stored content, unusable error, claimed *cdc.Checkpoint) bool {
+func mayReplace(next cdc.Checkpoint, stored form, unusable error, claimed *cdc.Checkpoint) bool {
 	if unusable != nil {
 		return next.ExactlyOnce && !errors.Is(unusable, errNewer)
 	}
-	return claimed != nil && !stored.reset && stored.Source.Same(claimed.Source) && !stored.Source.Same(next.Source) &&
+	return claimed != nil && !stored.Reset && stored.Source.Same(claimed.Source) && !stored.Source.Same(next.Source) &&
 		stored.Generation == claimed.Generation && stored.Sequence == claimed.Sequence && supersedes(next, stored.Checkpoint)
 }
 
 // refuse returns the error if next must not replace stored, otherwise nil.
-func (l location) refuse(next cdc.Checkpoint, stored content) error {
+func (l location) refuse(next cdc.Checkpoint, stored form) error {
 	switch {
-	case !stored.reset && !stored.Source.Same(next.Source):
+	case !stored.Reset && !stored.Source.Same(next.Source):
 		return cdc.Stop(cdc.ClassPosition, "foreign_checkpoint", fmt.Errorf("%s holds the checkpoint of another source (%s; this one is %s)",
 			l.name, describe(stored.Source), describe(next.Source)),
 			"give each relay its own "+l.setting+", or run `cdc-relay position reset` if this database has replaced the other one")
 	case supersedes(next, stored.Checkpoint):
 		return nil
-	case stored.reset:
+	case stored.Reset:
 		return cdc.Stop(cdc.ClassFenced, "fenced", &failure{
 			text: fmt.Sprintf("%s was reset at %s while this relay (generation %d) ran", l.name, stored.SavedAt.Format(time.RFC3339), next.Generation),
 			err:  cdc.ErrFenced,
