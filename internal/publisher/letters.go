@@ -15,7 +15,7 @@ import (
 // the event count as acknowledged. So a letter always has an entry, and no position passes an event that is in neither. From then
 // on the key is held: its later events become letters too, until the last of them is resolved.
 //
-// An event that is queued already when its key becomes held is found when it is about to be sent ([letters.overtaken]).
+// An event that is queued already when its key becomes held is found when it is about to be sent ([deadLetters.overtaken]).
 
 // LetterOptions say where dead letters go.
 type LetterOptions struct {
@@ -28,50 +28,16 @@ type LetterOptions struct {
 	Due deadletter.Due
 }
 
-// letters is what the loop needs of dead letters.
-type letters interface {
-	hasRoom() bool                               // whether events may be accepted
-	withholds(r *cdc.Routed) bool                // keeps a batch that may not be accepted now; turn passes it to accept again
-	any() bool                                   // whether there are letters: else no event that is accepted or sent has to be looked at
-	takes(b *pendingBatch, m *cdc.Message) bool  // whether an accepted event becomes a letter: its key is held, or an earlier run has made one of it, which may be dropped
-	refuse(b *pendingBatch, r *cdc.Refused)      // makes a letter of a row that made no record
-	overtaken(e *queuedMessage) bool             // whether e may not be sent, because a letter of its key comes before it
-	giveUp(e *queuedMessage, why rejection) bool // whether an event that cannot be published is or becomes a letter; else the policy drops it
-	misfit(e *queuedMessage, why rejection) bool // whether e, which stops the run, is a letter that its topic does not allow any more: it ends only the attempt
-	acknowledged(b *batch)                       // notes where the letters of a batch are
-	turn()                                       // in each turn of the loop
-	do(fn func(s *deadLetters))                  // what the publisher was asked for
-
-	// For transactions:
-	working() bool  // whether a task has begun and not ended
-	openForCommit() // opens all keys if the transaction cannot end before that
-	startTasks()    // starts what waited for its end
-}
-
 // forLetters is a notice about letters.
 type forLetters func(s *deadLetters)
 
-func (fn forLetters) apply(l *loop) { l.letters.do(fn) }
+func (fn forLetters) apply(l *loop) { fn(l.letters) }
 
-// noLetters is a publisher whose events do not become letters.
-type noLetters struct{}
-
-func (noLetters) hasRoom() bool                          { return true }
-func (noLetters) withholds(*cdc.Routed) bool             { return false }
-func (noLetters) any() bool                              { return false }
-func (noLetters) takes(*pendingBatch, *cdc.Message) bool { return false }
-func (noLetters) refuse(*pendingBatch, *cdc.Refused) { // the router refuses rows only for dead letters; to go on would lose the row
-	panic("a row was refused, and no event becomes a letter")
+// withoutLetters are those of a publisher whose events do not become letters. The router refuses rows only for dead letters: another one
+// panics, because to go on would lose the row.
+func withoutLetters() *deadLetters {
+	return &deadLetters{opts: &LetterOptions{}, index: new(deadletter.Index), installed: true}
 }
-func (noLetters) overtaken(*queuedMessage) bool         { return false }
-func (noLetters) giveUp(*queuedMessage, rejection) bool { return false }
-func (noLetters) misfit(*queuedMessage, rejection) bool { return false }
-func (noLetters) acknowledged(*batch)                   {}
-func (noLetters) turn()                                 {}
-func (noLetters) do(func(*deadLetters))                 {}
-func (noLetters) working() bool                         { return false }
-func (noLetters) openForCommit()                        {}
-func (noLetters) startTasks()                           {}
 
 // deadLetters are those of a loop.
 type deadLetters struct {
@@ -95,14 +61,16 @@ type deadLetters struct {
 	limitAt  time.Time // when the topic's limit is read again
 }
 
+// hasRoom reports whether events may be accepted.
 func (s *deadLetters) hasRoom() bool { return s.installed && !s.index.Full() }
 
+// any reports whether there are letters: else no event that is accepted or sent has to be looked at.
 func (s *deadLetters) any() bool { return s.index.Any() }
 
+// working reports whether a task has begun and not ended.
 func (s *deadLetters) working() bool { return s.open > 0 }
 
-func (s *deadLetters) do(fn func(*deadLetters)) { fn(s) }
-
+// takes reports whether an accepted event becomes a letter: its key is held, or an earlier run has made one of it, which may be dropped.
 func (s *deadLetters) takes(pending *pendingBatch, m *cdc.Message) bool {
 	b := pending.routed.Batch
 	old, dropped := s.index.Met(func() string { return letterID(b, m.Row, m.ID) })
@@ -127,6 +95,7 @@ func (s *deadLetters) takes(pending *pendingBatch, m *cdc.Message) bool {
 	return true
 }
 
+// refuse makes a letter of a row that made no record.
 func (s *deadLetters) refuse(pending *pendingBatch, r *cdc.Refused) {
 	old, dropped := s.index.Met(func() string { return letterID(pending.routed.Batch, r.Row, r.EventID) })
 	if dropped {
@@ -142,6 +111,7 @@ func (s *deadLetters) passOver(pending *pendingBatch, id, key []byte, topic stri
 	s.loop.resolve(pending, 1)
 }
 
+// overtaken reports whether e may not be sent, because a letter of its key comes before it.
 func (s *deadLetters) overtaken(e *queuedMessage) bool {
 	x, b := s.index, e.pending
 	switch {
@@ -153,6 +123,7 @@ func (s *deadLetters) overtaken(e *queuedMessage) bool {
 	return x.Precedes(deadletter.HoldName(b.routed.Batch.Table, e.m.Key), x.Order(b.seq, e.m.Row), false)
 }
 
+// giveUp reports whether an event that cannot be published is or becomes a letter; else the policy drops it.
 func (s *deadLetters) giveUp(e *queuedMessage, why rejection) bool {
 	switch {
 	case e.pending.kind == republished:
@@ -218,6 +189,7 @@ func (s *deadLetters) bury(pending *pendingBatch, what *letter) {
 	})})
 }
 
+// acknowledged notes where the letters of a batch are.
 func (s *deadLetters) acknowledged(b *batch) {
 	own := b.p.topic.name == s.opts.Topic && b.offset > 0
 	for i := range b.n {

@@ -54,7 +54,7 @@ type loop struct {
 	refreshAt    time.Time
 
 	txn     transaction
-	letters letters
+	letters *deadLetters
 	// transactional says that requests belong to transactions; false with at-least-once delivery, also under a transactional ID.
 	transactional bool
 	// coordinator has the jobs of transactions, if there are any.

@@ -257,7 +257,7 @@ func (l *loop) newBatch(p *partition) bool {
 	return true
 }
 
-// unsendable reports whether e was rejected, or would be; for letters see [letters.overtaken].
+// unsendable reports whether e was rejected, or would be; for letters see [deadLetters.overtaken].
 func (l *loop) unsendable(p *partition, e *queuedMessage) bool {
 	return e.rejected != nil || l.tooLarge(p, e)
 }

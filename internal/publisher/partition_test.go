@@ -28,7 +28,7 @@ func newLoop(t *testing.T) (*loop, *partition) {
 	opts.Kafka.RequestTimeout = 15 * time.Second
 	l := &loop{
 		opts: &opts, log: slog.New(slog.DiscardHandler), metrics: m, mail: newMailbox(), now: time.Now(), stopSeq: noStop,
-		jobs: jobQueue{jobs: make(chan job, 1)}, txn: noTransaction{}, letters: noLetters{}, topics: map[string]*topic{}, lastSeq: new(atomic.Uint64),
+		jobs: jobQueue{jobs: make(chan job, 1)}, txn: noTransaction{}, letters: withoutLetters(), topics: map[string]*topic{}, lastSeq: new(atomic.Uint64),
 	}
 	b := &brokerState{id: 1}
 	b.conn = &brokerConn{broker: b, connected: true, requests: make(chan *request, 2)}

@@ -140,7 +140,7 @@ func (p *Publisher) start(life context.Context, transactionalID string, producer
 	p.opts.Problems.Report(problemReporter) // what an earlier loop had is over
 	l := &loop{
 		opts: &p.opts, log: p.log, metrics: p.metrics, mail: p.mail,
-		in: p.in, out: p.out, jobs: jobQueue{jobs: jobs}, txn: noTransaction{}, letters: noLetters{},
+		in: p.in, out: p.out, jobs: jobQueue{jobs: jobs}, txn: noTransaction{}, letters: withoutLetters(),
 		topics: map[string]*topic{}, transactionalID: transactionalID, producer: producer, stopSeq: noStop, lastSeq: &p.lastSeq,
 	}
 	_ = l.codec.UnmarshalText([]byte(p.opts.Compression)) // validated

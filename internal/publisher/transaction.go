@@ -343,7 +343,7 @@ func (t *kafkaTransaction) ended(err error) {
 	boundary := t.boundary
 	t.then, t.boundary = nil, nil
 	for _, r := range boundary {
-		l.letters.do(r)
+		r(l.letters)
 	}
 	l.letters.startTasks()
 }
