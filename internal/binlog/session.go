@@ -88,29 +88,7 @@ func (s *Source) Run(ctx context.Context, out cdc.Queue) error {
 		ss.drop()
 		return nil // only the end of ctx keeps rows from being handed on
 	}
-	if _, final := errors.AsType[*cdc.StopError](err); final {
-		s.waitUntilSaved(ctx)
-	}
 	return ss.unsent(err)
-}
-
-// savedTimeout bounds the wait for what stands before a transaction that cannot be published.
-const savedTimeout = 15 * time.Second
-
-// waitUntilSaved waits until all that was handed on is published and saved: a person who moves the position past what
-// stopped the relay must not skip what came before it.
-func (s *Source) waitUntilSaved(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, savedTimeout)
-	defer cancel()
-	ticker := time.NewTicker(10 * time.Millisecond)
-	defer ticker.Stop()
-	for s.saved.Load() < s.handed.Load() {
-		select {
-		case <-ticker.C:
-		case <-ctx.Done():
-			return
-		}
-	}
 }
 
 func (ss *session) drop() {

@@ -94,7 +94,7 @@ func (s *Source) Progress(seq uint64) cdc.Progress {
 }
 
 // Confirm says that all batches up to seq are durable downstream and their position is saved. The server
-// keeps no position for us, so nothing is sent; see waitUntilSaved.
+// keeps no position for us, so nothing is sent.
 func (s *Source) Confirm(seq uint64) { s.saved.Store(seq) }
 
 // Status returns the state as of now.

@@ -12,8 +12,8 @@ import (
 // drain closes the window and waits until the batches given to the sink are durable, saved and confirmed. After a rejected record only
 // the batches before it can be saved, and after a refused checkpoint none.
 //
-// Where the source has stopped, what it handed on before is given to the sink too: the fix of the cause may move the position past all of
-// that. drain returns false if the next run publishes some of it.
+// Where the source has stopped, what it handed on before is given to the sink too: a person who moves the position past what stopped
+// the relay, as the fix may say, must not skip what came before it. drain returns false if the next run publishes some of it.
 func (a *attempt) drain(ctx context.Context, cause error) (complete bool) {
 	finish, worthwhile := a.keeper.closing(cause)
 	a.window.close(finish)
