@@ -80,17 +80,14 @@ func (ss *session) noted(m []byte) error {
 	if !ss.src.opts.SlotAlone || ss.tx.drop {
 		return nil
 	}
-	rd := reader{buf: m, off: 1}
-	rd.skip(1 + 8) // flags, LSN
-	prefix := rd.cstring()
-	text := rd.take(int(rd.uint32()))
-	if rd.err != nil {
-		return rd.err
+	var note pglogrepl.LogicalDecodingMessage
+	if err := decoded(&note, m); err != nil {
+		return err
 	}
-	if prefix != alteredNote+ss.src.opts.Slot {
+	if note.Prefix != alteredNote+ss.src.opts.Slot {
 		return nil
 	}
-	last, err := pglogrepl.ParseLSN(string(text))
+	last, err := pglogrepl.ParseLSN(string(note.Content))
 	if err != nil { // not written by a relay
 		return nil //nolint:nilerr // as the comment says
 	}

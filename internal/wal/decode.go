@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/jackc/pglogrepl"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
@@ -20,7 +21,6 @@ const (
 	copyXLogData  = 'w'
 	copyKeepalive = 'k'
 	xlogHeader    = 25 // 'w', start, end, clock
-	keepaliveSize = 18 // 'k', WAL end, clock, reply requested
 
 	msgBegin    = 'B'
 	msgCommit   = 'C'
@@ -41,19 +41,6 @@ var (
 	errNeedText = errors.New("a column needs text mode")
 )
 
-type begin struct {
-	commit lsn   // LSN of the commit record
-	micros int64 // commit time, Unix microseconds
-	xid    uint32
-}
-
-type commit struct{ at, end lsn }
-
-type keepalive struct {
-	walEnd lsn
-	reply  bool
-}
-
 // relation is a table as the stream describes it.
 type relation struct {
 	table *cdc.Table
@@ -71,56 +58,35 @@ type relation struct {
 	received, filtered prometheus.Counter
 }
 
-func decodeBegin(m []byte) (begin, error) {
-	if len(m) < 21 {
-		return begin{}, fmt.Errorf("decode Begin: %w", errTruncated)
-	}
-	return begin{
-		commit: lsn(binary.BigEndian.Uint64(m[1:])),
-		micros: int64(binary.BigEndian.Uint64(m[9:])) + postgres.EpochMicros,
-		xid:    binary.BigEndian.Uint32(m[17:]),
-	}, nil
-}
-
-func decodeCommit(m []byte) (commit, error) {
-	if len(m) < 26 {
-		return commit{}, fmt.Errorf("decode Commit: %w", errTruncated)
-	}
-	return commit{at: lsn(binary.BigEndian.Uint64(m[2:])), end: lsn(binary.BigEndian.Uint64(m[10:]))}, nil
-}
-
-func decodeKeepalive(m []byte) (keepalive, error) {
-	if len(m) < keepaliveSize {
-		return keepalive{}, fmt.Errorf("decode keepalive: %w", errTruncated)
-	}
-	return keepalive{walEnd: lsn(binary.BigEndian.Uint64(m[1:])), reply: m[17] != 0}, nil
+// decoded is m's Decode for messages that it reads past the end of if they were cut.
+func decoded(m pglogrepl.MessageDecoder, src []byte) (err error) {
+	defer func() {
+		if recover() != nil {
+			err = errTruncated
+		}
+		if err != nil {
+			err = fmt.Errorf("replication stream: %w", err)
+		}
+	}()
+	return m.Decode(src[1:len(src):len(src)])
 }
 
 // decodeRelation reads a Relation message. The caller decides whether the table is tracked.
-func decodeRelation(m []byte, types postgres.Types, binaryMode bool) (id uint32, r *relation, err error) {
-	rd := reader{buf: m, off: 1}
-	id = rd.uint32()
-	t := &cdc.Table{Schema: rd.cstring(), Name: rd.cstring()}
-	rd.skip(1) // replica identity
-	n := int(rd.uint16())
+func decodeRelation(src []byte, types postgres.Types, binaryMode bool) (id uint32, r *relation, err error) {
+	var m pglogrepl.RelationMessage
+	if err := decoded(&m, src); err != nil {
+		return 0, nil, err
+	}
+	t := &cdc.Table{Schema: m.Namespace, Name: m.RelationName}
 	r = &relation{table: t, kind: 't'}
 	if binaryMode {
 		r.kind = 'b'
 	}
-	for range n {
-		rd.skip(1) // flags: part of the key
-		name, oid := rd.cstring(), rd.uint32()
-		rd.skip(4) // type modifier
-		if rd.err != nil {
-			break
-		}
-		t.Columns = append(t.Columns, types.Column(name, oid, binaryMode))
-		r.types = append(r.types, oid)
+	for _, c := range m.Columns {
+		t.Columns = append(t.Columns, types.Column(c.Name, c.DataType, binaryMode))
+		r.types = append(r.types, c.DataType)
 	}
-	if rd.err != nil {
-		return 0, nil, fmt.Errorf("decode Relation: %w", rd.err)
-	}
-	return id, r, nil
+	return m.RelationID, r, nil
 }
 
 // decodeInsert appends the places of one row's values to spans. base is the offset of m in the arena.
@@ -168,40 +134,4 @@ func valueKindError(kind byte, r *relation) error {
 		return errNeedText
 	}
 	return fmt.Errorf("value of kind %q in a stream of kind %q", kind, r.kind)
-}
-
-// reader walks a message; its first error sticks.
-type reader struct {
-	buf []byte
-	off int
-	err error
-}
-
-func (r *reader) take(n int) []byte {
-	if r.err != nil || n < 0 || r.off+n > len(r.buf) {
-		r.err = errTruncated
-		return make([]byte, 8)
-	}
-	b := r.buf[r.off : r.off+n]
-	r.off += n
-	return b
-}
-
-func (r *reader) skip(n int)     { r.take(n) }
-func (r *reader) uint16() uint16 { return binary.BigEndian.Uint16(r.take(2)) }
-func (r *reader) uint32() uint32 { return binary.BigEndian.Uint32(r.take(4)) }
-
-func (r *reader) cstring() string {
-	if r.err != nil {
-		return ""
-	}
-	for i := r.off; i < len(r.buf); i++ {
-		if r.buf[i] == 0 {
-			s := string(r.buf[r.off:i])
-			r.off = i + 1
-			return s
-		}
-	}
-	r.err = errTruncated
-	return ""
 }

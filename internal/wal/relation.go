@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/jackc/pglogrepl"
 	"github.com/jackc/pgx/v5"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
@@ -45,12 +46,12 @@ func (ss *session) relation(ctx context.Context, m []byte) error {
 // domain notes the type behind a domain as it was when the rows were written. The message stands before that of their table, and has the
 // name of the type behind, without a schema if it is the server's own.
 func (ss *session) domain(m []byte) error {
-	rd := reader{buf: m, off: 1}
-	oid, schema, name := rd.uint32(), rd.cstring(), rd.cstring()
-	if schema == "" {
-		ss.domains[oid] = name
+	var t pglogrepl.TypeMessage
+	err := decoded(&t, m)
+	if err == nil && t.Namespace == "" {
+		ss.domains[t.DataType] = t.Name
 	}
-	return rd.err
+	return err
 }
 
 // resolveTypes asks the catalog for types that r has and the table did not have when the relay connected.

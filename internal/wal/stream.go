@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/jackc/pglogrepl"
+
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
 
@@ -20,7 +22,9 @@ const (
 
 // transaction is the one whose rows are being read.
 type transaction struct {
-	begin
+	commit  lsn   // LSN of the commit record
+	micros  int64 // commit time, Unix microseconds
+	xid     uint32
 	open    bool
 	drop    bool   // handed on before: see startPoint.from
 	ordinal uint32 // rows seen
@@ -68,9 +72,9 @@ func (ss *session) frame(ctx context.Context, kind byte, off, size int) error {
 	case size > xlogHeader && body[0] == copyXLogData:
 		return ss.message(ctx, body[xlogHeader:], off+xlogHeader)
 	case size > 0 && body[0] == copyKeepalive:
-		k, err := decodeKeepalive(body)
+		k, err := pglogrepl.ParsePrimaryKeepaliveMessage(body[1:])
 		if err != nil {
-			return err
+			return fmt.Errorf("replication stream: %w", err)
 		}
 		return ss.keepalive(ctx, k)
 	}
@@ -98,30 +102,30 @@ func (ss *session) message(ctx context.Context, m []byte, off int) error {
 }
 
 func (ss *session) begin(m []byte) error {
-	b, err := decodeBegin(m)
-	if err != nil {
-		return err
+	var b pglogrepl.BeginMessage
+	if err := b.Decode(m[1:]); err != nil {
+		return fmt.Errorf("replication stream: %w", err)
 	}
 	ss.goesOn()
-	ss.tx = transaction{begin: b, open: true, drop: b.commit < ss.startAt.from}
+	ss.tx = transaction{commit: b.FinalLSN, micros: b.CommitTime.UnixMicro(), xid: b.Xid, open: true, drop: b.FinalLSN < ss.startAt.from}
 	switch due := ss.due; {
-	case due.rows == 0 || b.commit < due.commit:
-	case b.commit == due.commit && b.xid == due.xid:
+	case due.rows == 0 || b.FinalLSN < due.commit:
+	case b.FinalLSN == due.commit && b.Xid == due.xid:
 		ss.tx.skip, ss.due = due.rows, part{}
 	default:
-		return otherHistoryPart(due, fmt.Sprintf("transaction %d at %s came first", b.xid, b.commit))
+		return otherHistoryPart(due, fmt.Sprintf("transaction %d at %s came first", b.Xid, b.FinalLSN))
 	}
 	// Rule 5: nothing after the commit that must come again may come before it.
-	if ss.startAt.expect != 0 && b.commit >= ss.startAt.expect {
-		return ss.otherHistory(fmt.Sprintf("a transaction at %s came first", b.commit))
+	if ss.startAt.expect != 0 && b.FinalLSN >= ss.startAt.expect {
+		return ss.otherHistory(fmt.Sprintf("a transaction at %s came first", b.FinalLSN))
 	}
 	return nil
 }
 
 func (ss *session) commit(ctx context.Context, m []byte) error {
-	c, err := decodeCommit(m)
-	if err != nil {
-		return err
+	var c pglogrepl.CommitMessage
+	if err := c.Decode(m[1:]); err != nil {
+		return fmt.Errorf("replication stream: %w", err)
 	}
 	tx := &ss.tx
 	if !tx.open {
@@ -131,7 +135,7 @@ func (ss *session) commit(ctx context.Context, m []byte) error {
 	if tx.ordinal < tx.skip {
 		return otherHistoryPart(part{tx.commit, tx.xid, tx.skip}, fmt.Sprintf("it has %d rows now", tx.ordinal))
 	}
-	if c.end == ss.startAt.expect && ss.startAt.expect != 0 {
+	if c.TransactionEndLSN == ss.startAt.expect && ss.startAt.expect != 0 {
 		if tx.xid != ss.startAt.expectXID {
 			return ss.otherHistory(fmt.Sprintf("transaction %d ends there", tx.xid))
 		}
@@ -140,11 +144,11 @@ func (ss *session) commit(ctx context.Context, m []byte) error {
 	if tx.drop {
 		return nil
 	}
-	ss.next.resume = c.end
+	ss.next.resume = c.TransactionEndLSN
 	if !tx.rows {
 		return nil // nothing of ours: a keepalive will carry the position
 	}
-	ss.next.lastEnd, ss.next.lastXID = c.end, tx.xid
+	ss.next.lastEnd, ss.next.lastXID = c.TransactionEndLSN, tx.xid
 	if ss.batch == nil { // the rows went out before: the position follows in a batch of its own
 		return ss.heartbeat(ctx)
 	}
@@ -238,31 +242,31 @@ func (ss *session) batchFor(ctx context.Context, r *relation) (*pooledBatch, err
 // keepalive tells how far the server has read. With no transaction open and everything before it
 // handed on, its WAL end is a position to resume from: without it an idle outbox in a busy database
 // would keep the server's WAL for ever.
-func (ss *session) keepalive(ctx context.Context, k keepalive) error {
+func (ss *session) keepalive(ctx context.Context, k pglogrepl.PrimaryKeepaliveMessage) error {
 	now := time.Now()
-	if k.reply {
-		ss.pings.add(k.walEnd, now)
+	if k.ReplyRequested {
+		ss.pings.add(k.ServerWALEnd, now)
 	} else {
 		ss.said.keepalives++
-		ss.said.walEnd = k.walEnd
+		ss.said.walEnd = k.ServerWALEnd
 	}
 	if ss.tx.open {
 		return nil
 	}
-	if ss.due.rows > 0 && k.walEnd > ss.due.commit {
-		return otherHistoryPart(ss.due, fmt.Sprintf("the WAL continues at %s", k.walEnd))
+	if ss.due.rows > 0 && k.ServerWALEnd > ss.due.commit {
+		return otherHistoryPart(ss.due, fmt.Sprintf("the WAL continues at %s", k.ServerWALEnd))
 	}
-	if ss.startAt.expect != 0 && k.walEnd >= ss.startAt.expect {
-		return ss.otherHistory(fmt.Sprintf("the WAL continues at %s", k.walEnd))
+	if ss.startAt.expect != 0 && k.ServerWALEnd >= ss.startAt.expect {
+		return ss.otherHistory(fmt.Sprintf("the WAL continues at %s", k.ServerWALEnd))
 	}
-	if ss.startAt.expect != 0 || k.walEnd <= ss.next.resume || !k.reply && !ss.heartbeatDue(now) {
+	if ss.startAt.expect != 0 || k.ServerWALEnd <= ss.next.resume || !k.ReplyRequested && !ss.heartbeatDue(now) {
 		return nil
 	}
 	if err := ss.flush(ctx); err != nil {
 		return err
 	}
 	ss.goesOn()
-	ss.next.resume = k.walEnd
+	ss.next.resume = k.ServerWALEnd
 	ss.said.heartbeat = now
 	return ss.heartbeat(ctx)
 }

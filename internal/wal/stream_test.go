@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pglogrepl"
+
 	"github.com/cdc-relay/cdc-relay/internal/postgres"
 )
 
@@ -18,7 +20,7 @@ func TestNoHeartbeatWhileBatchesAreInFlight(t *testing.T) {
 		for range n {
 			walEnd += 0x100
 			ss.said.heartbeat = time.Time{} // the interval is over
-			if err := ss.keepalive(t.Context(), keepalive{walEnd: walEnd}); err != nil {
+			if err := ss.keepalive(t.Context(), pglogrepl.PrimaryKeepaliveMessage{ServerWALEnd: walEnd}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -35,7 +37,7 @@ func TestNoHeartbeatWhileBatchesAreInFlight(t *testing.T) {
 	if p := ss.src.Progress(2); p.Position != postgres.FormatLSN(0xb00) {
 		t.Errorf("position %s, want that of the first keepalive after the confirmation", p.Position)
 	}
-	if err := ss.keepalive(t.Context(), keepalive{walEnd: walEnd + 1, reply: true}); err != nil || len(k.batches) != 3 {
+	if err := ss.keepalive(t.Context(), pglogrepl.PrimaryKeepaliveMessage{ServerWALEnd: walEnd + 1, ReplyRequested: true}); err != nil || len(k.batches) != 3 {
 		t.Errorf("a keepalive that asks for a reply: %d heartbeats, error %v", len(k.batches), err)
 	}
 }
@@ -59,7 +61,7 @@ func TestKeepaliveIsAskedFor(t *testing.T) {
 	ss, c, now := fedSession(&feed{}, &releaser{}), new(statuses), time.Now()
 	ss.conn, ss.said.at = c, now
 	for after, want := range []byte{0, 1, 0} {
-		if err := ss.keepalive(t.Context(), keepalive{walEnd: lsn(after + 1)}); err != nil {
+		if err := ss.keepalive(t.Context(), pglogrepl.PrimaryKeepaliveMessage{ServerWALEnd: lsn(after + 1)}); err != nil {
 			t.Fatal(err)
 		}
 		if now = now.Add([]time.Duration{replyPause, statusInterval, replyPause}[after]); ss.sayStatus(now) != nil || c.last[len(c.last)-1] != want {

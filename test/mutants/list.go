@@ -200,12 +200,12 @@ func readerMutants() []mutant {
 		},
 		{
 			"save the start of a commit in place of its end", "internal/wal/stream.go",
-			[]edit{{"ss.next.resume = c.end", "ss.next.resume = c.at"}},
+			[]edit{{"ss.next.resume = c.TransactionEndLSN", "ss.next.resume = c.CommitLSN"}},
 			caughtBy{faults, "^TestKillBetweenCheckpointAndConfirm$", postgres},
 		},
 		{
 			"do not filter what was published", "internal/wal/stream.go",
-			[]edit{{"drop: b.commit < ss.startAt.from}", "drop: b.commit < ss.startAt.slot}"}},
+			[]edit{{"drop: b.FinalLSN < ss.startAt.from}", "drop: b.FinalLSN < ss.startAt.slot}"}},
 			caughtBy{faults, "^TestKillBetweenCheckpointAndConfirm$", postgres},
 		},
 		{
@@ -230,7 +230,7 @@ func readerMutants() []mutant {
 		},
 		{
 			"confirm a keepalive at once", "internal/wal/stream.go",
-			[]edit{{"	if k.reply {\n		ss.pings.add", "	ss.src.confirmed.Store(max(ss.src.confirmed.Load(), uint64(k.walEnd)))\n	if k.reply {\n		ss.pings.add"}},
+			[]edit{{"	if k.ReplyRequested {\n		ss.pings.add", "	ss.src.confirmed.Store(max(ss.src.confirmed.Load(), uint64(k.ServerWALEnd)))\n	if k.ReplyRequested {\n		ss.pings.add"}},
 			caughtBy{faults, "^TestKeepalivesWhileUnacknowledged$", postgres},
 		},
 		{
