@@ -31,7 +31,6 @@ type page struct {
 	Positions  positions       `json:"positions"`
 	Source     Source          `json:"source"`
 	Slot       *cdc.SlotStatus `json:"slot,omitempty"`
-	LastError  *Error          `json:"last_error,omitempty"`
 }
 
 type positions struct {
@@ -92,7 +91,7 @@ func (r *recorder) page(now time.Time, minutes int) *page {
 		At: now.UTC(), Name: st.Source.Database, Instance: st.Instance, Version: st.Version, StartedAt: st.StartedAt,
 		Verdict: st.Verdict, Leader: leader, Steps: steps(r.o, &st, n, was, now), Standbys: standbys, Peers: len(r.o.Peers.URLs) > 0, Now: st.Now,
 		History: r.history.of(minutes), Incidents: r.incidents.newest(), Topics: r.topics(n, was), Partitions: n.partitions(),
-		Positions: positions{st.Positions, st.Checkpoint.SavedAt}, Source: st.Source, Slot: st.Slot, LastError: st.LastError,
+		Positions: positions{st.Positions, st.Checkpoint.SavedAt}, Source: st.Source, Slot: st.Slot,
 	}
 }
 

@@ -178,7 +178,7 @@ func (s *seen) page() *page {
 	p := &page{
 		At: s.now, Name: s.Source.Database, Instance: s.instance, Version: s.Version, StartedAt: s.StartedAt, Verdict: &v, Leader: s.leader,
 		Steps: steps(o, &s.Status, &numbers{sent: sent}, &numbers{}, s.now), Standbys: s.standbys, Peers: true, Now: now, Incidents: s.incidents.newest(),
-		History: shown{Samples: []row{}}, Topics: topics{List: []topic{}}, Partitions: []partitions{}, Positions: positions{s.Positions, s.Checkpoint.SavedAt}, Source: s.Source, Slot: s.Slot, LastError: s.LastError,
+		History: shown{Samples: []row{}}, Topics: topics{List: []topic{}}, Partitions: []partitions{}, Positions: positions{s.Positions, s.Checkpoint.SavedAt}, Source: s.Source, Slot: s.Slot,
 	}
 	if s.leader == nil && s.State == "standby" && len(s.problems("database")) == 0 {
 		p.Leader = &Leader{Name: s.Leader}
