@@ -201,7 +201,7 @@ func Store(ctx context.Context, c *config.Config) (checkpoint.Store, error) {
 	case c.Checkpoint.Redis != nil:
 		return checkpoint.NewRedis(ctx, redisOptions(c.Checkpoint.Redis))
 	case c.Checkpoint.File != "":
-		return checkpoint.NewFile(c.Checkpoint.File)
+		return checkpoint.NewFile(c.Checkpoint.File), nil
 	default:
 		return checkpoint.None{}, nil
 	}

@@ -36,17 +36,13 @@ type File struct {
 }
 
 // NewFile returns a store for a file, which it does not open yet. The directory must exist.
-func NewFile(path string) (*File, error) {
-	if path == "" {
-		return nil, cdc.Stop(cdc.ClassConfig, "checkpoint_config",
-			errors.New("checkpoint.file is empty"), "name a file in a directory that the relay may write")
-	}
+func NewFile(path string) *File {
 	return &File{
 		path:     path,
 		location: location{name: "checkpoint file " + path, setting: "checkpoint.file"},
 		open:     os.OpenFile,
 		lock:     flock.New(path+".lock", flock.SetPermissions(0o600)),
-	}, nil
+	}
 }
 
 // Load returns what is stored.

@@ -70,10 +70,7 @@ func TestHandoverIsTriedAgain(t *testing.T) {
 					t.Fatal(err)
 				}
 				k.open, k.commits, k.failing, k.lost = false, 0, failing, lost
-				store, err := NewFile(filepath.Join(t.TempDir(), "checkpoint"))
-				if err != nil {
-					t.Fatal(err)
-				}
+				store := NewFile(filepath.Join(t.TempDir(), "checkpoint"))
 				t.Cleanup(func() { _ = store.Close() })
 				if err := store.Save(t.Context(), before); err != nil { // the copy
 					t.Fatal(err)

@@ -32,8 +32,6 @@ type Redis struct {
 	options     RedisOptions
 	server      string // for errors: "redis 10.0.0.5:6379"
 	location    location
-	key         string
-	mode        Mode
 	save, probe *redis.Script
 	// saved is set by the first successful save. What worked once is expected to work again, so from then on a
 	// refused password is retried instead of ending the run.
@@ -54,8 +52,6 @@ func NewRedis(ctx context.Context, o RedisOptions) (*Redis, error) {
 		options:  o,
 		server:   o.describe(),
 		location: location{name: fmt.Sprintf("redis key %s", o.Key), setting: "checkpoint.redis.key"},
-		key:      o.Key,
-		mode:     o.Mode,
 		save:     redis.NewScript(saveScript),
 		probe:    redis.NewScript(probeScript),
 	}
@@ -65,14 +61,14 @@ func NewRedis(ctx context.Context, o RedisOptions) (*Redis, error) {
 
 // Location names the servers and the key.
 func (r *Redis) Location() string {
-	return fmt.Sprintf("redis %s, key %s", strings.Join(r.options.Addrs, ","), r.key)
+	return fmt.Sprintf("redis %s, key %s", strings.Join(r.options.Addrs, ","), r.options.Key)
 }
 
 // Load returns what is stored. It blocks for at most three seconds.
 func (r *Redis) Load(ctx context.Context) (c cdc.Checkpoint, found bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	value, err := r.client.Load().Get(ctx, r.key).Bytes()
+	value, err := r.client.Load().Get(ctx, r.options.Key).Bytes()
 	switch {
 	case err == redis.Nil: //nolint:errorlint // sentinels that do not know the master wrap it, and that does not mean an empty key
 		return cdc.Checkpoint{}, false, nil
@@ -110,7 +106,7 @@ func (r *Redis) store(ctx context.Context, c cdc.Checkpoint, replaces *cdc.Check
 		numbers = fmt.Sprintf("%d %d", replaces.Generation, replaces.Sequence)
 	}
 	run := func(args ...any) ([]any, error) {
-		return r.save.Run(ctx, r.client.Load(), []string{r.key}, append([]any{value, numbers}, args...)...).Slice()
+		return r.save.Run(ctx, r.client.Load(), []string{r.options.Key}, append([]any{value, numbers}, args...)...).Slice()
 	}
 	answer, err := run()
 	if refused, ok := refusal(answer); ok && err == nil {
@@ -182,7 +178,7 @@ const resetLasts = 7 * 24 * time.Hour
 func (r *Redis) Reset(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	value, err := r.client.Load().Get(ctx, r.key).Bytes()
+	value, err := r.client.Load().Get(ctx, r.options.Key).Bytes()
 	if err != nil && !errors.Is(err, redis.Nil) && !says(err, "WRONGTYPE") {
 		return r.explain(ctx, "reset checkpoint", err)
 	}
@@ -190,7 +186,7 @@ func (r *Redis) Reset(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := r.client.Load().Set(ctx, r.key, mark, resetLasts).Err(); err != nil {
+	if err := r.client.Load().Set(ctx, r.options.Key, mark, resetLasts).Err(); err != nil {
 		return r.explain(ctx, "reset checkpoint", err)
 	}
 	return nil

@@ -19,14 +19,14 @@ func (r *Redis) Check(ctx context.Context) []cdc.Finding {
 	if err != nil {
 		return []cdc.Finding{failed(err)}
 	}
-	if err := r.probe.Run(ctx, r.client.Load(), []string{r.key}).Err(); err != nil {
+	if err := r.probe.Run(ctx, r.client.Load(), []string{r.options.Key}).Err(); err != nil {
 		return append([]cdc.Finding{failed(r.explain(ctx, "write checkpoint", err))}, r.inspect(ctx)...)
 	}
 	return append([]cdc.Finding{r.holds(c, found)}, r.inspect(ctx)...)
 }
 
 func (r *Redis) holds(c cdc.Checkpoint, found bool) cdc.Finding {
-	f := cdc.Finding{Severity: cdc.SeverityOK, Subject: subject, Text: fmt.Sprintf("%s answers and key %s can be read and written", r.server, r.key)}
+	f := cdc.Finding{Severity: cdc.SeverityOK, Subject: subject, Text: fmt.Sprintf("%s answers and key %s can be read and written", r.server, r.options.Key)}
 	if found {
 		f.Text += fmt.Sprintf(" (it holds a checkpoint of %s)", describe(c.Source))
 	}
@@ -47,9 +47,9 @@ func (r *Redis) inspect(ctx context.Context) []cdc.Finding {
 		return report.Findings
 	}
 	info := parseInfo(text)
-	if info["redis_mode"] == "cluster" && r.mode != Cluster {
+	if info["redis_mode"] == "cluster" && r.options.Mode != Cluster {
 		report.Fail(subject, cdc.Fixable("set checkpoint.redis.mode to cluster",
-			"%s is a node of a cluster and checkpoint.redis.mode is %s: the key may move to another node", r.server, r.mode))
+			"%s is a node of a cluster and checkpoint.redis.mode is %s: the key may move to another node", r.server, r.options.Mode))
 	}
 	if info["role"] == "slave" {
 		report.Fail(subject, cdc.Fixable("give the master's address in checkpoint.redis.addrs, or set checkpoint.redis.mode to sentinel",
@@ -75,7 +75,7 @@ func (r *Redis) inspect(ctx context.Context) []cdc.Finding {
 // node is the server that holds the key.
 func (r *Redis) node(ctx context.Context) (redis.Cmdable, error) {
 	if cluster, ok := r.client.Load().UniversalClient.(*redis.ClusterClient); ok {
-		return cluster.MasterForKey(ctx, r.key)
+		return cluster.MasterForKey(ctx, r.options.Key)
 	}
 	return r.client.Load(), nil
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -47,7 +48,7 @@ func (r *Redis) explain(ctx context.Context, verb string, err error) error {
 
 // renew replaces the client if the password for sentinels is another one now.
 func (r *Redis) renew(ctx context.Context) {
-	if r.mode != Sentinel || r.options.SentinelPassword == nil {
+	if r.options.Mode != Sentinel || r.options.SentinelPassword == nil {
 		return
 	}
 	old := r.client.Load()
@@ -66,16 +67,7 @@ func (r *Redis) renew(ctx context.Context) {
 // says reports whether err's text holds one of the parts. Servers older than 7 wrap the code of an
 // error inside a script in text of their own, so a prefix is not enough.
 func says(err error, parts ...string) bool {
-	if err == nil {
-		return false
-	}
-	text := err.Error()
-	for _, p := range parts {
-		if strings.Contains(text, p) {
-			return true
-		}
-	}
-	return false
+	return err != nil && slices.ContainsFunc(parts, func(part string) bool { return strings.Contains(err.Error(), part) })
 }
 
 // access finds wrong credentials and missing rights.
@@ -94,7 +86,7 @@ func (r *Redis) access(err error) diagnosis {
 		return mistake("refused the username or the password", fix)
 	case says(err, "NOPERM", "ACL failure", "executing the script can't"):
 		return mistake(fmt.Sprintf("denies the user a right (%v)", err),
-			"grant what the relay needs: ACL SETUSER <user> ~"+r.key+" "+r.rights())
+			"grant what the relay needs: ACL SETUSER <user> ~"+r.options.Key+" "+r.rights())
 	default:
 		return diagnosis{}
 	}
@@ -103,7 +95,7 @@ func (r *Redis) access(err error) diagnosis {
 // rights are the ACL rules that a relay's user needs.
 func (r *Redis) rights() string {
 	const always = "+get +set +eval +evalsha +info"
-	if r.mode == Cluster {
+	if r.options.Mode == Cluster {
 		return always + " +cluster|slots"
 	}
 	return always
@@ -112,9 +104,9 @@ func (r *Redis) rights() string {
 // topology finds a mode that does not fit the server.
 func (r *Redis) topology(err error) diagnosis {
 	switch {
-	case r.mode == Sentinel && says(err, "redis: nil"):
+	case r.options.Mode == Sentinel && says(err, "redis: nil"):
 		return mistake("is not known to the sentinels", "correct checkpoint.redis.master_name")
-	case r.mode == Sentinel && says(err, "unknown command"):
+	case r.options.Mode == Sentinel && says(err, "unknown command"):
 		return mistake("cannot be looked up because checkpoint.redis.addrs leads to a server that is not a sentinel",
 			"give the sentinels' addresses or set checkpoint.redis.mode to standalone")
 	case says(err, "unknown command"):
@@ -206,7 +198,7 @@ func (r *Redis) network(err error) diagnosis {
 
 // start returns the fix for a server that does not answer.
 func (r *Redis) start() string {
-	if r.mode == Sentinel {
+	if r.options.Mode == Sentinel {
 		return "wait for the sentinels to promote a replica, start it, or correct checkpoint.redis.addrs"
 	}
 	return "start it or correct checkpoint.redis.addrs"

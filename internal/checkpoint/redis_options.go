@@ -10,8 +10,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
-
-	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
 
 // Mode is the kind of Redis deployment.
@@ -75,12 +73,10 @@ func (o RedisOptions) client(ctx context.Context) (*client, error) {
 		return &client{redis.NewClient(u.Simple()), ""}, nil
 	case Sentinel:
 		return &client{redis.NewFailoverClient(u.Failover()), u.SentinelPassword}, nil
-	case Cluster:
+	default: // Cluster
 		c := u.Cluster()
 		c.DisableRoutingPolicies = true // they need COMMAND, a right that the relay's user usually lacks
 		return &client{redis.NewClusterClient(c), ""}, nil
-	default:
-		return nil, cdc.Fixable("set it to standalone, sentinel or cluster", "checkpoint.redis.mode is %q", o.Mode)
 	}
 }
 

@@ -156,15 +156,10 @@ func TestRedisSecrets(t *testing.T) {
 }
 
 func TestRedisOptions(t *testing.T) {
-	wrong := options("127.0.0.1:1")
-	wrong.Mode = "ring"
-	_, err := checkpoint.NewRedis(t.Context(), wrong)
-	wantStop(t, err, cdc.ClassConfig, `"ring"`, "standalone, sentinel or cluster")
-
 	unreadable := options("127.0.0.1:1")
 	unreadable.Mode, unreadable.MasterName = checkpoint.Sentinel, "m"
 	unreadable.SentinelPassword = func(context.Context) (string, error) { return "", errors.New("open /nowhere: no such file") }
-	_, err = checkpoint.NewRedis(t.Context(), unreadable)
+	_, err := checkpoint.NewRedis(t.Context(), unreadable)
 	wantStop(t, err, cdc.ClassConfig, "checkpoint.redis.sentinel_password", "/nowhere")
 
 	ended, end := context.WithCancel(t.Context())
