@@ -302,7 +302,7 @@ type failedLetter struct {
 
 // resolve asks the relay that leads, which may be another one.
 func (d *letterDesk) resolve(ctx context.Context, q admin.Resolve) (*resolvedLetters, error) {
-	all, read, err := d.List(ctx, deadletter.Filter{})
+	all, end, err := d.List(ctx, deadletter.Filter{})
 	if err != nil {
 		return nil, err
 	}
@@ -322,7 +322,7 @@ func (d *letterDesk) resolve(ctx context.Context, q admin.Resolve) (*resolvedLet
 	asked := list
 	for began := time.Now(); len(list) > 0 && (time.Since(began) < resolveFor || result.After == ""); {
 		chunk := list[:min(resolveChunk, len(list))]
-		if err := d.resolveChunk(ctx, q.Do, chunk, read, result); err != nil {
+		if err := d.resolveChunk(ctx, q.Do, chunk, end, result); err != nil {
 			if result.After == "" {
 				return nil, err
 			}
@@ -346,13 +346,13 @@ func (d *letterDesk) resolve(ctx context.Context, q admin.Resolve) (*resolvedLet
 	return result, nil
 }
 
-func (d *letterDesk) resolveChunk(ctx context.Context, do string, chunk []*deadletter.Listed, read deadletter.Read, sum *resolvedLetters) error {
+func (d *letterDesk) resolveChunk(ctx context.Context, do string, chunk []*deadletter.Listed, end int64, sum *resolvedLetters) error {
 	asked := make([]deadletter.Listed, len(chunk))
 	for i, l := range chunk {
 		asked[i] = *l
 	}
 	why := ""
-	result, err := d.Ask(ctx, do, asked, read, func(reason string) { why = reason }, func(string) {})
+	result, err := d.Ask(ctx, do, asked, end, func(reason string) { why = reason }, func(string) {})
 	switch {
 	case err != nil && why != "":
 		return cdc.Fixable("try again when that has passed", "the relay waits: %s", why)

@@ -57,16 +57,16 @@ func (a *cli) desk() (*deadletter.Desk, error) {
 }
 
 // find returns the letters that the flags select.
-func (f *letterFilter) find(ctx context.Context, desk *deadletter.Desk, ids []string) ([]deadletter.Listed, deadletter.Read, error) {
+func (f *letterFilter) find(ctx context.Context, desk *deadletter.Desk, ids []string) ([]deadletter.Listed, int64, error) {
 	if !f.From.IsZero() && !f.To.IsZero() && !f.From.Before(f.To) {
-		return nil, deadletter.Read{}, inspect.NotBefore(f.From, f.To)
+		return nil, 0, inspect.NotBefore(f.From, f.To)
 	}
 	f.IDs = ids
-	list, read, err := desk.List(ctx, f.Filter)
+	list, end, err := desk.List(ctx, f.Filter)
 	if err == nil && len(list) == 0 && len(ids) > 0 {
 		err = cdc.Fixable("see `cdc-relay dlq list`", "no dead letter has the ID %s", strings.Join(ids, " or "))
 	}
-	return list, read, err
+	return list, end, err
 }
 
 func newDLQListCommand(a *cli) *cobra.Command {
@@ -253,7 +253,7 @@ func (r *resolution) run(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	list, read, err := r.filter.find(cmd.Context(), desk, args)
+	list, end, err := r.filter.find(cmd.Context(), desk, args)
 	if err != nil {
 		return err
 	}
@@ -269,7 +269,7 @@ func (r *resolution) run(cmd *cobra.Command, args []string) error {
 	if n := len(list); n > 1 && !r.yes && !r.cli.confirmed(r.cli.stdout, "%s %s?", r.do, display.Plural(n, "dead letter")) {
 		return cdc.Usage("answer y, or give --yes", "nothing was done: %s not confirmed", r.do)
 	}
-	failed, err := r.ask(cmd.Context(), desk, list, read)
+	failed, err := r.ask(cmd.Context(), desk, list, end)
 	if err != nil || failed == 0 {
 		return err
 	}
@@ -283,8 +283,8 @@ func (r *resolution) run(cmd *cobra.Command, args []string) error {
 }
 
 // ask asks the leader, and returns how many letters could not be published.
-func (r *resolution) ask(ctx context.Context, desk *deadletter.Desk, list []deadletter.Listed, read deadletter.Read) (failed int, err error) {
-	result, err := desk.Ask(ctx, r.do, list, read, func(why string) { r.cli.printf("waiting: %s\n", why) }, func(far string) { _, _ = fmt.Fprintf(r.cli.stderr, "resolved %s\n", far) })
+func (r *resolution) ask(ctx context.Context, desk *deadletter.Desk, list []deadletter.Listed, end int64) (failed int, err error) {
+	result, err := desk.Ask(ctx, r.do, list, end, func(why string) { r.cli.printf("waiting: %s\n", why) }, func(far string) { _, _ = fmt.Fprintf(r.cli.stderr, "resolved %s\n", far) })
 	if result.Asked && err != nil && ctx.Err() != nil {
 		r.cli.printf("the request is withdrawn: what the relay has begun it ends, nothing else is done\n")
 	}

@@ -58,12 +58,6 @@ type Filter struct {
 	From, To time.Time
 }
 
-// Read is what a look at the index has read besides letters.
-type Read struct {
-	// End is the offset behind it.
-	End int64
-}
-
 // Empty reports whether the filter takes every letter.
 func (f *Filter) Empty() bool {
 	return len(f.IDs) == 0 && f.Key+f.Type+f.AggregateType+f.Topic+f.Tenant+f.Reason == "" && f.From.IsZero() && f.To.IsZero()
@@ -77,20 +71,19 @@ func (f *Filter) takes(l *Listed) bool {
 		(f.From.IsZero() || !l.Time.Before(f.From)) && (f.To.IsZero() || l.Time.Before(f.To))
 }
 
-// List returns the letters that the filter takes, in their order.
-func (d *Desk) List(ctx context.Context, f Filter) ([]Listed, Read, error) {
+// List returns the letters that the filter takes, in their order, and the offset behind what it has read of the index.
+func (d *Desk) List(ctx context.Context, f Filter) (list []Listed, end int64, err error) {
 	records, end, err := d.read(ctx)
 	if err != nil {
-		return nil, Read{}, err
+		return nil, 0, err
 	}
-	var list []Listed
 	for id, e := range records.Entries {
 		if l := (Listed{id, e}); e.Done == "" && f.takes(&l) {
 			list = append(list, l)
 		}
 	}
 	slices.SortFunc(list, func(a, b Listed) int { return a.Order.Compare(b.Order) })
-	return list, Read{end}, nil
+	return list, end, nil
 }
 
 func (d *Desk) read(ctx context.Context) (records *Records, end int64, err error) {
@@ -186,7 +179,7 @@ type Result struct {
 // Ask asks the leader to resolve letters of a list, and waits until it has. It calls waits with each new reason for which the leader waits,
 // and far now and then with how many are resolved.
 // What was asked is withdrawn when it returns: after an error the leader ends only what it has begun.
-func (d *Desk) Ask(ctx context.Context, do string, letters []Listed, read Read, waits, far func(text string)) (Result, error) {
+func (d *Desk) Ask(ctx context.Context, do string, letters []Listed, end int64, waits, far func(text string)) (Result, error) {
 	write, closeAll, err := d.Open(ctx)
 	if err != nil {
 		return Result{}, err
@@ -205,7 +198,7 @@ func (d *Desk) Ask(ctx context.Context, do string, letters []Listed, read Read, 
 	following, cancel := context.WithCancel(ctx)
 	defer cancel()
 	answers := make(chan answer)
-	go d.follow(following, a.keys, read.End, answers)
+	go d.follow(following, a.keys, end, answers)
 	err = a.wait(ctx, answers)
 	if back := a.withdraw(context.WithoutCancel(ctx)); err != nil && back != nil {
 		err = cdc.Fixable("start the command again, and let it end, as soon as Kafka answers", "%w; the request could not be withdrawn, so the relay may still do it: %w", err, back)

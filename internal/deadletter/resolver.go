@@ -82,7 +82,7 @@ type Resolver struct {
 	sink   Sink
 	router Router
 	log    *slog.Logger
-	open   func() (source, error)
+	open   func() source
 	round  int                   // the most letters of one
 	tables map[string]*cdc.Table // schemas of rows
 	loaded atomic.Pointer[Index] // index, for metrics and status
@@ -110,7 +110,7 @@ type postponed struct {
 func NewResolver(opts ResolverOptions, sink Sink, router Router, log *slog.Logger) *Resolver {
 	return &Resolver{
 		opts: opts, sink: sink, router: router, log: log, round: roundLetters,
-		open: func() (source, error) { return kafka.NewClient(opts.Kafka), nil }, tables: map[string]*cdc.Table{},
+		open: func() source { return kafka.NewClient(opts.Kafka) }, tables: map[string]*cdc.Table{},
 	}
 }
 

@@ -62,12 +62,10 @@ func (r *Resolver) retryPartition(ctx context.Context, partition int32, work []W
 			d.queues[w.Hold] = append(d.queues[w.Hold], w.ID)
 		}
 	}
-	var err error
-	if d.client, err = r.open(); err != nil {
-		return 0, err
-	}
+	d.client = r.open()
 	defer d.client.Close()
 	for more := true; more && len(d.wanted) > 0; {
+		var err error
 		if more, err = d.pass(); err == nil {
 			err = d.flush()
 		}

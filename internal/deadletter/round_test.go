@@ -168,7 +168,7 @@ func newShelf(t interface{ Fatal(args ...any) }, entries map[string]*Entry) (*sh
 func (s *shelf) start(t interface{ Fatal(args ...any) }, entries map[string]*Entry) *Resolver {
 	s.index = NewIndex(Options{HoldKey: true, MaxLetters: 1 << 20}, panics, entries, func(string) bool { return true })
 	r := NewResolver(ResolverOptions{Passed: func(cdc.Progress, string) bool { return true }}, s, s, slog.New(slog.DiscardHandler))
-	r.open = func() (source, error) { return s, nil }
+	r.open = func() source { return s }
 	if err := r.Load(context.Background(), cdc.Source{}, cdc.Progress{}); err != nil {
 		t.Fatal(err)
 	}

@@ -8,15 +8,13 @@ type Work struct {
 	// Partition of the topic of letters.
 	Partition int32
 	Order     Order
-	// Place is that of its row.
-	Place string
 	// Hold is what it holds; "" for nothing.
 	Hold string
 	// Blocked says that something is wrong with it.
 	Blocked  bool
 	Attempts int
-	// Time is when it became a letter, and Tried when it was tried last.
-	Time, Tried time.Time
+	// Tried is when it was tried last, or became a letter.
+	Tried time.Time
 	// Offset is that of its record, as far as is known; 0: it is not.
 	Offset int64
 }
@@ -113,8 +111,7 @@ func (x *Index) letter(id string) (w Work, s state, found bool) {
 
 func (l *letter) work() Work {
 	w := Work{
-		ID: l.id, Partition: l.part, Order: l.order, Place: l.place, Blocked: l.blocked, Attempts: l.attempts, Time: time.Unix(l.time, 0),
-		Tried: time.Unix(l.tried, 0), Offset: l.offset,
+		ID: l.id, Partition: l.part, Order: l.order, Blocked: l.blocked, Attempts: l.attempts, Tried: time.Unix(l.tried, 0), Offset: l.offset,
 	}
 	if l.key != nil {
 		w.Hold = l.key.name
