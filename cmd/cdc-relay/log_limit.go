@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -117,11 +119,7 @@ func (b *bursts) repeated(which logLine, r slog.Record, h slog.Handler) bool {
 func (b *bursts) lines() []logLine {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	all := make([]logLine, 0, len(b.open))
-	for which := range b.open {
-		all = append(all, which)
-	}
-	return all
+	return slices.Collect(maps.Keys(b.open))
 }
 
 // tell writes how many lines were left out, with the attributes of the last one. Without one the burst is over.

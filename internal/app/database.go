@@ -197,7 +197,10 @@ func (c *configured) Needed() (n outbox.SetupOptions) {
 		n.Delete = append(n.Delete, t.Name)
 	}
 	for _, t := range c.Marked() {
-		n.Mark = append(n.Mark, outbox.Columns{Table: t.Name, Names: t.MarkedColumns()})
+		w := t.Config.WriteBack
+		names := slices.AppendSeq(slices.Collect(maps.Keys(w.Set)), maps.Keys(w.OnDeadLetter))
+		slices.Sort(names)
+		n.Mark = append(n.Mark, outbox.Columns{Table: t.Name, Names: slices.Compact(names)})
 	}
 	return n
 }
@@ -230,13 +233,6 @@ func assignments(set map[string]config.Assigned) []cdc.Assignment {
 		list = append(list, cdc.Assignment{Column: column, Value: set[column].Value, SQL: set[column].SQL})
 	}
 	return list
-}
-
-// MarkedColumns are the columns that marks set.
-func (t *Table) MarkedColumns() []string {
-	columns := slices.Concat(slices.Collect(maps.Keys(t.Config.WriteBack.Set)), slices.Collect(maps.Keys(t.Config.WriteBack.OnDeadLetter)))
-	slices.Sort(columns)
-	return slices.Compact(columns)
 }
 
 // RouterOptions are the tables and the routes as the router reads them.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 
+	gomysql "github.com/go-mysql-org/go-mysql/mysql"
 	"github.com/go-mysql-org/go-mysql/replication"
 	"github.com/klauspost/compress/zstd"
 )
@@ -112,7 +113,7 @@ func lengthEncoded(b []byte) (v uint64, n int) {
 	case size == 0, len(b) <= size:
 		return 0, 0
 	}
-	return littleEndian(b[1:], size), 1 + size
+	return gomysql.FixedLengthInt(b[1 : 1+size]), 1 + size
 }
 
 func (p *payload) close() {

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"time"
 
+	gomysql "github.com/go-mysql-org/go-mysql/mysql"
 	"golang.org/x/text/encoding/charmap"
 
 	"github.com/cdc-relay/cdc-relay/internal/mysql"
@@ -24,7 +25,7 @@ func (c *column) value(arena, data []byte) ([]byte, int) {
 		}
 		return c.fixed(arena, data[:c.size]), c.size
 	}
-	length := int(littleEndian(data, c.size))
+	length := int(gomysql.FixedLengthInt(data[:c.size]))
 	if length > len(data)-c.size {
 		return arena, -1
 	}
@@ -43,9 +44,9 @@ func (c *column) fixed(arena, data []byte) []byte {
 	switch c.kind {
 	case kindInt:
 		shift := 64 - 8*c.size
-		return strconv.AppendInt(arena, int64(littleEndian(data, c.size)<<shift)>>shift, 10)
+		return strconv.AppendInt(arena, int64(gomysql.FixedLengthInt(data)<<shift)>>shift, 10)
 	case kindUint:
-		return strconv.AppendUint(arena, littleEndian(data, c.size), 10)
+		return strconv.AppendUint(arena, gomysql.FixedLengthInt(data), 10)
 	case kindDatetime:
 		return appendDatetime(arena, data)
 	case kindTimestamp:
@@ -53,7 +54,7 @@ func (c *column) fixed(arena, data []byte) []byte {
 	case kindTime:
 		return appendTime(arena, data, int(c.digits))
 	case kindDate:
-		v := int(littleEndian(data, 3))
+		v := int(gomysql.FixedLengthInt(data))
 		return mysqljson.AppendDate(arena, v>>9, v>>5&15, v&31)
 	case kindYear:
 		if data[0] == 0 {
@@ -61,9 +62,9 @@ func (c *column) fixed(arena, data []byte) []byte {
 		}
 		return strconv.AppendInt(arena, 1900+int64(data[0]), 10)
 	case kindEnum:
-		return c.enum(arena, littleEndian(data, c.size))
+		return c.enum(arena, gomysql.FixedLengthInt(data))
 	case kindSet:
-		return c.set(arena, littleEndian(data, c.size))
+		return c.set(arena, gomysql.FixedLengthInt(data))
 	case kindBit:
 		return strconv.AppendUint(arena, bigEndian(data), 10)
 	case kindDecimal:
@@ -80,7 +81,7 @@ func (c *column) fixed(arena, data []byte) []byte {
 		arena = append(mysqljson.AppendDate(arena, date/1e4, date/100%100, date%100), ' ')
 		return mysqljson.AppendClock(arena, clock/1e4, clock/100%100, clock%100)
 	case kindOldTime:
-		v := int(int32(littleEndian(data, 3)<<8) >> 8)
+		v := int(int32(gomysql.FixedLengthInt(data)<<8) >> 8)
 		if v < 0 {
 			arena, v = append(arena, '-'), -v
 		}
@@ -90,14 +91,7 @@ func (c *column) fixed(arena, data []byte) []byte {
 	}
 }
 
-func littleEndian(data []byte, size int) uint64 {
-	var v uint64
-	for i := range size {
-		v |= uint64(data[i]) << (8 * i)
-	}
-	return v
-}
-
+// bigEndian takes half the time of go-mysql's.
 func bigEndian(data []byte) uint64 {
 	var v uint64
 	for _, b := range data {

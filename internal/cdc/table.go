@@ -1,5 +1,7 @@
 package cdc
 
+import "slices"
+
 // Table is the schema that the rows of a batch share. It is immutable: a changed schema is a new
 // Table, so a pointer comparison tells whether anything derived from it is still right.
 type Table struct {
@@ -47,12 +49,7 @@ const (
 
 // Index returns the position of the named column, or -1.
 func (t *Table) Index(name string) int {
-	for i := range t.Columns {
-		if t.Columns[i].Name == name {
-			return i
-		}
-	}
-	return -1
+	return slices.IndexFunc(t.Columns, func(c Column) bool { return c.Name == name })
 }
 
 // String returns "schema.name".

@@ -75,7 +75,7 @@ func (l *loop) problems() []cdc.Problem {
 			add(b.addr, b.trouble)
 		}
 	}
-	if len(all) == 0 || isAnswer(l.coordinator.trouble.err) {
+	if _, answered := errors.AsType[sarama.KError](l.coordinator.trouble.err); answered || len(all) == 0 {
 		add("", l.coordinator.trouble)
 	}
 	if len(all) == 0 {
@@ -125,12 +125,6 @@ func (l *loop) topicsOf(b *brokerState) (led []*topic) {
 		}
 	}
 	return led
-}
-
-// isAnswer reports whether err is a broker's answer.
-func isAnswer(err error) bool {
-	_, ok := errors.AsType[sarama.KError](err)
-	return ok
 }
 
 // lostError is an error of a connection that had worked.

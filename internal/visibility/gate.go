@@ -69,11 +69,6 @@ func New[T fmt.Stringer](server Server[T], o Options) *Gate[T] {
 	return &Gate[T]{server: server, opts: o}
 }
 
-// Open connects, so that the first question need not.
-func (g *Gate[T]) Open(ctx context.Context) error {
-	return g.connect(ctx)
-}
-
 // Close closes the connection.
 func (g *Gate[T]) Close() {
 	g.server.Close()
@@ -136,7 +131,7 @@ func (g *Gate[T]) ask(ctx context.Context) error {
 		}
 		g.opts.Log.Info("the connection that asks which transactions are visible is made again", slog.Any("error", err))
 	}
-	if err := g.connect(ctx); err != nil {
+	if err := g.Open(ctx); err != nil {
 		return err
 	}
 	return g.question(ctx)
@@ -155,7 +150,8 @@ func (g *Gate[T]) question(ctx context.Context) error {
 	return nil
 }
 
-func (g *Gate[T]) connect(ctx context.Context) error {
+// Open connects, so that the first question need not.
+func (g *Gate[T]) Open(ctx context.Context) error {
 	g.known, g.open = nil, false
 	if err := g.opts.Serve(ctx); err != nil {
 		return err

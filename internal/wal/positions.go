@@ -2,6 +2,7 @@ package wal
 
 import (
 	"fmt"
+	"sort"
 	"strconv"
 	"strings"
 	"sync"
@@ -105,15 +106,7 @@ func (m *positionIndex) find(seq uint64) (mark, bool) {
 
 // upto returns where those with a seq of at most seq end.
 func (m *positionIndex) upto(seq uint64) int {
-	lo, hi := m.head, len(m.list)
-	for lo < hi {
-		if mid := (lo + hi) / 2; m.list[mid].seq <= seq {
-			lo = mid + 1
-		} else {
-			hi = mid
-		}
-	}
-	return lo
+	return m.head + sort.Search(len(m.list)-m.head, func(i int) bool { return m.list[m.head+i].seq > seq })
 }
 
 func (k mark) progress() cdc.Progress {

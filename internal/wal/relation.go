@@ -3,6 +3,7 @@ package wal
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/jackc/pglogrepl"
@@ -78,13 +79,5 @@ func (ss *session) resolveTypes(ctx context.Context, r *relation) error {
 const otherTable = "other"
 
 func sameTable(a, b *cdc.Table) bool {
-	if a.Schema != b.Schema || a.Name != b.Name || len(a.Columns) != len(b.Columns) {
-		return false
-	}
-	for i := range a.Columns {
-		if a.Columns[i] != b.Columns[i] {
-			return false
-		}
-	}
-	return true
+	return a.Schema == b.Schema && a.Name == b.Name && slices.Equal(a.Columns, b.Columns)
 }

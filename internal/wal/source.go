@@ -105,14 +105,7 @@ func (s *Source) Progress(seq uint64) cdc.Progress {
 
 // Confirm says that all batches up to seq are durable downstream and their position is saved. It never
 // blocks; the server is told with the next status that a look at the publication allows.
-func (s *Source) Confirm(seq uint64) {
-	for {
-		old := s.durable.Load()
-		if seq <= old || s.durable.CompareAndSwap(old, seq) {
-			return
-		}
-	}
-}
+func (s *Source) Confirm(seq uint64) { s.durable.Store(seq) }
 
 // Status returns the state as of now.
 func (s *Source) Status() cdc.SourceStatus {
