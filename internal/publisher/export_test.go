@@ -5,6 +5,3 @@ package publisher
 func (o *Options) SetInFlight(n int)      { o.inFlight = n }
 func (o *Options) SetMaxBatchBytes(n int) { o.maxBatchBytes = n }
 func (o *Options) SetMaxBuffered(n int)   { o.maxBuffered = n }
-
-// Unfit is how many events are looked for in each batch. Kill precedes it.
-func (p *Publisher) Unfit() int { return len(p.unfit) }

@@ -191,16 +191,12 @@ func (s *deadLetters) bury(pending *pendingBatch, what *letter) {
 
 // acknowledged notes where the letters of a batch are.
 func (s *deadLetters) acknowledged(b *batch) {
-	own := b.p.topic.name == s.opts.Topic && b.offset > 0
+	if b.p.topic.name != s.opts.Topic || b.offset <= 0 {
+		return
+	}
 	for i := range b.n {
-		switch e := b.p.queue.at(i); {
-		case own && e.m.Value != nil:
-			s.index.Found(string(e.m.Key), b.offset+int64(i))
-			delete(s.unfit, string(e.m.Key))
-		case !own && len(s.unfit) == 0:
-			return
-		case e.pending.kind == relayed:
-			delete(s.unfit, letterID(e.pending.routed.Batch, e.m.Row, e.m.ID))
+		if m := b.p.queue.at(i).m; m.Value != nil {
+			s.index.Found(string(m.Key), b.offset+int64(i))
 		}
 	}
 }
