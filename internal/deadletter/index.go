@@ -209,8 +209,11 @@ func (x *Index) Full() bool {
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	return len(x.letters) >= x.opts.MaxLetters
+	return x.full()
 }
+
+// full does not count letters whose rows come again: these have to be accepted, or such letters could never be published.
+func (x *Index) full() bool { return len(x.letters)-x.unmet >= x.opts.MaxLetters }
 
 // Order returns that of an event which is met now.
 func (x *Index) Order(seq uint64, row int32) Order { return Order{x.epoch, seq, row} }

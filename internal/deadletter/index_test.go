@@ -167,14 +167,14 @@ func TestRoundsAreBounded(t *testing.T) {
 	})
 }
 
-// Letters of an earlier run whose row comes again cannot be resolved before; the others can.
+// Letters of an earlier run whose row comes again cannot be resolved before; the others can. So there is room for these rows.
 func TestUnmetLetters(t *testing.T) {
 	entries := map[string]*deadletter.Entry{
 		"a@1/0": {Place: "1/0", Reason: "rejected", Order: deadletter.Order{Epoch: 4}},
 		"b@2/0": {Place: "2/0", Reason: "rejected", Order: deadletter.Order{Epoch: 4, Seq: 1}},
 		"c@3/0": {Done: deadletter.Published},
 	}
-	x := deadletter.NewIndex(deadletter.Options{HoldKey: true, MaxLetters: 9}, panics, entries, func(place string) bool { return place == "1/0" })
+	x := deadletter.NewIndex(deadletter.Options{HoldKey: true, MaxLetters: 2}, panics, entries, func(place string) bool { return place == "1/0" })
 	id := func(id string) func() string { return func() string { return id } }
 	met := func(name string) bool {
 		e, _ := x.Met(id(name))
@@ -183,11 +183,11 @@ func TestUnmetLetters(t *testing.T) {
 	if x.Len() != 2 || met("a@1/0") || !met("b@2/0") || x.Order(1, 0).Epoch != 5 {
 		t.Fatalf("%d letters, met %v, %v", x.Len(), met("a@1/0"), met("b@2/0"))
 	}
-	if !x.Begin("a@1/0", false) || x.Begin("b@2/0", false) {
+	if !x.Begin("a@1/0", false) || x.Begin("b@2/0", false) || x.Full() {
 		t.Error("what is unmet was published, or what is not was not")
 	}
 	x.Pass(func(string) bool { return true })
-	if !x.Begin("b@2/0", false) {
+	if !x.Begin("b@2/0", false) || !x.Full() {
 		t.Error("it cannot be published although its row no longer comes")
 	}
 }

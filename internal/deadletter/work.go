@@ -151,7 +151,7 @@ func (x *Index) Summary() Summary {
 	defer x.mu.Unlock()
 	s := Summary{Letters: len(x.letters), Held: len(x.letters) - x.blocked, Keys: len(x.held)}
 	s.Withheld = x.Withheld()
-	s.Full = s.Withheld != nil || s.Letters > 0 && s.Letters >= x.opts.MaxLetters
+	s.Full = s.Withheld != nil || s.Letters > 0 && x.full()
 	for _, l := range x.letters {
 		if t := time.Unix(l.time, 0); s.Oldest.IsZero() || t.Before(s.Oldest) {
 			s.Oldest = t

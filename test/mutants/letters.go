@@ -72,6 +72,11 @@ func unfitLetterMutants() []mutant {
 			caughtBy{"./cmd/cdc-relay", "^TestPassWaitsForLettersWithoutTheirPayload$", ""},
 		},
 		{
+			"accept nothing although letters wait for their rows", "internal/deadletter/index.go",
+			[]edit{{"len(x.letters)-x.unmet >= x.opts.MaxLetters", "len(x.letters) >= x.opts.MaxLetters"}},
+			caughtBy{letters, "^TestUnmetLetters$", ""},
+		},
+		{
 			"go on behind an event that is too large for a letter", "internal/deadletter/index.go",
 			[]edit{{"	if x.Withheld() != nil {\n		return true", "	if x.Withheld() != nil {\n		return false"}},
 			caughtBy{publisher, "^TestLetterTooLargeForItsTopic$", ""},
