@@ -94,13 +94,10 @@ func letterStatus(letters *deadletter.Resolver) *admin.DeadLetters {
 	return &admin.DeadLetters{Events: s.Letters, Held: s.Held, Keys: s.Keys, Oldest: s.Oldest, Full: s.Full}
 }
 
-// lettersFull is an error if nothing is published because there may be no more dead letters, or the next one is too large.
+// lettersFull is an error if nothing is published because there may be no more dead letters.
 func lettersFull(letters *deadletter.Resolver) error {
-	if letters == nil {
+	if letters == nil || !letters.Summary().Full {
 		return nil
-	}
-	if s := letters.Summary(); !s.Full || s.Withheld != nil {
-		return s.Withheld
 	}
 	return cdc.Fixable("see the reasons with `cdc-relay dlq list`, and once they are repaired publish the letters with `cdc-relay dlq retry --all --yes`; drop those that nobody needs, or raise dead_letter.max_held_events",
 		"nothing is published: there may be no more dead letters")

@@ -70,7 +70,7 @@ type DeadLetters struct {
 	Keys int `json:"keys"`
 	// Oldest is since when the oldest is there.
 	Oldest time.Time `json:"oldest,omitzero"`
-	// Full says that the relay publishes nothing, because there may be no more, or the next one is too large.
+	// Full says that the relay publishes nothing, because there may be no more.
 	Full bool `json:"full"`
 }
 

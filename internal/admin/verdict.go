@@ -223,7 +223,7 @@ func reasonOf(title string, found []Problem) reason {
 func (s *situation) stops() (all []reason) {
 	if d := s.DeadLetters; d != nil && d.Full {
 		all = append(all, reason{
-			title: "there may be no more dead letters", cause: "there may be no more dead letters, or the next one is too large: " + display.Plural(d.Events, "dead letter"),
+			title: "there may be no more dead letters", cause: "there may be no more dead letters: " + display.Plural(d.Events, "dead letter"),
 			fix: "see the reasons with `cdc-relay dlq list`, then retry or drop letters, or raise dead_letter.max_held_events",
 		})
 	}

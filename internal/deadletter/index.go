@@ -17,8 +17,6 @@ type Index struct {
 	opts    Options
 	badMove func(from, to fmt.Stringer)
 	size    atomic.Int64 // letters and what was dropped: 0 if no row has to be looked at
-	// withheld is why events are not accepted although there may be more letters; nil: they are.
-	withheld atomic.Pointer[error]
 
 	mu      sync.Mutex
 	epoch   uint64
@@ -182,28 +180,8 @@ func (x *Index) Events(table string) Events {
 	return all
 }
 
-// Withhold says why no event is accepted for now; nil: events are.
-func (x *Index) Withhold(why error) {
-	if why == nil {
-		x.withheld.Store(nil)
-	} else {
-		x.withheld.Store(&why)
-	}
-}
-
-// Withheld returns why no event is accepted for now, though there may be more letters.
-func (x *Index) Withheld() error {
-	if why := x.withheld.Load(); why != nil {
-		return *why
-	}
-	return nil
-}
-
-// Full reports whether no event may be accepted any more, because there may be no more letters, or the next one is too large.
+// Full reports whether no event may be accepted any more, because there may be no more letters.
 func (x *Index) Full() bool {
-	if x.Withheld() != nil {
-		return true
-	}
 	if x.size.Load() == 0 {
 		return false
 	}

@@ -140,9 +140,8 @@ type Summary struct {
 	Keys int
 	// Oldest is when the oldest became one; zero: there are none.
 	Oldest time.Time
-	// Full says that the relay accepts no events, because there may be no more letters, or for the reason Withheld.
-	Full     bool
-	Withheld error
+	// Full says that the relay accepts no events, because there may be no more letters.
+	Full bool
 }
 
 // Summary returns the state. It takes time in proportion to the letters.
@@ -150,8 +149,7 @@ func (x *Index) Summary() Summary {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	s := Summary{Letters: len(x.letters), Held: len(x.letters) - x.blocked, Keys: len(x.held)}
-	s.Withheld = x.Withheld()
-	s.Full = s.Withheld != nil || s.Letters > 0 && x.full()
+	s.Full = s.Letters > 0 && x.full()
 	for _, l := range x.letters {
 		if t := time.Unix(l.time, 0); s.Oldest.IsZero() || t.Before(s.Oldest) {
 			s.Oldest = t

@@ -83,9 +83,7 @@ func (l *loop) dropUnsendable(p *partition) {
 		}
 		if e.stops(why) {
 			p.halt(l)
-			if !l.letters.misfit(e, why) {
-				l.stopAt(e.pending.seq, e, rejectedError(p.topic, p.id, e, why))
-			}
+			l.stopAt(e.pending.seq, e, rejectedError(p.topic, p.id, e, why))
 			return
 		}
 		gone := p.queue.pop()
@@ -134,7 +132,7 @@ func (l *loop) giveUp(e *queuedMessage, why rejection) {
 
 func rejectedError(tp *topic, partition int32, e *queuedMessage, why rejection) error {
 	if e.pending.kind == ownWrite {
-		return cdc.Stop(cdc.ClassRuntime, why.reason, fmt.Errorf("write to the relay's own topic %q partition %d: %w", tp.name, partition, why.err),
+		return cdc.Stop(cdc.ClassRuntime, why.reason, fmt.Errorf("write %q to the relay's own topic %q partition %d: %w", e.m.Key, tp.name, partition, why.err),
 			"set the topic's max.message.bytes and its other limits as `cdc-relay setup` does for a new one")
 	}
 	fix := "correct the event or list it under errors.skip"

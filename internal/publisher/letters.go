@@ -55,10 +55,6 @@ type deadLetters struct {
 	open    int     // tasks that have begun and not ended
 	waiting []*task // tasks that have not begun
 	barrier barrier
-	// unfit are the events whose letters are too large, by the letters' IDs; withheld is the batch that waits because of some.
-	unfit    map[string]*unfit
-	withheld *cdc.Routed
-	limitAt  time.Time // when the topic's limit is read again
 }
 
 // hasRoom reports whether events may be accepted.
@@ -161,8 +157,9 @@ func (s *deadLetters) bury(pending *pendingBatch, what *letter) {
 	d.Partition = letterPartition(d.RecordKey, id, opts.Partitions)
 	record := own{cdc.Message{Topic: opts.Topic, Key: []byte(id)}, d.Partition}
 	record.message.Value, record.message.Headers = d.EncodeRecord()
-	if size := s.letterSize(&record.message); size > s.letterLimit() {
-		s.endAttempt(pending, id, d, size, what.earlier != nil)
+	// Before the entry: with one the event would have to become a letter also when its key is free.
+	if size, limit := l.letterSize(&record.message), min(l.topic(opts.Topic).limit, hardLimit); size > limit {
+		l.stopAt(pending.seq, nil, letterTooLargeError(d, opts.Topic, size, limit))
 		return
 	}
 	entry := own{cdc.Message{Topic: opts.Index, Key: deadletter.EntryKey(id), Value: d.Encode()}, 0}
@@ -187,6 +184,35 @@ func (s *deadLetters) bury(pending *pendingBatch, what *letter) {
 			opts.Due.Notify() // it may be due already
 		}, false)
 	})})
+}
+
+// letterSize is what a broker compares with the limit. Compressed, a record that does not compress takes more; a letter that compresses well
+// is measured as if it did not.
+func (l *loop) letterSize(m *cdc.Message) int {
+	body := bodySize(m)
+	size := varintSize(body) + body + batchOverhead
+	if l.codec != 0 {
+		size += size>>10 + 64
+	}
+	return size
+}
+
+// letterGrowth is how much larger a letter may be after a restart: its time and order have as many digits as they need.
+const letterGrowth = 64
+
+// letterTooLargeError stops before an event that can neither be published nor become a letter. With max_held_events: 1 a relay accepts
+// nothing while there are letters, so those before the event can be published first.
+func letterTooLargeError(d *deadletter.Letter, topic string, size, limit int) error {
+	why, fix := d.Reason+": "+d.Error, "remove the cause"
+	if d.Reason == deadletter.Held {
+		why = fmt.Sprintf("it waits for dead letters of its key %q", d.Key)
+		fix = "remove the cause of these dead letters, restart the relay with dead_letter.max_held_events: 1 and publish them with `cdc-relay dlq retry --all --yes`"
+	}
+	if size <= hardLimit {
+		fix = fmt.Sprintf("set max.message.bytes of topic %s to at least %d, or %s", topic, min(size+letterGrowth, hardLimit), fix)
+	}
+	return cdc.Stop(cdc.ClassRuntime, "too_large", fmt.Errorf("event %q of %s would be a dead letter of %d bytes, of which topic %q allows %d (%s)",
+		d.ID, d.Table, size, topic, limit, why), fix+", or list the event under errors.skip, and restart the relay")
 }
 
 // acknowledged notes where the letters of a batch are.

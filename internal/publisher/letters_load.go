@@ -37,7 +37,7 @@ func (b *barrier) answer() {
 func (p *Publisher) startLetters(l *loop) {
 	o := p.opts.Letters
 	l.letters = &deadLetters{
-		loop: l, opts: o, index: p.newIndex(nil, nil), closing: map[string]time.Time{}, parked: map[string][]queuedMessage{}, unfit: p.unfit,
+		loop: l, opts: o, index: p.newIndex(nil, nil), closing: map[string]time.Time{}, parked: map[string][]queuedMessage{},
 	}
 	p.mail.post(forLetters((*deadLetters).writeBarrier))
 }

@@ -35,7 +35,6 @@ type lettered struct {
 	index       *deadletter.Index
 	accepted    map[string]*deadletter.Ask
 	next        uint64
-	longBytes   int // of the value long
 	exactlyOnce bool
 
 	stop  func() // ends collect
@@ -63,7 +62,7 @@ func eachDelivery(t *testing.T, test func(t *testing.T, l *lettered)) {
 			if exactlyOnce {
 				opts.PositionTopic = positions
 			}
-			l := &lettered{cluster: c, opts: opts, next: 1, longBytes: longPayload, exactlyOnce: exactlyOnce}
+			l := &lettered{cluster: c, opts: opts, next: 1, exactlyOnce: exactlyOnce}
 			p := publisher.New(opts, logger(t), prometheus.NewRegistry())
 			l.Publisher = p
 			t.Cleanup(p.Kill)
@@ -155,7 +154,7 @@ func (l *lettered) send(t *testing.T, facts ...fact) uint64 {
 	for i, f := range facts {
 		id := f.key + "/" + f.value
 		if f.value == long {
-			f.value = incompressible(l.longBytes)
+			f.value = incompressible(longPayload)
 		}
 		for _, v := range []string{id, f.value} {
 			b.Spans = append(b.Spans, cdc.Span{Off: int32(len(b.Arena)), Len: int32(len(v))})

@@ -41,8 +41,6 @@ type Publisher struct {
 	last *kafkaTransaction // of the last attempt: Abort ends it, and the next one takes its careful over
 
 	lastSeq atomic.Uint64
-	// unfit outlives a Kill, so that the next attempt knows the events. Only a loop uses it.
-	unfit map[string]*unfit
 }
 
 // New registers the metrics; it connects to nothing.
@@ -50,7 +48,7 @@ func New(opts Options, log *slog.Logger, reg prometheus.Registerer) *Publisher {
 	opts = withDefaults(opts)
 	client := kafka.NewClient(opts.Kafka)
 	coordinator := kafka.NewClient(opts.Kafka)
-	p := &Publisher{opts: opts, log: log, metrics: newMetrics(reg), client: client, coordinator: coordinator, last: &kafkaTransaction{}, unfit: map[string]*unfit{}}
+	p := &Publisher{opts: opts, log: log, metrics: newMetrics(reg), client: client, coordinator: coordinator, last: &kafkaTransaction{}}
 	p.Reset()
 	return p
 }

@@ -154,7 +154,6 @@ func (p *Publisher) OpenKeys(ctx context.Context, names []string) error {
 
 // turn opens the keys that took too long.
 func (s *deadLetters) turn() {
-	s.reconsider()
 	for name, due := range s.closing {
 		if s.loop.now.Before(due) {
 			s.loop.wakeAt(due)

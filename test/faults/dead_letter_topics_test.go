@@ -104,12 +104,10 @@ func TestTopicsOfDeadLettersFail(t *testing.T) {
 			awaitCounts(r, "map[]")
 		}
 		for _, topic := range []string{letterTopic(r), indexTopic(r)} {
-			if topic == indexTopic(r) { // a letter that is too large for its topic waits: TestEventTooLargeForALetter
-				allow(t, topic, "100", kerr.MessageTooLarge)
-				stops(topic, "full"+topic, 1, "max.message.bytes")
-				allow(t, topic, "1000000", kerr.InvalidRecord)
-				r.Start()
-			}
+			allow(t, topic, "100", kerr.MessageTooLarge)
+			stops(topic, "full"+topic, 1, "max.message.bytes")
+			allow(t, topic, "1000000", kerr.InvalidRecord)
+			r.Start()
 			permit := forbid(t, topic)
 			stops(topic, "forbidden"+topic, 2, "WRITE")
 			permit()
@@ -119,7 +117,7 @@ func TestTopicsOfDeadLettersFail(t *testing.T) {
 		letter(r, "paused")
 		awaitInFlight(r, 1)
 		resume()
-		awaitCounts(r, "map[held:12 unroutable:4]")
+		awaitCounts(r, "map[held:15 unroutable:5]")
 		routeStrays(r)
 		r.Kill()
 		r.Start()
@@ -132,81 +130,61 @@ func TestTopicsOfDeadLettersFail(t *testing.T) {
 
 func large(e *cdctest.Event) { e.Payload = cdctest.Payload(e.Key, e.Seq, 20_000) }
 
-// awaitUnfit waits until the relay accepts no events because of one that is too large for a letter, and returns what it says.
-func awaitUnfit(r *cdctest.Rig) (said string) {
-	r.Await("the relay to say that an event is too large for a dead letter", func(ctx context.Context) (bool, error) {
-		said, _ = r.Relay.Command(ctx, "status") // an error: it has just been started
-		return strings.Contains(said, "not ready: nothing is published: event"), nil
-	})
-	return said
-}
-
-// An event is larger than the topic of dead letters allows: it becomes a letter once the topic allows as much as the relay prints. Another one
-// waits behind a dead letter of its key. The relay publishes nothing more and leads: the retry that it prints publishes the letter, then the
-// event, and what is behind it, also after a SIGKILL.
+// An event is larger than the topic of dead letters allows: the relay stops, and does what it prints. One that cannot be published is passed over
+// once errors.skip lists it, and another one becomes a letter once the topic allows as much as is said. One that waits behind dead letters of
+// its key, in the same transaction, is published behind them.
 //
-//covers:postgres 34 events both
-//covers:mysql 34 events
-//covers:mariadb 34 events exactly-once
+//covers:postgres 34 exit events both
+//covers:mysql 34 exit events
+//covers:mariadb 34 exit events exactly-once
 func TestEventTooLargeForALetter(t *testing.T) {
 	t.Parallel()
 	inEitherMode(t, func(t *testing.T, s source, delivery func(*cdctest.RigOptions)) {
 		t.Helper()
 		r := letterRigWith(t, s, delivery, map[string]string{"max.message.bytes": "5000"})
-		r.Start()
-		r.AppendAs("r", 1, func(e *cdctest.Event) { stray(e); large(e) })
-		raise := regexp.MustCompile(`set max\.message\.bytes of topic (\S+) to at least (\d+)`).FindStringSubmatch(awaitUnfit(r))
-		allow(t, raise[1], raise[2], kerr.InvalidRecord)
-		awaitCounts(r, "map[unroutable:1]")
-		allow(t, raise[1], "5000", kerr.InvalidRecord)
-		r.Kill()
-		r.Start()
-		r.AppendAs("k", 1, stray)
-		awaitCounts(r, "map[unroutable:2]")
-		r.AppendAs("k", 3, large)
-		r.Append("other", 10)
-		awaitUnfit(r)
-		routeStrays(r)
-		r.Kill()
-		r.Must(r.Relay.Start(t.Context())) // it is not ready
-		retry, err := cdctest.PrintedCommand(t.Context(), awaitUnfit(r), "dlq retry")
-		r.Must(err)
-		_, err = r.Relay.Command(r.Within(time.Minute), retry...)
-		r.Must(err)
-		r.AwaitCount(15)
-		awaitCounts(r, "map[]")
-		r.Verify()
-	})
-}
-
-// An event that cannot be published is larger than the topic of dead letters allows. The relay publishes nothing more, goes on leading, so
-// that other letters can be dropped, stops as usual, and publishes what is behind the event once errors.skip lists it, as it says.
-//
-//covers:postgres 34 events both
-//covers:mysql 34 events
-//covers:mariadb 34 events exactly-once
-func TestLargeEventThatCannotBePublished(t *testing.T) {
-	t.Parallel()
-	inEitherMode(t, func(t *testing.T, s source, delivery func(*cdctest.RigOptions)) {
-		t.Helper()
-		r := letterRigWith(t, s, delivery, map[string]string{"max.message.bytes": "5000"})
-		r.Start()
-		r.Exclude(r.AppendAs("k", 1, stray)...)
-		awaitCounts(r, "map[unroutable:1]")
-		bad := r.AppendAs("bad", 1, func(e *cdctest.Event) { stray(e); large(e) })
+		stops := func(key string, n int, change func(*cdctest.Event)) (events []*cdctest.Event, said string) {
+			r.Start()
+			events = r.AppendAs(key, n, change)
+			exit := r.AwaitExit(time.Minute, 1)
+			says(t, exit, events[n-1].ID.String(), letterTopic(r), "list the event under errors.skip")
+			nothingOpen(t, r, letterTopic(r), indexTopic(r))
+			r.FaultUnbounded("stop")
+			return events, lastWords(exit.Log)
+		}
+		strayAndLarge := func(e *cdctest.Event) { stray(e); large(e) }
+		bad, _ := stops("bad", 1, strayAndLarge)
 		r.Exclude(bad...)
+		r.Reconfigure("errors.skip", []any{bad[0].ID.String()})
+		_, said := stops("r", 1, strayAndLarge)
+		raise := regexp.MustCompile(`set max\.message\.bytes of topic (\S+) to at least (\d+)`).FindStringSubmatch(said)
+		allow(t, raise[1], raise[2], kerr.InvalidRecord)
+		r.Start()
+		awaitCounts(r, "map[unroutable:1]")
+		r.Kill()
+		allow(t, letterTopic(r), "5000", kerr.InvalidRecord)
+		_, said = stops("k", 30, func(e *cdctest.Event) { // more than a batch
+			switch e.Seq {
+			case 1:
+				stray(e)
+			case 30:
+				large(e)
+			default:
+				e.Payload = cdctest.Payload(e.Key, e.Seq, 3000)
+			}
+		})
+		if left := counts(t.Context(), r); left["unroutable"] != 2 || left["held"] == 0 {
+			t.Errorf("dead letters of batches before that of the event: %v", left)
+		}
 		r.Append("other", 10)
-		said := awaitUnfit(r)
-		if !strings.Contains(said, "list the event that causes it under errors.skip, and restart the relay") || !strings.Contains(said, bad[0].ID.String()) {
+		routeStrays(r)
+		if !strings.Contains(said, "restart the relay with dead_letter.max_held_events: 1") {
 			t.Errorf("says %s", said)
 		}
-		_, err := r.Relay.Command(r.Within(time.Minute), "dlq", "drop", "--all", "--yes")
-		r.Must(err)
+		r.Reconfigure("dead_letter.max_held_events", 1)
+		r.Must(r.Relay.Start(t.Context())) // it is not ready
+		follow(t, r, said, "dlq retry")
+		r.AwaitCount(41)
 		awaitCounts(r, "map[]")
-		r.Reconfigure("errors.skip", []any{bad[0].ID.String()})
-		sigterm(r)
-		r.Start()
-		r.AwaitCount(10)
 		r.Verify()
 	})
 }

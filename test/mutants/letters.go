@@ -53,8 +53,8 @@ func letterMutants() []mutant {
 	}
 }
 
-// unfitLetterMutants break what becomes of letters that are too large, and of those that have no payload.
-func unfitLetterMutants() []mutant {
+// letterSizeMutants break what becomes of letters that are too large, and of those that have no payload.
+func letterSizeMutants() []mutant {
 	return []mutant{
 		{
 			"publish an empty payload for a letter that has none", "internal/deadletter/letter.go",
@@ -72,44 +72,14 @@ func unfitLetterMutants() []mutant {
 			caughtBy{"./cmd/cdc-relay", "^TestPassWaitsForLettersWithoutTheirPayload$", ""},
 		},
 		{
+			"write the entry of a letter that is too large", "internal/publisher/letters.go",
+			[]edit{{"; size > limit {", "; size > limit && what.earlier != nil {"}},
+			caughtBy{publisher, "^TestLetterTooLargeForItsTopic$", ""},
+		},
+		{
 			"accept nothing although letters wait for their rows", "internal/deadletter/index.go",
 			[]edit{{"len(x.letters)-x.unmet >= x.opts.MaxLetters", "len(x.letters) >= x.opts.MaxLetters"}},
 			caughtBy{letters, "^TestUnmetLetters$", ""},
-		},
-		{
-			"go on behind an event that is too large for a letter", "internal/deadletter/index.go",
-			[]edit{{"	if x.Withheld() != nil {\n		return true", "	if x.Withheld() != nil {\n		return false"}},
-			caughtBy{publisher, "^TestLetterTooLargeForItsTopic$", ""},
-		},
-		{
-			"end each attempt because of an event that is too large for a letter", "internal/publisher/letters_unfit.go",
-			[]edit{{"u.hold != \"\" && !u.again &&", "u.hold != \"\" &&"}},
-			caughtBy{publisher, "^TestLetterOfALargeEvent$", ""},
-		},
-		{
-			"keep an event that outgrew a raised limit until a restart", "internal/publisher/letters_unfit.go",
-			[]edit{{"again: before != nil && before.freed}", "again: before != nil}"}},
-			caughtBy{publisher, "^TestLetterOutgrowsARaisedLimit$", ""},
-		},
-		{
-			"stop because the limit of the topic of letters is lowered", "internal/publisher/failure.go",
-			[]edit{{"if !l.letters.misfit(e, why) {", "if l.transactional || !l.transactional {"}},
-			caughtBy{publisher, "^TestLimitOfLettersIsLowered$", ""},
-		},
-		{
-			"forget how many bytes the length of a letter takes", "internal/publisher/letters_unfit.go",
-			[]edit{{"size := varintSize(body) + body + batchOverhead", "size := body + batchOverhead"}},
-			caughtBy{publisher, "^TestLetterFitsOnceItsTopicAllowsWhatIsSaid$", ""},
-		},
-		{
-			"print the size that a letter has now as the one to allow", "internal/publisher/letters_unfit.go",
-			[]edit{{"const letterGrowth = 64", "const letterGrowth = 0"}},
-			caughtBy{publisher, "^TestLetterFitsOnceItsTopicAllowsWhatIsSaid$", ""},
-		},
-		{
-			"accept an event that is too large for a letter before its key is free", "internal/publisher/letters_unfit.go",
-			[]edit{{" && !s.index.Holds([]byte(u.hold))", ""}},
-			caughtBy{publisher, "^TestLetterTooLargeForItsTopic$", ""},
 		},
 	}
 }

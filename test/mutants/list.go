@@ -29,7 +29,7 @@ const (
 const postgres = "postgres"
 
 func mutants() []mutant {
-	return slices.Concat(positionMutants(), windowMutants(), leaderMutants(), readerMutants(), statementMutants(), tableMutants(), publisherMutants(), onceMutants(), commitMutants(), placesMutants(), retentionMutants(), writeBackMutants(), repairMutants(), replayMutants(), letterMutants(), unfitLetterMutants(), letterOrderMutants(), dropMutants(), startMutants(), historyMutants(), visibilityMutants(), binlogVisibilityMutants(), writerMutants(), inboxMutants(), kgoinboxMutants())
+	return slices.Concat(positionMutants(), windowMutants(), leaderMutants(), readerMutants(), statementMutants(), tableMutants(), publisherMutants(), onceMutants(), commitMutants(), placesMutants(), retentionMutants(), writeBackMutants(), repairMutants(), replayMutants(), letterMutants(), letterSizeMutants(), letterOrderMutants(), dropMutants(), startMutants(), historyMutants(), visibilityMutants(), binlogVisibilityMutants(), writerMutants(), inboxMutants(), kgoinboxMutants())
 }
 
 // positionMutants break the order of acknowledgement, save and confirmation.

@@ -37,7 +37,7 @@ func publisherMutants() []mutant {
 		},
 		{
 			"publish events behind the one that stops the relay", "internal/publisher/failure.go",
-			[]edit{{"			p.halt(l)\n			if !l", "			p.queue.pop()\n			if !l"}, {"	l.stopSeq = seq\n", "	l.stopSeq = seq + 2\n"}},
+			[]edit{{"			p.halt(l)\n			l.stopAt", "			p.queue.pop()\n			l.stopAt"}, {"	l.stopSeq = seq\n", "	l.stopSeq = seq + 2\n"}},
 			caughtBy{faults, "^TestStopAtRejectedEvent$", postgres},
 		},
 		{
