@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	gomysql "github.com/go-mysql-org/go-mysql/mysql"
 	"github.com/go-mysql-org/go-mysql/replication"
@@ -41,6 +42,9 @@ func (p *payload) each(body []byte, f func(event) error) error {
 	for {
 		e, err := p.next()
 		if errors.Is(err, io.EOF) {
+			if cap(p.raw) > chunkSize { // for one huge event
+				p.raw = nil
+			}
 			return nil
 		}
 		if err != nil {
@@ -64,16 +68,11 @@ func (p *payload) next() (event, error) {
 	if size < eventHeader {
 		return event{}, errTruncated
 	}
-	if size > cap(p.raw) {
-		grown := make([]byte, size)
-		copy(grown, p.raw[:eventHeader])
-		p.raw = grown
-	}
-	raw := p.raw[:size]
-	if _, err := io.ReadFull(p.decoder, raw[eventHeader:]); err != nil {
+	p.raw = slices.Grow(p.raw[:eventHeader], size-eventHeader)[:size]
+	if _, err := io.ReadFull(p.decoder, p.raw[eventHeader:]); err != nil {
 		return event{}, errTruncated
 	}
-	return event{raw}, nil
+	return event{p.raw}, nil
 }
 
 // openPayload reads the fields before the compressed bytes: a kind, a length and a value each, all of them

@@ -2,12 +2,12 @@ package binlog
 
 import (
 	"encoding/binary"
-	"errors"
 	"log/slog"
 	"strings"
 	"testing"
 
 	"github.com/go-mysql-org/go-mysql/replication"
+	"github.com/klauspost/compress/zstd"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
@@ -27,6 +27,8 @@ func eventOf(kind replication.EventType, flags uint16, body string) event {
 //
 //covers:binlogs 20 messages both
 func TestRareEvents(t *testing.T) {
+	w, _ := zstd.NewWriter(nil)
+	huge := w.EncodeAll(eventOf(replication.ROWS_QUERY_EVENT, 0, strings.Repeat("x", 2*chunkSize)).raw, []byte("\x02\x01\x00\x00"))
 	for name, tt := range map[string]struct {
 		event  event
 		reason string // "": left out
@@ -35,6 +37,7 @@ func TestRareEvents(t *testing.T) {
 		"transaction without a GTID": {eventOf(replication.ANONYMOUS_GTID_EVENT, 0, ""), "gtid_mode"},
 		"unknown":                    {eventOf(120, 0, ""), "unknown_event"},
 		"unknown and ignorable":      {eventOf(120, 0x80, ""), ""},
+		"huge and compressed":        {eventOf(replication.TRANSACTION_PAYLOAD_EVENT, 0, string(huge)), ""},
 		"heartbeat":                  {eventOf(replication.HEARTBEAT_EVENT, 0, "binlog.000001"), ""},
 	} {
 		s := New(Options{Options: mysql.Options{Tables: []string{"d.outbox"}}}, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
@@ -43,12 +46,11 @@ func TestRareEvents(t *testing.T) {
 		if err != nil {
 			err = ss.located(t.Context(), err)
 		}
-		var stop *cdc.StopError
 		switch {
-		case tt.reason == "" && err != nil:
-			t.Errorf("%s: %v", name, err)
-		case tt.reason != "" && (!errors.As(err, &stop) || stop.Reason != tt.reason):
+		case cdc.ReasonOf(err) != tt.reason || (err != nil) != (tt.reason != ""):
 			t.Errorf("%s: %v, want %s", name, err, tt.reason)
+		case cap(ss.payload.raw) > chunkSize:
+			t.Errorf("%s: keeps %d bytes", name, cap(ss.payload.raw))
 		}
 	}
 }
