@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	gomysql "github.com/go-mysql-org/go-mysql/mysql"
 	"github.com/go-mysql-org/go-mysql/replication"
@@ -20,7 +21,10 @@ import (
 // wait in the batch are taken back.
 func (ss *session) emitHeld(ctx context.Context) error {
 	clear(ss.schemas) // each transaction has its own table maps
-	err := ss.src.held.each(func(raw []byte) error { return ss.emit(ctx, event{raw}) })
+	err := ss.src.held.each(func(raw []byte) error {
+		ss.src.lastTick.Store(time.Now().UnixNano()) // the rows to skip may be millions; a tick would replace the batch
+		return cmp.Or(ctx.Err(), ss.emit(ctx, event{raw}))
+	})
 	if err == nil || ctx.Err() != nil {
 		return err
 	}
@@ -92,12 +96,12 @@ func (ss *session) emit(ctx context.Context, e event) error {
 	if err != nil {
 		return err
 	}
-	for len(r.data) > 0 {
+	var skipped batch // of no use but its memory
+	for ; len(r.data) > 0; ss.tx.ordinal++ {
 		if ss.tx.ordinal < ss.tx.skip {
-			if r, _, _, err = s.next(r, nil, nil); err != nil {
+			if r, skipped.Arena, skipped.Spans, err = s.next(r, skipped.Arena[:0], skipped.Spans[:0]); err != nil {
 				return err
 			}
-			ss.tx.ordinal++
 			continue
 		}
 		b, err := ss.batchFor(ctx, s.table)
@@ -107,7 +111,6 @@ func (ss *session) emit(ctx context.Context, e event) error {
 		if r, b.Arena, b.Spans, err = s.next(r, b.Arena, b.Spans); err != nil {
 			return err
 		}
-		ss.tx.ordinal++
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package binlog
 
 import (
+	"context"
 	"encoding/binary"
 	"errors"
 	"log/slog"
@@ -71,17 +72,25 @@ func TestStartWithinATransaction(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			q := &rowCount{}
 			_, err := resumed(t, q, cdc.Progress{Position: "0-1-1", Part: tt.part}, tt.transactions...)
-			reason := ""
-			if stop, ok := errors.AsType[*cdc.StopError](err); ok {
-				reason = stop.Reason
-			}
-			if reason != tt.refuse || (err != nil) != (tt.refuse != "") {
+			if cdc.ReasonOf(err) != tt.refuse || (err != nil) != (tt.refuse != "") {
 				t.Errorf("%v", err)
 			}
 			if q.rows != tt.want {
 				t.Errorf("%d rows were handed on, want %d", q.rows, tt.want)
 			}
 		})
+	}
+}
+
+// Skipping what was published of a huge transaction takes minutes: it keeps the relay alive, and ends with the run.
+func TestSkippingIsAliveAndEnds(t *testing.T) {
+	s, _ := resumed(t, &rowCount{}, cdc.Progress{}, transactionOf(2, 10)[:3])
+	ss := sessionAt(t, s, nil)
+	ss.tx.skip = 10
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := ss.emitHeld(ctx); !errors.Is(err, context.Canceled) || s.lastTick.Load() == 0 {
+		t.Errorf("%v, last alive at %d", err, s.lastTick.Load())
 	}
 }
 
