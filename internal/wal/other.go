@@ -19,6 +19,7 @@ import (
 // columns may have been the outbox under another name.
 func (ss *session) verifyOther(ctx context.Context, id uint32, r *relation) error {
 	if r.other = !ss.src.resembles(r.table); r.other {
+		r.types, r.table.Columns = nil, nil // there may be a million such tables, and nothing reads their columns again
 		return nil
 	}
 	err := ss.askCatalog(ctx, func(ctx context.Context, conn *pgx.Conn) error {
