@@ -1,6 +1,7 @@
 package wal
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -8,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
@@ -239,5 +241,21 @@ func TestAttachedPartitionIsDetected(t *testing.T) {
 	var stop *cdc.StopError
 	if err := <-done; !errors.As(err, &stop) || stop.Reason != "publication_changed" {
 		t.Errorf("the relay continued, and ended with %v", err)
+	}
+}
+
+// The publication is read every second, also from a catalog of millions of tables.
+func TestPublicationIsReadByIndex(t *testing.T) {
+	d := newDatabase(t)
+	d.exec("SET cpu_tuple_cost = 1") // a small catalog costs as much as a large one
+	var query string
+	_, err := postgres.ReadPublication(t.Context(), d.conn, postgres.Options{Publication: d.name, Tables: []string{"public.outbox"}}, 150000)
+	if err := cmp.Or(err, d.conn.QueryRow(t.Context(), "SELECT statement FROM pg_prepared_statements WHERE statement LIKE $1", "%pg_partition_tree%").Scan(&query)); err != nil {
+		t.Fatal(err)
+	}
+	rows, _ := d.conn.Query(t.Context(), "EXPLAIN "+query, d.name, []string{"public.outbox"})
+	plan, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if all := strings.Join(plan, "\n"); err != nil || !strings.Contains(all, "Index Cond: (relname = ANY") || strings.Contains(all, "Seq Scan on pg_class") {
+		t.Errorf("%v\n%s", err, all)
 	}
 }
