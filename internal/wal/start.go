@@ -1,6 +1,7 @@
 package wal
 
 import (
+	"cmp"
 	"strconv"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
@@ -92,7 +93,7 @@ func (r startRules) apply(sv server, stored storedCheckpoint) (startPoint, hande
 //  2. A timeline that forked after our position is ours (a promotion); before it, another history.
 //  3. P is the checkpoint, else the slot. A slot ahead of the checkpoint is a conflict: a store that
 //     lost its last writes and a slot that was moved look alike.
-//  4. A server whose WAL ends before P has lost history.
+//  4. A server whose WAL ends before P has lost history; a standby may only not have replayed it yet.
 //  5. When the slot stands before the last outbox commit, that commit must come again.
 func resolve(sv server, sd storedCheckpoint, at handedOn, confirmed lsn) (startPoint, error) {
 	c, err := readCheckpoint(sv, sd)
@@ -135,11 +136,11 @@ func readCheckpoint(sv server, sd storedCheckpoint) (mark, error) {
 			c.Source.SystemID, c.Source.Database, c.Source.Slot, sv.source.SystemID, sv.source.Database, sv.source.Slot)
 	}
 	var k mark
-	var err error
-	if k.resume, err = postgres.ParseLSN(c.Progress.Position); err != nil {
-		return k, cdc.PositionError("bad_checkpoint", fixCheckpoint, "checkpoint cannot be used: %w", err)
-	}
-	if k.lastEnd, err = postgres.ParseLSN(c.Progress.Commit); err != nil {
+	var bad [3]error
+	k.resume, bad[0] = postgres.ParseLSN(c.Progress.Position)
+	k.lastEnd, bad[1] = postgres.ParseLSN(c.Progress.Commit)
+	k.xmin, bad[2] = postgres.ParseXMin(c.Progress.XMin)
+	if err := cmp.Or(bad[:]...); err != nil {
 		return k, cdc.PositionError("bad_checkpoint", fixCheckpoint, "checkpoint cannot be used: %w", err)
 	}
 	if c.Progress.TxID != "" {
@@ -148,9 +149,6 @@ func readCheckpoint(sv server, sd storedCheckpoint) (mark, error) {
 			return k, cdc.PositionError("bad_checkpoint", fixCheckpoint, "checkpoint cannot be used: its xid %q is no number", c.Progress.TxID)
 		}
 		k.lastXID = uint32(xid)
-	}
-	if k.xmin, err = postgres.ParseXMin(c.Progress.XMin); err != nil {
-		return k, cdc.PositionError("bad_checkpoint", fixCheckpoint, "checkpoint cannot be used: %w", err)
 	}
 	return k, nil
 }
@@ -176,17 +174,16 @@ const sinceThen = "publish the rows since a time before the first event that con
 const fixPrimary = "see that source.postgres.dsn leads to the present primary; if it does, "
 
 func checkHistory(sv server, from lsn) error {
-	if sv.flushed < from {
+	if sv.flushed < from && !sv.standby {
 		return cdc.PositionError("history_lost", fixPrimary+sinceThen,
 			"server's WAL ends at %s, before our position %s (it was restored from a backup, cloned, or failed over to a server that lost transactions)", sv.flushed, from)
 	}
-	if sv.before == 0 || sv.before == sv.timeline {
-		return nil
-	}
-	fork, known := sv.forks[sv.before]
-	if !known || fork < from {
+	if fork, known := sv.forks[sv.before]; sv.before != 0 && sv.before != sv.timeline && (!known || fork < from) {
 		return cdc.PositionError("timeline_fork", fixPrimary+sinceThen,
 			"server is on timeline %d, which left our timeline %d before our position %s, and lost transactions that were published", sv.timeline, sv.before, from)
+	}
+	if sv.flushed < from { // one that was restarted replays some of its WAL again
+		return cdc.Fixable("wait until it has, and see that its primary runs", "PostgreSQL is a standby that has replayed its WAL up to %s, and not yet up to our position %s", sv.flushed, from)
 	}
 	return nil
 }
