@@ -126,10 +126,11 @@ func (l Layout) Plan(t *cdc.Table, setting string) (*Plan, error) {
 	return p, nil
 }
 
-// Accessor returns what reads a part, or the first of its columns that the rows lack; then it reads NULL.
+// Accessor returns what reads a part, or the first of its columns that the rows lack; then it reads NULL. With an error about a column it
+// is of that column.
 func (p *Plan) Accessor(part *Part) (a Accessor, missing string, err error) {
 	for _, name := range part.Columns() {
-		if _, err := Column(p.Table, name); err != nil {
+		if a, err = Column(p.Table, name); err != nil {
 			return a, "", err
 		}
 		if p.Table.Index(name) < 0 {

@@ -80,20 +80,23 @@ func (r *Router) compile(t *cdc.Table) (*plan, error) {
 // column is an error. What only routes read that take no row of the schema is not read: it would make rows malformed for nothing.
 func (r *Router) findSlots(p *plan, conf *table) error {
 	p.slots = make([]outbox.Accessor, len(r.names))
+	illegible := make([]error, len(r.names))
 	for slot, name := range r.names {
 		a, missing, err := p.Accessor(conf.read(name))
-		if err != nil {
+		if err != nil && !a.Exists() {
 			return err
 		}
-		if p.slots[slot] = a; missing == "" || len(r.tables) > 1 || p.Added(missing) {
+		if p.slots[slot], illegible[slot] = a, err; err != nil || missing == "" || len(r.tables) > 1 || p.Added(missing) {
 			continue
 		}
 		return cdc.Stop(cdc.ClassConfig, cdc.MissingColumn, fmt.Errorf(
 			"%s: %s has no column %s", r.settingOf(slot, nil), p.Table, missing), "add it to the table, or change the route")
 	}
-	for slot := range p.slots {
+	for slot, err := range illegible {
 		if r.settingOf(slot, p) == "" {
 			p.slots[slot] = outbox.Accessor{}
+		} else if err != nil {
+			return err
 		}
 	}
 	return nil
