@@ -1,6 +1,7 @@
 package wal
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -111,9 +112,7 @@ func (r *Repair) Lead(ctx context.Context, load cdc.Resumer) (g backfill.Ground,
 // ends looks, where the slot is missing, whether a backfill with this condition has stored the position of the slot of repair, and
 // nothing is left to do but to give that its name; r.fresh then. What it has loaded is what the load that it returns returns.
 func (r *Repair) ends(ctx context.Context, sv *server, load cdc.Resumer, g *backfill.Ground) (cdc.Resumer, error) {
-	switch lost := r.ss.readSlotInto(ctx, sv); cdc.ReasonOf(lost) {
-	case postgres.SlotMissing:
-	default:
+	if lost := r.ss.readSlotInto(ctx, sv); cdc.ReasonOf(lost) != postgres.SlotMissing {
 		return load, lost
 	}
 	c, found, err := load(ctx, sv.source)
@@ -140,19 +139,15 @@ func (r *Repair) ends(ctx context.Context, sv *server, load cdc.Resumer, g *back
 // the snapshot does not show is behind sv.slot.
 func (r *Repair) takeSlot(ctx context.Context, sv *server) (snapshot string, lost, err error) {
 	lost = r.ss.readSlotInto(ctx, sv)
-	switch cdc.ReasonOf(lost) {
-	case postgres.SlotMissing, postgres.SlotLost: // which is the same to a run
+	if reason := cdc.ReasonOf(lost); reason == postgres.SlotMissing || reason == postgres.SlotLost { // which is the same to a run
 		r.fresh = true
 		if err := r.lock.DropSlot(ctx, r.opts.Slot); err != nil {
 			return "", nil, err
 		}
 		snapshot, err = r.makeSlot(ctx, sv)
 		return snapshot, lost, err
-	case "":
-		if lost != nil {
-			return "", nil, lost
-		}
-	default:
+	}
+	if lost != nil {
 		return "", nil, lost
 	}
 	if err := r.ss.awaitTurn(ctx, r.opts.Slot); err != nil {
@@ -280,12 +275,16 @@ func (r *Repair) judge(ctx context.Context, sv *server, lost error, g *backfill.
 	return nil
 }
 
-// Finish implements [backfill.Database]. The slot of repair is copied: a slot cannot be renamed.
+// Finish implements [backfill.Database]. The slot of repair is copied: a slot cannot be renamed. Rows that were written while the publication
+// was altered may be neither in the snapshot nor sent, and with the slot alone the next start passes what tells of it.
 func (r *Repair) Finish(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), postgres.ExecTimeout)
 	defer cancel()
-	if !r.fresh {
-		return r.lock.DropSlot(ctx, postgres.RepairSlot(r.opts.Slot))
+	if r.held != nil {
+		_, _ = r.held.takeBack()
+	}
+	if err := cmp.Or(r.ss.reconnect(ctx), r.ss.checkPublication(ctx)); err != nil || !r.fresh {
+		return cmp.Or(err, r.lock.DropSlot(ctx, postgres.RepairSlot(r.opts.Slot)))
 	}
 	if _, err := r.lock.Conn.Exec(ctx, "SELECT pg_copy_logical_replication_slot($1, $2)", postgres.RepairSlot(r.opts.Slot), r.opts.Slot); err != nil {
 		return r.lock.ExecError(ctx, "copy slot "+postgres.RepairSlot(r.opts.Slot), err)

@@ -12,9 +12,11 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/cdc-relay/cdc-relay/internal/backfill"
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/checkpoint"
 	"github.com/cdc-relay/cdc-relay/internal/postgres"
+	"github.com/cdc-relay/cdc-relay/internal/tableread"
 	"github.com/cdc-relay/cdc-relay/internal/testenv"
 	"github.com/cdc-relay/cdc-relay/internal/wal"
 )
@@ -249,13 +251,27 @@ func TestPublicationIsReadByIndex(t *testing.T) {
 	d := newDatabase(t)
 	d.exec("SET cpu_tuple_cost = 1") // a small catalog costs as much as a large one
 	var query string
-	_, err := postgres.ReadPublication(t.Context(), d.conn, postgres.Options{Publication: d.name, Tables: []string{"public.outbox"}}, 150000)
-	if err := cmp.Or(err, d.conn.QueryRow(t.Context(), "SELECT statement FROM pg_prepared_statements WHERE statement LIKE $1", "%pg_partition_tree%").Scan(&query)); err != nil {
-		t.Fatal(err)
-	}
+	_, failed := postgres.ReadPublication(t.Context(), d.conn, postgres.Options{Publication: d.name, Tables: []string{"public.outbox"}}, 150000)
+	_ = d.conn.QueryRow(t.Context(), "SELECT statement FROM pg_prepared_statements WHERE statement LIKE $1", "%pg_partition_tree%").Scan(&query)
 	rows, _ := d.conn.Query(t.Context(), "EXPLAIN "+query, d.name, []string{"public.outbox"})
 	plan, err := pgx.CollectRows(rows, pgx.RowTo[string])
-	if all := strings.Join(plan, "\n"); err != nil || !strings.Contains(all, "Index Cond: (relname = ANY") || strings.Contains(all, "Seq Scan on pg_class") {
-		t.Errorf("%v\n%s", err, all)
+	if all := strings.Join(plan, "\n"); cmp.Or(failed, err) != nil || !strings.Contains(all, "Index Cond: (relname = ANY") || strings.Contains(all, "Seq Scan on pg_class") {
+		t.Errorf("%v\n%s", cmp.Or(failed, err), all)
+	}
+}
+
+// An alteration of the publication while repair reads the table is told at its end.
+func TestChangedPublicationWhileRepairing(t *testing.T) {
+	d := newDatabase(t)
+	dsn := func(context.Context) (string, error) { return server.DSN(d.name, ""), nil }
+	r := wal.NewRepair(wal.RepairOptions{
+		Options: wal.Options{Options: postgres.Options{DSN: dsn, Publication: d.name, Slot: d.name, Tables: []string{"public.outbox"}}, SlotAlone: true},
+		Reading: backfill.Reading{Read: []tableread.ReadOptions{{Table: "public.outbox", SQL: "outbox", Key: "event_id", At: "created_at"}}, ReadDSN: dsn},
+	}, slog.New(slog.DiscardHandler))
+	defer r.Close(context.WithoutCancel(t.Context()))
+	_, err := r.Lead(t.Context(), none)
+	d.exec("ALTER PUBLICATION " + d.name + " SET (publish = 'insert')")
+	if err := cmp.Or(err, r.Finish(t.Context())); cdc.ReasonOf(err) != cdc.PublicationAltered {
+		t.Error(err)
 	}
 }
