@@ -34,7 +34,7 @@ const readVariables = `SHOW GLOBAL VARIABLES WHERE Variable_name IN (
 	'binlog_row_value_options', 'replica_preserve_commit_order', 'slave_preserve_commit_order',
 	'replica_parallel_workers', 'slave_parallel_workers', 'net_write_timeout', 'read_only',
 	'binlog_transaction_compression', 'log_bin_compress', 'hostname', 'max_allowed_packet', 'lower_case_table_names',
-	'binlog_optimize_thread_scheduling', 'binlog_storage_engine', 'gtid_strict_mode',
+	'binlog_optimize_thread_scheduling', 'binlog_storage_engine', 'gtid_strict_mode', 'max_binlog_total_size',
 	'rpl_semi_sync_master_enabled', 'rpl_semi_sync_master_timeout', 'rpl_semi_sync_master_wait_point',
 	'rpl_semi_sync_source_enabled', 'rpl_semi_sync_source_timeout', 'rpl_semi_sync_source_wait_point')`
 

@@ -54,8 +54,7 @@ func Check(ctx context.Context, o Options, resume func(context.Context, *Databas
 
 func (c *checker) connection() {
 	s := c.db.Server
-	where := fmt.Sprintf("%s %s at %s answers: database %q, user %s", s.Flavor.Title(), s.Name, s.Address, s.Database, s.Role)
-	c.report.Connection(where, s.TLS, s.Verified, "set source.mysql.tls, with the server's authority in ca")
+	c.report.Connection(fmt.Sprintf("%s %s at %s answers: database %q, user %s", s.Flavor.Title(), s.Name, s.Address, s.Database, s.Role), s.TLS, s.Verified, "set source.mysql.tls, with the server's authority in ca")
 }
 
 // role warns of a user that may do everything.
@@ -129,11 +128,13 @@ func (c *checker) limits(ctx context.Context) {
 	if seconds, err := strconv.ParseInt(v["binlog_expire_logs_seconds"], 10, 64); err == nil {
 		keeps := time.Duration(seconds) * time.Second
 		switch {
-		case seconds == 0:
-			c.report.Info("limits", "", "binlog_expire_logs_seconds is 0: the server keeps its binlogs until they are purged by hand (RDS: by `binlog retention hours`)")
-		case keeps < leastRetention:
+		case seconds > 0 && keeps < leastRetention:
 			c.report.Warn("limits", change(c.db.Server.Flavor, "binlog_expire_logs_seconds", "604800"),
 				"binlog_expire_logs_seconds is %d: a relay that is stopped for longer than %s loses its place", seconds, keeps)
+		case v["max_binlog_total_size"] > "0": // from MariaDB 11.4 on; a number
+			c.report.Warn("limits", "raise max_binlog_total_size above what is written while a relay may be stopped, or set it to 0", "max_binlog_total_size is %s: a relay that is stopped while more bytes are written loses its place", v["max_binlog_total_size"])
+		case seconds == 0:
+			c.report.Info("limits", "", "binlog_expire_logs_seconds is 0: the server keeps its binlogs until they are purged by hand (RDS: by `binlog retention hours`)")
 		default:
 			c.report.OK("limits", "the server keeps binlogs for %.1f days: a relay may be stopped that long", keeps.Hours()/24)
 		}

@@ -201,19 +201,20 @@ func TestReplicationFilter(t *testing.T) {
 	}
 }
 
-// Check asks MariaDB for gtid_strict_mode, without which rows of an errant transaction are skipped after a failover.
-func TestCheckOfStrictMode(t *testing.T) {
-	d := newDatabase(t, testenv.MariaDBFlavor)
+// Check asks MariaDB for gtid_strict_mode, without which rows of an errant transaction are skipped after a failover, and for a limit of the
+// size of all binlogs.
+func TestCheckOfSettings(t *testing.T) {
+	d := newDatabase(t, "mariadb118")
 	d.simple()
-	defer d.exec("SET GLOBAL gtid_strict_mode = OFF")
-	for _, mode := range []string{"OFF", "ON"} {
-		d.exec("SET GLOBAL gtid_strict_mode = " + mode)
+	defer d.exec("SET GLOBAL gtid_strict_mode = OFF, GLOBAL max_binlog_total_size = 0")
+	for set, warns := range map[string]bool{"gtid_strict_mode = OFF": true, "gtid_strict_mode = ON": false, "max_binlog_total_size = 1099511627776": true, "max_binlog_total_size = 0": false} {
+		d.exec("SET GLOBAL " + set)
 		found, _ := binlog.Check(t.Context(), d.options(current()), none)
 		warned := slices.ContainsFunc(found, func(f cdc.Finding) bool {
-			return f.Severity == cdc.SeverityWarn && strings.Contains(f.Fix, "SET GLOBAL gtid_strict_mode = ON")
+			return f.Severity == cdc.SeverityWarn && strings.Contains(f.Fix, strings.Fields(set)[0])
 		})
-		if warned != (mode == "OFF") {
-			t.Errorf("%s: %+v", mode, found)
+		if warned != warns {
+			t.Errorf("%s: %+v", set, found)
 		}
 	}
 }
