@@ -1,6 +1,7 @@
 package mysql
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"fmt"
@@ -100,9 +101,13 @@ func (r *Rows) connect(ctx context.Context) (err error) {
 	if r.db.rows, err = r.db.DB.Conn(ctx); err != nil {
 		return connectError(err, r.db.Config)
 	}
+	limit := "max_execution_time = 50000"
+	if r.db.Server.Flavor == cdc.MariaDB {
+		limit = "max_statement_time = 50"
+	}
+	// The server ends a long read before the client gives up on it: it would go on with each one, and the next would begin beside it.
 	for _, setting := range []string{
-		"SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED", "SET SESSION innodb_lock_wait_timeout = 1",
-		"SET SESSION lock_wait_timeout = 1", writes,
+		"SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED", writes, "SET SESSION innodb_lock_wait_timeout = 1, lock_wait_timeout = 1, " + limit,
 	} {
 		if _, err := r.db.rows.ExecContext(ctx, setting); err != nil {
 			return r.failed("prepare the connection", err)
@@ -243,6 +248,9 @@ func (r *Rows) markIn(ctx context.Context, tx *sql.Tx, keys []any, dead bool) (i
 	return len(locked), nil
 }
 
+// ER_QUERY_TIMEOUT, and ER_STATEMENT_TIMEOUT of MariaDB.
+const tooLong, tooLongMariaDB = 3024, 1969
+
 func (r *Rows) failed(doing string, err error) error {
 	code, said := ErrorNumber(err)
 	switch {
@@ -252,6 +260,8 @@ func (r *Rows) failed(doing string, err error) error {
 		return fmt.Errorf("table %s: %s: %w", r.Table, doing, err)
 	case code == gomysql.ER_LOCK_WAIT_TIMEOUT, code == gomysql.ER_LOCK_DEADLOCK:
 		return cdc.Fixable(endLockers, "table %s: %s: %w: %s", r.Table, doing, cdc.ErrBusy, lockHeld)
+	case code == tooLong, code == tooLongMariaDB:
+		return cdc.Fixable("create an index for the condition "+cmp.Or(r.Pending, r.due()), "table %s: %s: %s was not done in time", r.Table, doing, r.db.Server.Flavor.Title())
 	case code == gomysql.ER_TABLEACCESS_DENIED_ERROR, code == gomysql.ER_COLUMNACCESS_DENIED_ERROR:
 		verb, doing := "DELETE", "delete"
 		if r.Marks() {

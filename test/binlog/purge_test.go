@@ -3,6 +3,7 @@ package binlog
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -80,6 +81,7 @@ func (d *database) scan(query string, dest ...any) {
 
 // Where transactions only read unless they ask for more, the sessions that write do.
 func TestSessionsThatWrite(t *testing.T) {
+	limits := map[string]string{"mysql": "@@SESSION.max_execution_time = 50000", "mariadb": "@@SESSION.max_statement_time = 50"}
 	for kind, variable := range map[string]string{"mysql": "transaction_read_only", "mariadb": "tx_read_only"} {
 		t.Run(kind, func(t *testing.T) {
 			d := newDatabase(t, kind)
@@ -108,6 +110,16 @@ func TestSessionsThatWrite(t *testing.T) {
 				}},
 				{"retention", func(db *mysql.Database) error {
 					return act(db, cdc.RowAction{At: "at"})
+				}},
+				{"time limit", func(db *mysql.Database) error { // of what finds rows, below the client's
+					r := db.Rows(mysql.RowOptions{RowAction: cdc.RowAction{Pending: limits[kind]}, Table: d.name + ".events", Key: "id"})
+					if err := r.Verify(t.Context()); err != nil {
+						return err
+					}
+					if found, _, err := r.Due(t.Context(), 1); err != nil || len(found) == 0 {
+						return fmt.Errorf("%d rows where %s: %w", len(found), limits[kind], err)
+					}
+					return nil
 				}},
 			} {
 				db, err := mysql.OpenDatabase(t.Context(), mysql.Options{DSN: func(context.Context) (string, error) { return d.server.DSN(d.name, k.params), nil }})
