@@ -156,31 +156,30 @@ func savedAt(g *Ground) string {
 	if !g.Found || g.Stored.SavedAt.IsZero() {
 		return ""
 	}
-	return fmt.Sprintf(" (the last one was saved at %s, and its last event is not in the table, or its created_at is no earlier time)", clock(g.Stored.SavedAt))
+	return fmt.Sprintf(" (the last one was saved at %s, and its last event is in no table, or in several by its ID, or its created_at is no earlier time)", clock(g.Stored.SavedAt))
 }
 
 func clock(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
-// lastPublished returns when the checkpoint's last event was created, if its row is still there.
-func lastPublished(ctx context.Context, g *Ground) (at time.Time, err error) {
+// lastPublished returns when the checkpoint's last event was created, if its row is still there and no other table has its ID.
+func lastPublished(ctx context.Context, g *Ground) (time.Time, error) {
 	if !g.Found || g.Stored.LastEventID == "" {
 		return time.Time{}, nil
 	}
+	var created []int64
 	for _, t := range g.Probes {
 		err := tableread.Fetch(ctx, t, g.Stored.LastEventID, func(b *cdc.Batch) error {
 			for _, tx := range b.Txs {
-				if created := time.UnixMicro(tx.Time); tx.Time != 0 && (at.IsZero() || created.Before(at)) {
-					at = created
-				}
+				created = append(created, tx.Time)
 			}
 			return nil
 		})
-		if cdc.ReasonOf(err) == tableread.ReasonNotAnID {
-			continue // it is of another table
-		}
-		if err != nil {
+		if err != nil && cdc.ReasonOf(err) != tableread.ReasonNotAnID { // which is of another table
 			return time.Time{}, err
 		}
 	}
-	return at, nil
+	if len(created) != 1 || created[0] == 0 {
+		return time.Time{}, nil
+	}
+	return time.UnixMicro(created[0]), nil
 }

@@ -59,6 +59,7 @@ func TestGap(t *testing.T) {
 		"IDs used up":         {ground: change(func(g *Ground) { g.Exact = "all of them" }), says: "all of them"},
 		"last event":          {ground: ground, want: tableread.Filter{From: published.Add(-time.Hour)}, says: "open for longer than 1h0m0s"},
 		"last event is gone":  {ground: change(gone), reason: "gap_unknown"},
+		"two have its ID":     {ground: change(func(g *Ground) { g.Probes = append(g.Probes, table{created: since}) }), reason: "gap_unknown"},
 		"last event is ahead": {ground: change(func(g *Ground) { g.Stored.SavedAt = published.Add(-2 * time.Hour) }), reason: "gap_unknown"},
 		"checkpoint is lost":  {ground: change(func(g *Ground) { g.Found = false }), reason: "gap_unknown"},
 		"database is no help": {ground: change(func(g *Ground) { g.Probes = []tableread.Table{table{err: lost}} }), reason: "error"},
