@@ -98,10 +98,16 @@ names are read for one release. What has changed is said on standard error.`,
 			}
 			if !write {
 				a.printf("%s", text)
-			} else if err := os.WriteFile(path, text, 0o600); err != nil { // which keeps the mode of a file that exists
-				return fmt.Errorf("write %s: %w", path, err)
+				return nil
 			}
-			return nil
+			beside := path + ".new" // stays if the file is cut short. One that is renamed would lose owner and links
+			if err = os.WriteFile(beside, text, 0o600); err == nil {
+				err = os.WriteFile(path, text, 0o600) // which keeps the mode of a file that exists
+			}
+			if err != nil {
+				return fmt.Errorf("write %s and then %s: %w", beside, path, err)
+			}
+			return os.Remove(beside)
 		},
 	}
 	cmd.Flags().BoolVar(&write, "write", false, "rewrite the file in place")

@@ -70,6 +70,16 @@ func TestConfigMigrate(t *testing.T) {
 			t.Errorf("%s: %d %q %q, the file is %q %v", want.args, code, &out, &says, file, err)
 		}
 	}
+	if left, err := os.ReadDir(filepath.Dir(path)); len(left) != 1 || err != nil {
+		t.Error(left, err)
+	}
+	if err := os.Mkdir(path+".new", 0o700); err != nil { // no copy can be written, which would be left if the file were cut short
+		t.Fatal(err)
+	}
+	var says strings.Builder
+	if code := execute(t.Context(), &cli{stdout: &says, stderr: &says, env: os.LookupEnv}, []string{"config", "migrate", "--write", path}); code == 0 {
+		t.Error(&says)
+	}
 }
 
 // What is read for one more release says so on standard error, as standard output may be a program's.
