@@ -32,13 +32,24 @@ type Store[Tx any] struct {
 	config
 }
 
+// again begins once more: of a connection that died in the pool a moment ago a driver learns when it sends BEGIN.
+type again[Tx any] struct{ writer.DB[Tx] }
+
+func (a again[Tx]) Begin(ctx context.Context) (Tx, error) {
+	tx, err := a.DB.Begin(ctx)
+	if err != nil && ctx.Err() == nil {
+		return a.DB.Begin(ctx)
+	}
+	return tx, err
+}
+
 // New returns a store in the table idempotency_keys, whose handlers raise events that the writer appends. It does not connect
 // to the database.
 func New[Tx any](db writer.DB[Tx], events *writer.Writer, opts ...Option) (*Store[Tx], error) {
 	if events == nil || events.Dialect() != db.Dialect() {
 		return nil, errors.New("make store of idempotency keys: the writer is nil or has another dialect than the database: give New one of the same dialect")
 	}
-	s := &Store[Tx]{db: db, events: events, config: config{table: "idempotency_keys", wait: 2 * time.Second, maxRequest: 1 << 20, maxBody: MaxBody, keeps: keeps, fail: respond}}
+	s := &Store[Tx]{db: again[Tx]{db}, events: events, config: config{table: "idempotency_keys", wait: 2 * time.Second, maxRequest: 1 << 20, maxBody: MaxBody, keeps: keeps, fail: respond}}
 	for _, o := range opts {
 		if err := o(&s.config); err != nil {
 			return nil, fmt.Errorf("make store of idempotency keys: %w", err)

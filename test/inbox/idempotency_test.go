@@ -235,6 +235,22 @@ func TestAnswerToAFailedStatement(t *testing.T) {
 	})
 }
 
+// Of a connection that died a moment ago a driver learns when it sends BEGIN.
+func TestKeyOnADeadConnection(t *testing.T) {
+	db := newDatabase(t, servers[0])
+	for _, w := range db.ways() {
+		keys := w.open(t, sql.LevelDefault).keys(t)
+		for _, key := range []string{w.name, w.name + ", again"} {
+			if _, _, err := keys.do(t.Context(), key, func(context.Context, execer) (*idempotency.Response, error) {
+				return &idempotency.Response{Status: 200}, nil
+			}); err != nil {
+				t.Errorf("%s: %v", key, err)
+			}
+			db.exec(t, "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()")
+		}
+	}
+}
+
 // A function that commits leaves a key without a response. It and its repeats are told so; no other attempt helps.
 func TestFunctionThatCommits(t *testing.T) {
 	onEachWay(t, func(t *testing.T, _ *database, w way) {
