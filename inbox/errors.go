@@ -89,11 +89,15 @@ func (e *DatabaseError) Error() string {
 // Unwrap returns [ErrDatabase] and the driver's error.
 func (e *DatabaseError) Unwrap() []error { return []error{ErrDatabase, e.Err} }
 
-// databaseError describes an error of a statement of the inbox; table "" is none.
+// databaseError describes an error of a statement of the inbox, as the database's if no other message could be handled; table "" is none.
 func databaseError(op, table string, err error) error {
 	var already *DatabaseError
 	if errors.As(err, &already) {
 		return err
+	}
+	// Another transaction has the row, as one that handles the same message: no other message waits for it.
+	if state, number := writer.ServerError(err); state == "55P03" || number == 1205 {
+		return fmt.Errorf("%s: %w", op, err)
 	}
 	return &DatabaseError{Op: op, Err: err, Fix: Fix(table, err)}
 }
