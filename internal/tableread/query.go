@@ -51,6 +51,9 @@ func (r *Reader) where(c *Conditions, f Filter, w Window, has []string) {
 		return r.Driver.Param(c, &r.At, r.Batches.Zone.Shown(at).Format(r.Dialect.Time))
 	}
 	for _, since := range []time.Time{f.From, w.Since} {
+		if r.At.Time == "date" { // MySQL compares a day as its midnight
+			since = since.Truncate(24 * time.Hour)
+		}
 		if !since.IsZero() {
 			c.add("%s >= %s", r.At.SQL, timeText(since))
 		}

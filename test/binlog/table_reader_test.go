@@ -193,6 +193,7 @@ func TestOrderOfRows(t *testing.T) {
 		counted = "CREATE TABLE jobs (id INT PRIMARY KEY AUTO_INCREMENT, at DATETIME NULL, n INT)"
 		other   = "CREATE TABLE jobs (id CHAR(36) PRIMARY KEY DEFAULT (REVERSE(UUID())), at DATETIME NULL, seq INT NOT NULL UNIQUE AUTO_INCREMENT, n INT)"
 		plain   = "CREATE TABLE jobs (id INT PRIMARY KEY, at DATETIME NOT NULL, n INT)"
+		dated   = "CREATE TABLE jobs (id INT PRIMARY KEY, at DATE NOT NULL, n INT)"
 		untimed = "CREATE TABLE jobs (id INT PRIMARY KEY, at BIGINT NULL, n INT)"
 		null    = "CREATE TABLE jobs (id INT PRIMARY KEY, at DATETIME NULL, n INT)"
 		decimal = "CREATE TABLE jobs (n INT, id DECIMAL(20) AS (18446744073709551610 + n))"
@@ -206,6 +207,7 @@ func TestOrderOfRows(t *testing.T) {
 		"digits":                  {DDL: decimal, By: "id", Want: "1 2 3", Options: tableread.ReadOptions{OrderBy: "id"}},
 		"digits, IDs":             {DDL: decimal, By: "id", Want: "1 3", Options: tableread.ReadOptions{OrderBy: "id"}, Filter: tableread.Filter{IDs: []string{"18446744073709551613", "18446744073709551611"}}},
 		"time":                    {DDL: plain, ID: true, At: true, By: "at", Want: "3 2 1", Options: grows},
+		"since noon":              {DDL: dated, ID: true, At: true, By: "at", Want: "1 2 3", Options: at, Filter: tableread.Filter{From: since.From.Add(36 * time.Hour)}},
 		"of the native table":     {DDL: counted, At: true, Last: true, By: "at", Options: at, Reason: "no_place"},
 		"no order":                {DDL: untimed, ID: true, Options: grows, Reason: "no_order"},
 		"no order, IDs":           {DDL: untimed, ID: true, Want: "1 3", Options: tableread.ReadOptions{Counted: true}, Filter: tableread.Filter{IDs: []string{"3", "1"}}},
