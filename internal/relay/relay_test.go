@@ -299,14 +299,20 @@ func (r *repairing) Progress(seq uint64) cdc.Progress {
 	return r.fakes.Progress(seq)
 }
 
-// A repair that was interrupted begins again behind the last event before the gap, not behind one that it has published itself.
+func (*repairing) Identity(uint64) cdc.Source { return cdc.Source{} }
+
+func (*repairing) Claimed(found cdc.Checkpoint) cdc.Checkpoint { return found }
+
+// A repair that was interrupted begins again behind the last event before the gap, not behind one that it has published itself, and knows
+// when the gap began.
 func TestLastEventIsBeforeThePosition(t *testing.T) {
 	for batches, want := range map[int]string{2: "before", 3: "3"} {
 		synctest.Test(t, func(t *testing.T) {
-			f := &fakes{batches: batches, stored: &cdc.Checkpoint{Progress: cdc.Progress{Position: "start"}, LastEventID: "before"}}
+			saved := time.Now().Add(-time.Hour)
+			f := &fakes{batches: batches, stored: &cdc.Checkpoint{Progress: cdc.Progress{Position: "start"}, LastEventID: "before", SavedAt: saved}}
 			r := newRelay(f, options())
 			r.Source = &repairing{f}
-			if err := runFor(t, r, time.Hour); err != nil || f.stored.Sequence == 0 || f.stored.LastEventID != want {
+			if err := runFor(t, r, time.Hour); err != nil || f.stored.Sequence == 0 || f.stored.LastEventID != want || f.stored.SavedAt.Equal(saved) != (batches < 3) {
 				t.Errorf("%d batches: stored %+v, %v", batches, f.stored, err)
 			}
 		})

@@ -104,9 +104,9 @@ func (a *attempt) waitToRetry(ctx context.Context, d time.Duration) error {
 func (a *attempt) durable() (c cdc.Checkpoint, seq uint64) {
 	seq, lastID := a.window.durable()
 	c = *a.checkpoint.Load()
+	was := c.Progress
 	c.Source = a.identity(seq)
 	if seq > a.savedSeq.Load() { // otherwise the same position is saved again
-		was := c.Progress
 		if c.Progress = a.Source.Progress(seq); c.Progress.Replaced != was.Replaced { // nothing tells which rows of the new table were published
 			c.Settled = ""
 			a.settled.forget()
@@ -115,7 +115,9 @@ func (a *attempt) durable() (c cdc.Checkpoint, seq uint64) {
 			c.LastEventID = cmp.Or(lastID, c.LastEventID)
 		}
 	}
-	c.SavedAt = time.Now()
+	if _, repairs := a.Source.(Adopting); !repairs || c.Progress.Position != was.Position { // until then it tells the next repair when the gap began
+		c.SavedAt = time.Now()
+	}
 	c.Settled = a.settled.in(c.Settled)
 	return c, seq
 }

@@ -139,11 +139,12 @@ func (a *attempt) claim(ctx context.Context, id cdc.Source, from cdc.Position, r
 		c.Settled = "" // what is between the two may never be published
 	}
 	c.Settled = stillSettled(c.Settled, a.opts.Conditions)
+	c.Source, c.SavedAt = id, time.Now()
 	if source, ok := a.Source.(Adopting); ok {
+		c.SavedAt = resumed.SavedAt // see durable
 		c = source.Claimed(c)
 	}
-	c.Source, c.SavedAt = id, time.Now()
-	c.Generation, c.Sequence = max(loaded.Generation+1, resumed.Generation+1, uint64(c.SavedAt.UnixMilli())), 0
+	c.Generation, c.Sequence = max(loaded.Generation+1, resumed.Generation+1, uint64(time.Now().UnixMilli())), 0
 	if loaded.Source != (cdc.Source{}) && !loaded.Source.Same(resumed.Source) { // a claim replaces another source's only to continue from it
 		loaded = cdc.Checkpoint{}
 	}
