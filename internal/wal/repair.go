@@ -201,18 +201,26 @@ func (r *Repair) makeSlot(ctx context.Context, sv *server) (snapshot string, err
 	return "", postgres.ReplicationError(err, slot)
 }
 
+// takeRepair takes the lock of repair, and asks whether a slot is none that a repair has left: nobody reads those.
+const takeRepair = `SELECT pg_try_advisory_lock(hashtextextended($1, 0)), EXISTS (SELECT FROM pg_replication_slots
+	LEFT JOIN pg_stat_replication_slots AS read USING (slot_name) WHERE slot_name = $2 AND (database IS DISTINCT FROM current_database() OR total_txns > 0))`
+
 // keepOthersOut keeps other repairs out. It locks no table: while the slot waits for the transactions that are open, one of them may
 // wait for a writer's place behind a DDL statement, which would wait for that lock.
 func (r *Repair) keepOthersOut(ctx context.Context) (err error) {
 	if r.lock, err = postgres.OpenDatabase(ctx, r.opts.Options.Options); err != nil {
 		return err
 	}
-	var alone bool
-	if err := r.lock.Conn.QueryRow(ctx, "SELECT pg_try_advisory_lock(hashtextextended($1, 0))", "cdc-relay repair "+r.opts.Slot).Scan(&alone); err != nil {
+	var alone, others bool
+	slot := postgres.RepairSlot(r.opts.Slot)
+	if err := r.lock.Conn.QueryRow(ctx, takeRepair, "cdc-relay repair "+r.opts.Slot, slot).Scan(&alone, &others); err != nil {
 		return fmt.Errorf("take the lock of repair: %w", err)
 	}
-	if !alone {
+	switch {
+	case !alone:
 		return fmt.Errorf("%w: it holds the advisory lock of slot %q", cdc.ErrStandby, r.opts.Slot)
+	case others:
+		return cdc.ConfigError("slot_taken", "move its reader to a slot of another name, or drop the slot if nobody needs it", "a repair makes slot %q, and there is one that another program reads", slot)
 	}
 	if _, err = r.lock.Conn.Exec(ctx, postgres.NoTimeouts); err != nil {
 		return fmt.Errorf("prepare the connection: %w", err)
