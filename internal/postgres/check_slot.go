@@ -91,14 +91,17 @@ func (c *checker) peek(ctx context.Context) error {
 		return fmt.Errorf("look into slot %s: %w", c.opts.Slot, err)
 	}
 	defer func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }()
-	if _, err := tx.Exec(ctx, fmt.Sprintf("SET LOCAL statement_timeout = %d", peekTime.Milliseconds()/2)); err != nil {
+	if _, err := tx.Exec(ctx, fmt.Sprintf("SELECT set_config('statement_timeout', '%d', true), set_config('client_min_messages', 'warning', true)", peekTime.Milliseconds()/2)); err != nil {
 		return fmt.Errorf("look into slot %s: %w", c.opts.Slot, err)
 	}
 	_, err = tx.Exec(ctx, `SELECT count(*) FROM pg_replication_slots s, pg_logical_slot_peek_binary_changes(s.slot_name,
 		s.confirmed_flush_lsn + $2::bigint, 1, 'proto_version', '1', 'publication_names', $3) WHERE s.slot_name = $1`,
 		c.opts.Slot, int64(peekWAL), pgx.Identifier{c.opts.Publication}.Sanitize())
 	var pg *pgconn.PgError
+	said, _ := c.db.Conn.PgConn().CustomData()[lastNotice].(*pgconn.Notice)
 	switch {
+	case err == nil && said != nil && said.Routine == "LoadPublications": // an error up to PostgreSQL 17
+		return ReplicationError(&pgconn.PgError{Code: StateUndefinedObject, Message: said.Message}, c.opts.Slot)
 	case !errors.As(err, &pg):
 		return err
 	case pg.Code == stateQueryCanceled, pg.Code == stateObjectInUse, pg.Code == stateInsufficientPrivilege:

@@ -49,6 +49,9 @@ type Options struct {
 // Needed reports whether a column of a table is needed.
 func (o *Options) Needed(table, column string) bool { return o.Needs == nil || o.Needs(table, column) }
 
+// lastNotice is the key under which a connection has the last notice of its server.
+const lastNotice = "notice"
+
 // Connect opens an ordinary connection. The caller closes it.
 func Connect(ctx context.Context, o Options) (*pgx.Conn, error) {
 	cfg, err := o.settings(ctx)
@@ -59,6 +62,7 @@ func Connect(ctx context.Context, o Options) (*pgx.Conn, error) {
 	// No prepared statements: this connection asks the same few questions, and a pooler in between
 	// must be told apart by its own words, not by a lost statement.
 	cfg.DefaultQueryExecMode = pgx.QueryExecModeExec
+	cfg.OnNotice = func(conn *pgconn.PgConn, n *pgconn.Notice) { conn.CustomData()[lastNotice] = n }
 	dial := cfg.DialFunc
 	cfg.DialFunc = func(ctx context.Context, network, addr string) (net.Conn, error) {
 		conn, err := dial(ctx, network, addr)

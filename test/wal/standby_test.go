@@ -3,6 +3,7 @@ package wal
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"strings"
 	"testing"
@@ -39,12 +40,11 @@ func TestStandbyWithoutTheSlot(t *testing.T) {
 }
 
 // bare is a server of its own with a table.
-func bare(t *testing.T, version int) (source func(*cdc.Problems) *wal.Source, execute func(statements ...string)) {
+func bare(t *testing.T, version int) (source func(*cdc.Problems) *wal.Source, execute func(statements ...string), o postgres.Options) {
 	t.Helper()
 	own, d := testenv.Postgres(t, testenv.PostgresOptions{Version: version}), &database{t: t, name: "events"}
-	source = func(p *cdc.Problems) *wal.Source {
-		return d.sourceWith(wal.Options{Problems: p, Options: postgres.Options{DSN: func(context.Context) (string, error) { return own.DSN("postgres", ""), nil }}})
-	}
+	o = postgres.Options{DSN: func(context.Context) (string, error) { return own.DSN("postgres", ""), nil }, Slot: d.name, Publication: d.name, Tables: []string{"public.outbox"}}
+	source = func(p *cdc.Problems) *wal.Source { return d.sourceWith(wal.Options{Problems: p, Options: o}) }
 	execute = func(statements ...string) {
 		t.Helper()
 		for _, sql := range statements {
@@ -54,13 +54,17 @@ func bare(t *testing.T, version int) (source func(*cdc.Problems) *wal.Source, ex
 		}
 	}
 	execute("CREATE TABLE outbox (payload bytea)")
-	return source, execute
+	return source, execute, o
 }
 
 // From PostgreSQL 18 on a slot is read although its publication is newer: the rows before that are left out with a warning.
 func TestPublicationNewerThanItsSlot(t *testing.T) {
-	source, execute := bare(t, 18)
+	source, execute, o := bare(t, 18)
 	execute("SELECT pg_create_logical_replication_slot('events', 'pgoutput')", "INSERT INTO outbox VALUES ('1')", "CREATE PUBLICATION events FOR TABLE outbox")
+	found, _ := wal.Check(t.Context(), wal.Options{Options: o}, none)
+	if all := fmt.Sprint(found); !strings.Contains(all, "cannot be read with its publication") {
+		t.Error(all)
+	}
 	s := source(nil)
 	acquire(t, s)
 	if stop, ok := errors.AsType[*cdc.StopError](s.Run(t.Context(), newQueue(t))); !ok || stop.Reason != "slot_too_old" {
@@ -70,7 +74,7 @@ func TestPublicationNewerThanItsSlot(t *testing.T) {
 
 // A slot that waits for a standby says so, until it goes on.
 func TestSlotWaitsForAStandby(t *testing.T) {
-	source, execute := bare(t, 17)
+	source, execute, _ := bare(t, 17)
 	execute("CREATE PUBLICATION events FOR TABLE outbox", "SELECT pg_create_logical_replication_slot('events', 'pgoutput', failover => true)", "SELECT pg_create_physical_replication_slot('away', true)",
 		"ALTER SYSTEM SET synchronized_standby_slots = 'away'", "SELECT pg_reload_conf()")
 	problems, q := cdc.NewProblems(slog.New(slog.DiscardHandler)), newQueue(t)
