@@ -101,11 +101,10 @@ names are read for one release. What has changed is said on standard error.`,
 				return nil
 			}
 			beside := path + ".new" // stays if the file is cut short. One that is renamed would lose owner and links
-			if err = os.WriteFile(beside, text, 0o600); err == nil {
-				err = os.WriteFile(path, text, 0o600) // which keeps the mode of a file that exists
-			}
-			if err != nil {
-				return fmt.Errorf("write %s and then %s: %w", beside, path, err)
+			for _, to := range []string{beside, path} {
+				if err := os.WriteFile(to, text, 0o600); err != nil { // which keeps the mode of a file that exists
+					return fmt.Errorf("write %s: %w", to, err)
+				}
 			}
 			return os.Remove(beside)
 		},

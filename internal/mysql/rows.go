@@ -101,14 +101,9 @@ func (r *Rows) connect(ctx context.Context) (err error) {
 	if r.db.rows, err = r.db.DB.Conn(ctx); err != nil {
 		return connectError(err, r.db.Config)
 	}
-	limit := "max_execution_time = 50000"
-	if r.db.Server.Flavor == cdc.MariaDB {
-		limit = "max_statement_time = 50"
-	}
+	limit := map[cdc.Flavor]string{cdc.MySQL: "max_execution_time = 50000", cdc.MariaDB: "max_statement_time = 50"}[r.db.Server.Flavor]
 	// The server ends a long read before the client gives up on it: it would go on with each one, and the next would begin beside it.
-	for _, setting := range []string{
-		"SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED", writes, "SET SESSION innodb_lock_wait_timeout = 1, lock_wait_timeout = 1, " + limit,
-	} {
+	for _, setting := range []string{"SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED", writes, "SET SESSION innodb_lock_wait_timeout = 1, lock_wait_timeout = 1, " + limit} {
 		if _, err := r.db.rows.ExecContext(ctx, setting); err != nil {
 			return r.failed("prepare the connection", err)
 		}

@@ -84,10 +84,9 @@ func (d *Database) identify(ctx context.Context) error {
 		return err
 	}
 	s := &d.Server
-	s.Flavor, s.Name, s.Version, s.Address = d.vars.Flavor(), d.vars["version"], version(d.vars["version"]), d.Config.Addr
-	s.Name, _, _ = strings.Cut(s.Name, "-") // 10.11.14-MariaDB-log
+	s.Flavor, s.Version, s.Address, s.Database = d.vars.Flavor(), version(d.vars["version"]), d.Config.Addr, d.Config.DBName
+	s.Name, _, _ = strings.Cut(d.vars["version"], "-") // 10.11.14-MariaDB-log
 	s.ReadOnly = readsOnly(d.vars["read_only"])
-	s.Database = d.Config.DBName
 	if err := d.DB.QueryRowContext(ctx, `SELECT CURRENT_USER()`).Scan(&s.Role); err != nil {
 		return fmt.Errorf("read the connection's user: %w", err)
 	}

@@ -149,9 +149,6 @@ func (s *settled) forget() {
 func (s *settled) in(stored string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.names) == 0 {
-		return stored
-	}
 	names := append(strings.Fields(stored), s.names...)
 	slices.Sort(names)
 	return strings.Join(slices.Compact(names), " ")

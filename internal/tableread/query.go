@@ -47,20 +47,12 @@ func (r *Reader) query(ctx context.Context, sql string, c *Conditions, p *Page, 
 
 // where adds the conditions of a filter and of a window on a table that has these columns, or all if it is nil.
 func (r *Reader) where(c *Conditions, f Filter, w Window, has []string) {
-	timeText := func(at time.Time) string {
-		return r.Driver.Param(c, &r.At, r.Batches.Zone.Shown(at).Format(r.Dialect.Time))
-	}
-	for _, since := range []time.Time{f.From, w.Since} {
-		if r.At.Time == "date" { // MySQL compares a day as its midnight
-			since = since.Truncate(24 * time.Hour)
+	for i, at := range []time.Time{f.From, w.Since, f.To, w.Until} {
+		if i < 2 && r.At.Time == "date" { // MySQL compares a day as its midnight
+			at = at.Truncate(24 * time.Hour)
 		}
-		if !since.IsZero() {
-			c.add("%s >= %s", r.At.SQL, timeText(since))
-		}
-	}
-	for _, until := range []time.Time{f.To, w.Until} {
-		if !until.IsZero() {
-			c.add("%s < %s", r.At.SQL, timeText(until))
+		if !at.IsZero() {
+			c.add("%s %s %s", r.At.SQL, [...]string{">=", ">=", "<", "<"}[i], r.Driver.Param(c, &r.At, r.Batches.Zone.Shown(at).Format(r.Dialect.Time)))
 		}
 	}
 	if by := r.order(&f); f.Last != "" {

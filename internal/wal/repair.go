@@ -297,9 +297,11 @@ func (r *Repair) Finish(ctx context.Context) error {
 	if _, err := r.lock.Conn.Exec(ctx, "SELECT pg_copy_logical_replication_slot($1, $2)", postgres.RepairSlot(r.opts.Slot), r.opts.Slot); err != nil {
 		return r.lock.ExecError(ctx, "copy slot "+postgres.RepairSlot(r.opts.Slot), err)
 	}
-	if err := r.setFailover(ctx); err != nil {
-		r.log.Warn("slot is not synchronized to standbys", "slot", r.opts.Slot, "error", err,
-			"fix", "stop the relay, and send ALTER_REPLICATION_SLOT "+pgx.Identifier{r.opts.Slot}.Sanitize()+" (FAILOVER true) on a replication connection")
+	if r.ss.version >= postgres.FailoverSince { // which copying a slot leaves out
+		alter := "ALTER_REPLICATION_SLOT " + pgx.Identifier{r.opts.Slot}.Sanitize() + " (FAILOVER true)"
+		if _, err := r.ss.repl.Exec(ctx, alter).ReadAll(); err != nil {
+			r.log.Warn("slot is not synchronized to standbys", "slot", r.opts.Slot, "error", err, "fix", "stop the relay, and send "+alter+" on a replication connection")
+		}
 	}
 	return r.lock.DropSlot(ctx, postgres.RepairSlot(r.opts.Slot))
 }
@@ -307,15 +309,6 @@ func (r *Repair) Finish(ctx context.Context) error {
 // Abandon implements [backfill.Database]. The slot would keep WAL, and the next repair makes another one.
 func (r *Repair) Abandon(ctx context.Context) error {
 	return r.lock.DropSlot(ctx, postgres.RepairSlot(r.opts.Slot))
-}
-
-// setFailover does what copying a slot does not.
-func (r *Repair) setFailover(ctx context.Context) error {
-	if r.ss.version < postgres.FailoverSince {
-		return nil
-	}
-	_, err := r.ss.repl.Exec(ctx, "ALTER_REPLICATION_SLOT "+pgx.Identifier{r.opts.Slot}.Sanitize()+" (FAILOVER true)").ReadAll()
-	return err
 }
 
 // Close implements [backfill.Database].
