@@ -96,7 +96,7 @@ func databaseError(op, table string, err error) error {
 		return err
 	}
 	// Another transaction has the row, as one that handles the same message: no other message waits for it.
-	if state, number := writer.ServerError(err); state == "55P03" || number == 1205 {
+	if state, number := writer.ServerError(err); table != "" && (state == "55P03" || number == 1205) {
 		return fmt.Errorf("%s: %w", op, err)
 	}
 	return &DatabaseError{Op: op, Err: err, Fix: Fix(table, err)}

@@ -180,7 +180,8 @@ func (in *Inbox[Tx]) statement(before, after string) *sqltext.Statement {
 // too, and commit each later statement of fn at once. In sessions with autocommit=0 they begin another transaction, which is
 // rolled back. Handle notices both before it commits, by one more round trip on these databases, and returns an error that wraps
 // [writer.ErrNoTransaction]. DDL, TRUNCATE and GRANT do not belong in fn: MySQL and MariaDB commit at once, with the record, and if fn fails
-// afterwards, the next attempt is a repeat. Other errors that are not fn's wrap [ErrDatabase] or [ErrInvalidMessage].
+// afterwards, the next attempt is a repeat. Other errors that are not fn's wrap [ErrDatabase] or [ErrInvalidMessage], or
+// say that another transaction has locked the record.
 func (in *Inbox[Tx]) Handle(ctx context.Context, m *Message, fn func(ctx context.Context, tx Tx, u *writer.Unit) error) (repeat bool, err error) {
 	id, err := m.identify(in.source)
 	if err != nil {

@@ -26,7 +26,7 @@ const (
 
 // Transact begins a transaction, calls fn and commits. If fn fails or panics, it rolls back; a panic is returned as
 // *[PanicError]. If the database could not serialize the transaction ([writer.Retryable]), fn is called again in a new one,
-// up to 20 times. Errors that are not fn's wrap [ErrDatabase].
+// up to 20 times. Other errors that are not fn's wrap [ErrDatabase].
 func Transact[Tx any](ctx context.Context, db writer.DB[Tx], fn func(ctx context.Context, tx Tx) error) error {
 	return again(ctx, nil, func() error { return once(ctx, db, new(writer.Unit), fn) })
 }

@@ -266,6 +266,9 @@ func (p *partition[Tx]) once(ctx context.Context, m *inbox.Message) (again time.
 	case err == nil:
 		p.observe(m, Handled, begun, nil)
 		return 0
+	case !called && ctx.Err() == nil && !errors.Is(err, inbox.ErrDatabase) && !errors.Is(err, inbox.ErrInvalidMessage): // another transaction has its record
+		m.Attempt--
+		return max(p.later(ctx, m, m.Attempt, err, begun), p.config.Backoff)
 	case p.tryAgain(ctx, m, err, m.Attempt, p.config.Attempts):
 		return max(p.later(ctx, m, m.Attempt, err, begun), pause)
 	case p.config.Stop, errors.Is(err, inbox.ErrInvalidMessage):

@@ -390,7 +390,7 @@ func (s *situation) standingBy() Verdict {
 			v.Level, v.Since, v.Cause, v.Fix, v.Effect = Warn, r.since, r.cause, r.fix, "This relay cannot take over meanwhile."
 			continue
 		}
-		v.Also = append(v.Also, Reason{p.With, display.Cut(r.cause, longestText), display.Cut(r.fix, longestText)})
+		v.Also = append(v.Also, Reason{"a problem with " + p.With, display.Cut(r.cause, longestText), display.Cut(r.fix, longestText)})
 	}
 	return v
 }

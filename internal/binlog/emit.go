@@ -22,8 +22,13 @@ import (
 func (ss *session) emitHeld(ctx context.Context) error {
 	clear(ss.schemas) // each transaction has its own table maps
 	err := ss.src.held.each(func(raw []byte) error {
-		ss.src.lastTick.Store(time.Now().UnixNano()) // the rows to skip may be millions; a tick would replace the batch
-		return cmp.Or(ctx.Err(), ss.emit(ctx, event{raw}))
+		if ss.tx.ordinal < ss.tx.skip { // the rows to skip may be millions, and a tick would replace the batch
+			ss.src.lastTick.Store(time.Now().UnixNano())
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+		}
+		return ss.emit(ctx, event{raw})
 	})
 	if err == nil || ctx.Err() != nil {
 		return err

@@ -105,7 +105,7 @@ func (c *Client) describeConfigs(ctx context.Context, topics []string, names ...
 			for _, entry := range r.Configs {
 				all[r.Name][entry.Name] = entry.Value
 			}
-		case sarama.ErrTopicAuthorizationFailed, sarama.ErrClusterAuthorizationFailed:
+		case sarama.ErrTopicAuthorizationFailed, sarama.ErrClusterAuthorizationFailed, sarama.ErrUnknownTopicOrPartition: // which metadata tells
 		default:
 			err = fmt.Errorf("read the settings of topic %q: %w", r.Name, code)
 		}

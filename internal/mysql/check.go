@@ -132,7 +132,7 @@ func (c *checker) limits(ctx context.Context) {
 			c.report.Warn("limits", change(c.db.Server.Flavor, "binlog_expire_logs_seconds", "604800"),
 				"binlog_expire_logs_seconds is %d: a relay that is stopped for longer than %s loses its place", seconds, keeps)
 		case v["max_binlog_total_size"] > "0": // from MariaDB 11.4 on; a number
-			c.report.Warn("limits", "raise max_binlog_total_size above what is written while a relay may be stopped, or set it to 0", "max_binlog_total_size is %s: a relay that is stopped while more bytes are written loses its place", v["max_binlog_total_size"])
+			c.report.Info("limits", "", "max_binlog_total_size is %s: a relay that is stopped while more bytes are written loses its place", v["max_binlog_total_size"])
 		case seconds == 0:
 			c.report.Info("limits", "", "binlog_expire_logs_seconds is 0: the server keeps its binlogs until they are purged by hand (RDS: by `binlog retention hours`)")
 		default:

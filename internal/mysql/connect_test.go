@@ -29,7 +29,7 @@ func TestErrorsOfAccounts(t *testing.T) {
 
 func TestReadThatTakesTooLong(t *testing.T) {
 	for _, number := range []uint16{3024, 1969} {
-		if err := (&Database{}).Rows(RowOptions{RowAction: cdc.RowAction{Pending: "sent = 0"}}).failed("read rows", &mysql.MySQLError{Number: number}); cdc.Fix(err) != "create an index for the condition sent = 0" {
+		if err := (&Database{}).Rows(RowOptions{RowAction: cdc.RowAction{Pending: "sent = 0"}}).failed("read rows", &mysql.MySQLError{Number: number}); cdc.Fix(err) != "create an index for sent = 0" {
 			t.Errorf("%d: %s", number, cdc.Explain(err))
 		}
 	}

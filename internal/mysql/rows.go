@@ -256,7 +256,7 @@ func (r *Rows) failed(doing string, err error) error {
 	case code == gomysql.ER_LOCK_WAIT_TIMEOUT, code == gomysql.ER_LOCK_DEADLOCK:
 		return cdc.Fixable(endLockers, "table %s: %s: %w: %s", r.Table, doing, cdc.ErrBusy, lockHeld)
 	case code == tooLong, code == tooLongMariaDB:
-		return cdc.Fixable("create an index for the condition "+cmp.Or(r.Pending, r.due()), "table %s: %s: %s was not done in time", r.Table, doing, r.db.Server.Flavor.Title())
+		return cdc.Fixable("create an index for "+cmp.Or(r.Pending, r.at), "table %s: %s: %s was not done in time", r.Table, doing, r.db.Server.Flavor.Title())
 	case code == gomysql.ER_TABLEACCESS_DENIED_ERROR, code == gomysql.ER_COLUMNACCESS_DENIED_ERROR:
 		verb, doing := "DELETE", "delete"
 		if r.Marks() {

@@ -75,7 +75,7 @@ func cutIdentifier(s string, quote byte) (identifier, rest string, err error) {
 			return b.String(), s[i+1:], nil
 		}
 	}
-	return "", "", errors.New("lacks a closing quote")
+	return "", "", cdc.Fixable("close it", "lacks a closing quote")
 }
 
 func checkIdentifier(s string) error {

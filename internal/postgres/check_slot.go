@@ -101,7 +101,7 @@ func (c *checker) peek(ctx context.Context) error {
 	said, _ := c.db.Conn.PgConn().CustomData()[lastNotice].(*pgconn.Notice)
 	switch {
 	case err == nil && said != nil && said.Routine == "LoadPublications": // an error up to PostgreSQL 17
-		return ReplicationError(&pgconn.PgError{Code: StateUndefinedObject, Message: said.Message}, c.opts.Slot)
+		return ReplicationError(&pgconn.PgError{Code: StateUndefinedObject, Message: "publication: " + said.Message}, c.opts.Slot)
 	case !errors.As(err, &pg):
 		return err
 	case pg.Code == stateQueryCanceled, pg.Code == stateObjectInUse, pg.Code == stateInsufficientPrivilege:

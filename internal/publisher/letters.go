@@ -158,8 +158,10 @@ func (s *deadLetters) bury(pending *pendingBatch, what *letter) {
 	record := own{cdc.Message{Topic: opts.Topic, Key: []byte(id)}, d.Partition}
 	record.message.Value, record.message.Headers = d.EncodeRecord()
 	// Before the entry: with one the event would have to become a letter also when its key is free.
-	if size, limit := l.letterSize(&record.message), min(l.topic(opts.Topic).limit, hardLimit); size > limit {
-		l.stopAt(pending.seq, nil, letterTooLargeError(d, opts.Topic, size, limit))
+	// A limit that could not be read yet may be larger.
+	tp, size := l.topic(opts.Topic), l.letterSize(&record.message)
+	if size > hardLimit || size > tp.limit && !tp.limitStale {
+		l.stopAt(pending.seq, nil, letterTooLargeError(d, opts, size, min(tp.limit, hardLimit)))
 		return
 	}
 	entry := own{cdc.Message{Topic: opts.Index, Key: deadletter.EntryKey(id), Value: d.Encode()}, 0}
@@ -201,18 +203,18 @@ func (l *loop) letterSize(m *cdc.Message) int {
 const letterGrowth = 64
 
 // letterTooLargeError stops before an event that can neither be published nor become a letter. With max_held_events: 1 a relay accepts
-// nothing while there are letters, so those before the event can be published first.
-func letterTooLargeError(d *deadletter.Letter, topic string, size, limit int) error {
+// nothing while there are letters of earlier batches, so they can be published first.
+func letterTooLargeError(d *deadletter.Letter, opts *LetterOptions, size, limit int) error {
 	why, fix := d.Reason+": "+d.Error, "remove the cause"
-	if d.Reason == deadletter.Held {
+	if d.Reason == deadletter.Held && opts.MaxLetters > 1 {
 		why = fmt.Sprintf("it waits for dead letters of its key %q", d.Key)
-		fix = "remove the cause of these dead letters, restart the relay with dead_letter.max_held_events: 1 and publish them with `cdc-relay dlq retry --all --yes`"
+		fix = "remove the cause of these dead letters, restart the relay with dead_letter.max_held_events: 1 and publish them with `cdc-relay dlq retry --all --yes`, and set it back"
 	}
 	if size <= hardLimit {
-		fix = fmt.Sprintf("set max.message.bytes of topic %s to at least %d, or %s", topic, min(size+letterGrowth, hardLimit), fix)
+		fix = fmt.Sprintf("set max.message.bytes of topic %s to at least %d, or %s", opts.Topic, min(size+letterGrowth, hardLimit), fix)
 	}
 	return cdc.Stop(cdc.ClassRuntime, "too_large", fmt.Errorf("event %q of %s would be a dead letter of %d bytes, of which topic %q allows %d (%s)",
-		d.ID, d.Table, size, topic, limit, why), fix+", or list the event under errors.skip, and restart the relay")
+		d.ID, d.Table, size, opts.Topic, limit, why), fix+", or list the event under errors.skip, and restart the relay")
 }
 
 // acknowledged notes where the letters of a batch are.

@@ -141,7 +141,9 @@ func (a *attempt) claim(ctx context.Context, id cdc.Source, from cdc.Position, r
 	c.Settled = stillSettled(c.Settled, a.opts.Conditions)
 	c.Source, c.SavedAt = id, time.Now()
 	if source, ok := a.Source.(Adopting); ok {
-		c.SavedAt = resumed.SavedAt // see durable
+		if !resumed.SavedAt.IsZero() {
+			c.SavedAt = resumed.SavedAt // see durable
+		}
 		c = source.Claimed(c)
 	}
 	c.Generation, c.Sequence = max(loaded.Generation+1, resumed.Generation+1, uint64(time.Now().UnixMilli())), 0

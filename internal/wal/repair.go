@@ -1,7 +1,6 @@
 package wal
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -194,6 +193,7 @@ func (r *Repair) makeSlot(ctx context.Context, sv *server) (snapshot string, err
 	switch {
 	case err == nil:
 		sv.slot, err = pglogrepl.ParseLSN(made.ConsistentPoint)
+		r.ss.src.confirmed.Store(uint64(sv.slot))
 		return made.SnapshotName, err
 	case waiting.Err() != nil && ctx.Err() == nil:
 		return "", postgres.SlotWaits(fmt.Errorf("create slot %q: PostgreSQL was not done after %s%s", slot, postgres.ExecTimeout, r.lock.Oldest(ctx)))
@@ -291,8 +291,16 @@ func (r *Repair) Finish(ctx context.Context) error {
 	if r.held != nil {
 		_, _ = r.held.takeBack()
 	}
-	if err := cmp.Or(r.ss.reconnect(ctx), r.ss.checkPublication(ctx)); err != nil || !r.fresh {
-		return cmp.Or(err, r.lock.DropSlot(ctx, postgres.RepairSlot(r.opts.Slot)))
+	_ = r.ss.sql.Close(ctx) // it was idle since Lead, and whether it is dead nobody has noticed
+	err := r.ss.reconnect(ctx)
+	if err == nil {
+		err = r.ss.checkPublication(ctx)
+	}
+	switch altered := cdc.ReasonOf(err) == cdc.PublicationAltered; {
+	case err != nil && !altered:
+		return err // the slot keeps the WAL for the same command
+	case altered, !r.fresh:
+		return errors.Join(err, r.lock.DropSlot(ctx, postgres.RepairSlot(r.opts.Slot)))
 	}
 	if _, err := r.lock.Conn.Exec(ctx, "SELECT pg_copy_logical_replication_slot($1, $2)", postgres.RepairSlot(r.opts.Slot), r.opts.Slot); err != nil {
 		return r.lock.ExecError(ctx, "copy slot "+postgres.RepairSlot(r.opts.Slot), err)

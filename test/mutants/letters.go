@@ -73,7 +73,7 @@ func letterSizeMutants() []mutant {
 		},
 		{
 			"write the entry of a letter that is too large", "internal/publisher/letters.go",
-			[]edit{{"; size > limit {", "; size > limit && what.earlier != nil {"}},
+			[]edit{{"if size > hardLimit || size > tp.limit && !tp.limitStale {", "if size > hardLimit || size > tp.limit && what.earlier != nil {"}},
 			caughtBy{publisher, "^TestLetterTooLargeForItsTopic$", ""},
 		},
 		{
