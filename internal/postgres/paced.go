@@ -24,7 +24,7 @@ const (
 	pacedFlow  = 24 << 10
 	pacedFlood = 4 * pacedFlow
 	// pacedPause and pacedFloodPause are how long the socket may fill then.
-	pacedPause      = 3 * time.Millisecond
+	pacedPause      = time.Millisecond
 	pacedFloodPause = 10 * time.Millisecond
 	// pacedBuffer serves callers with small buffers: the protocol's start, and TLS records of 16 KiB.
 	pacedBuffer = 256 << 10
