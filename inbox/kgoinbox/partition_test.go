@@ -374,6 +374,31 @@ func TestTimeout(t *testing.T) {
 	}
 }
 
+// lockHeld is what a database says of a record that another transaction has.
+type lockHeld struct{ error }
+
+func (lockHeld) SQLState() string { return "55P03" }
+
+// While another transaction has the message's record, its handler is not called, and that is no attempt.
+func TestRecordIsLocked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o, db, attempt := outcomes{}, &fakeDB{readOnly: lockHeld{errors.New("lock not available")}}, 0
+		consumer, _ := newFake(t, db, Config{Attempts: 2, Observer: o}, func(_ context.Context, _ *fakeTx, _ *writer.Unit, m *inbox.Message) error {
+			attempt = m.Attempt
+			return nil
+		})
+		p, _ := newFakePartition(t, consumer)
+		p.hold(message(0))
+		<-time.After(time.Minute)
+		db.set(nil, nil)
+		<-time.After(time.Minute)
+		stopNow(t, p)
+		if attempt != 1 || o[Handled] != 1 || o[Parked] != 0 {
+			t.Errorf("attempt %d, %v", attempt, o)
+		}
+	})
+}
+
 // The owner of partition 0 deletes old rows.
 func TestKeep(t *testing.T) {
 	if _, err := New(new(inbox.Inbox[*fakeTx]), new(inbox.Registry[*fakeTx]), Config{Keep: -1}); err == nil || !strings.Contains(err.Error(), "Keep is -1ns") {

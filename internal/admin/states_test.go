@@ -61,7 +61,7 @@ func statesOfPage() map[string]*page {
 	outage := func(s *seen) {
 		s.perSecond, s.moved, s.Lag.Seconds = 0, began.Add(-time.Second), 132.4
 		s.InFlight = InFlight{Events: 10_000, Bytes: 3_200_000, Since: began}
-		retains(s, 45_219_840)
+		retains(s, 38_541_888)
 		s.Positions.Received = "0/7D495F8"
 	}
 	away := func(s *seen) { outage(s); s.Problems = []Problem{kafka} }
@@ -100,7 +100,7 @@ func statesOfPage() map[string]*page {
 		},
 		"redis-away": func(s *seen) {
 			s.Problems, s.Positions.Saved, s.Positions.Confirmed, s.Checkpoint.SavedAt = []Problem{redis}, "0/5AC3780", "0/5AC3780", began.Add(-time.Second)
-			retains(s, 45_219_840)
+			retains(s, 38_541_888)
 		},
 		"no-standby": func(s *seen) {
 			s.gone, s.standbys = "relay-2:9464", []standby{}
@@ -109,7 +109,7 @@ func statesOfPage() map[string]*page {
 		"slot-near-limit": func(s *seen) {
 			retains(s, 800_000_000)
 			s.gone, s.standbys = "relay-2:9464", []standby{}
-			s.before, s.before.Since = verdictOf(&s.situation), at("15:20:00")
+			s.before, s.before.Since = verdictOf(&s.situation), at("15:33:03")
 		},
 		"letters": func(s *seen) { s.DeadLetters = &DeadLetters{Events: 200, Held: 18, Keys: 20, Oldest: at("15:21:00")} },
 		"letters-10000": func(s *seen) {
@@ -127,6 +127,7 @@ func statesOfPage() map[string]*page {
 		},
 		"parked": func(s *seen) {
 			outage(s)
+			retains(s, 5_541_888)
 			s.State, s.Since, s.Connected, s.InFlight, s.Slot.AskedAt = "parked", began, false, InFlight{}, began
 			s.LastError = &Error{
 				Cause: `event 01890a5d-ac96-774b-bcce-b302099a8057 of public.outbox (Refund 7) has no topic: no route matches it and it names none`,

@@ -261,7 +261,7 @@ func (s *situation) doubts() (all []reason) {
 		effect, at := s.threat("Events are published.")
 		all = append(all, reason{
 			title: fmt.Sprintf("the slot has used %d %% of its limit", int(share*100)), cause: fmt.Sprintf("slot %s keeps %s of WAL, and may keep %s more", s.Source.Slot, display.Bytes(s.Slot.RetainedBytes), display.Bytes(*s.Slot.SafeBytes)),
-			fix: "end the oldest transaction of `SELECT pid, xact_start, query FROM pg_stat_activity ORDER BY xact_start` if it is long; otherwise raise max_slot_wal_keep_size", effect: effect, lostAt: at,
+			fix: "see the oldest transaction with `SELECT pid, xact_start, query FROM pg_stat_activity ORDER BY xact_start`, and end it with pg_terminate_backend(pid) if it is hours old; otherwise raise max_slot_wal_keep_size", effect: effect, lostAt: at,
 		})
 	}
 	for _, known := range []struct{ with, title, effect string }{
@@ -335,7 +335,7 @@ func (s *situation) kept() (effect string, lostAt time.Time) {
 	case s.Slot == nil:
 		return effect + ".", time.Time{}
 	case !s.slotKnown():
-		return "Events wait in the database's WAL; whether the slot still has all of them is not known now.", time.Time{}
+		return fmt.Sprintf("Events wait in the database's WAL, of which the slot kept %s at %s; how much it keeps now is not known.", display.Bytes(s.Slot.RetainedBytes), s.Slot.AskedAt.UTC().Format(time.RFC3339)), time.Time{}
 	case s.Slot.SafeBytes == nil:
 		return effect + "'s WAL, which has no limit but the disk.", time.Time{}
 	case s.walPerSecond == nil:

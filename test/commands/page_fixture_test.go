@@ -117,6 +117,9 @@ func pastOf(all object) object {
 		wave := float64(i%180) / 180
 		bow := 4 * wave * (1 - wave)
 		rate, lag, p99, kept := 880+160*bow+60*random.Float64(), 0.010+0.003*bow+0.003*random.Float64(), 0.008+0.003*bow+0.003*random.Float64(), 5.2e6+4e5*random.Float64()
+		if last, known := now["kept_bytes"].(float64); known { // it has grown by 250 kB a second
+			kept = max(kept, last-250e3*at.Sub(moment).Seconds())
+		}
 		row := []any{rate, lag, p99 / 3, p99, 12, kept, 0, 0}
 		gone := moment.Hour() == 12 && moment.Minute() < 12 // the other relay led
 		switch {
@@ -130,9 +133,9 @@ func pastOf(all object) object {
 			row = []any{nil, nil, nil, nil, nil, nil, nil, 4}
 		case moment.After(since) && verdict["state"] == "not_publishing":
 			grown := moment.Sub(since).Seconds() / at.Sub(since).Seconds()
-			row = []any{now["per_second"], part(now["lag"], grown), nil, nil, part(now["waiting"], grown), part(now["kept_bytes"], grown), now["dead_letters"], 2}
+			row = []any{now["per_second"], part(now["lag"], grown), nil, nil, part(now["waiting"], grown), kept, now["dead_letters"], 2}
 		case moment.After(since):
-			row[5], row[6], row[7] = part(now["kept_bytes"], max(5.4e6/now["kept_bytes"].(float64), moment.Sub(since).Seconds()/at.Sub(since).Seconds())), now["dead_letters"], map[bool]int{verdict["state"] == "publishing_but": 1}[true]
+			row[6], row[7] = now["dead_letters"], map[bool]int{verdict["state"] == "publishing_but": 1}[true]
 		}
 		samples = append(samples, row)
 	}
@@ -291,7 +294,7 @@ func (f *fixture) list(state string, q pageRequest) object {
 		found = append(found, l)
 		cause := l["error"].(string)
 		if groups[cause] == nil {
-			groups[cause] = object{"cause": cause, "reason": l["reason"], "count": 0, "keys": 20, "first": l["time"], "last": l["time"]}
+			groups[cause] = object{"cause": cause, "reason": l["reason"], "count": 0, "keys": 15, "first": l["time"], "last": l["time"]}
 		}
 		groups[cause]["first"], groups[cause]["last"] = min(groups[cause]["first"].(string), l["time"].(string)), max(groups[cause]["last"].(string), l["time"].(string))
 		groups[cause]["count"] = groups[cause]["count"].(int) + 1
