@@ -119,17 +119,19 @@ func (s Setting) gtidsOn() []Statement {
 
 // fix is how the setting is changed for good.
 func (s Setting) fix(f cdc.Flavor) string {
+	// No position tells what was written meanwhile without a GTID, or is not in this binlog.
+	const thenPublish = "; if a relay has published from this server before, then publish the rows since a time at which it was still ON with `cdc-relay repair --since TIME`"
 	switch s.Name {
 	case "log_bin":
-		return "set log_bin in the server's configuration and restart it (managed services: switch backups on)"
+		return "set log_bin in the server's configuration and restart it (managed services: switch backups on)" + thenPublish
 	case "gtid_mode":
 		var steps []string
 		for _, step := range s.gtidsOn() {
 			steps = append(steps, "`"+step.SQL+"`")
 		}
-		return "run " + strings.Join(steps, ", ") + ", one after the other; if a relay has published from this server before, then publish the rows since a time before the mode was changed with `cdc-relay repair --since TIME`"
+		return "run " + strings.Join(steps, ", ") + ", one after the other" + thenPublish
 	case "log_replica_updates", "log_slave_updates":
-		return "set " + s.Name + " in the server's configuration and restart it, or point source.mysql.dsn at the primary"
+		return "point source.mysql.dsn at the primary, or set " + s.Name + " in the server's configuration and restart it" + thenPublish
 	case "replica_preserve_commit_order", "slave_preserve_commit_order":
 		return "STOP REPLICA SQL_THREAD, SET PERSIST " + s.Name + " = ON, START REPLICA SQL_THREAD"
 	case "sync_binlog", "innodb_flush_log_at_trx_commit":

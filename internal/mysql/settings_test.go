@@ -2,7 +2,10 @@ package mysql
 
 import (
 	"fmt"
+	"strings"
 	"testing"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
 
 func TestWrongOnReplica(t *testing.T) {
@@ -25,6 +28,15 @@ func TestWrongOnReplica(t *testing.T) {
 		}
 		if fmt.Sprint(names) != fmt.Sprint(tt.want) {
 			t.Errorf("%s: %v, want %v", name, names, tt.want)
+		}
+	}
+}
+
+// What was written while a setting kept it out of the binlog is behind no position.
+func TestFixesOfWhatTheBinlogLacks(t *testing.T) {
+	for _, name := range []string{"log_bin", "gtid_mode", "log_replica_updates", "log_slave_updates"} {
+		if fix := (Setting{Name: name}).fix(cdc.MariaDB); !strings.HasSuffix(fix, "with `cdc-relay repair --since TIME`") {
+			t.Errorf("%s: %s", name, fix)
 		}
 	}
 }
