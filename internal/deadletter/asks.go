@@ -200,7 +200,7 @@ func (s asks) review(x *Index, wanted Wanted, postponed func(id string) string) 
 			switch {
 			case p.do == Drop: // it is being written, or another one of its key
 			case is != stored:
-				p.waits = "the relay has yet to read its row again"
+				p.waits = "the relay has yet to read its row again; if the database was restored or failed over without it, drop the dead letter with `cdc-relay dlq drop ID`"
 			default:
 				head, isStored, found := x.Head(id)
 				if !found {
