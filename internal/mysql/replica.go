@@ -16,6 +16,7 @@ import (
 type replica struct {
 	configured bool // it does, or did before it was promoted
 	runs       bool
+	answered   bool // it has said all of that
 }
 
 // readReplica asks the server. A user without the right to ask gets no answer.
@@ -32,7 +33,8 @@ func readReplica(ctx context.Context, db querier, f cdc.Flavor) (r replica) {
 			}
 		}
 	})
-	r.runs = r.runs || r.configured && err != nil
+	r.answered = err == nil
+	r.runs = r.runs || r.configured && !r.answered
 	return r
 }
 
