@@ -94,8 +94,9 @@ func (s *Setup) Run(ctx context.Context, owner app.ConnString) error {
 
 // skips returns an error if a slot or a first position that is made now would leave out rows that nobody may have published. Neither tells
 // whether there was another one before: one that was dropped, a checkpoint that was lost, a slot that has another name in the configuration.
-// So rows decide, and not whether this is the first setup: whoever knows what they are says so. A table without rows has nothing that
-// could be published, so a setup that was interrupted, or whose publication an administrator has made, goes on by itself.
+// So rows decide, and not whether this is the first setup: whoever knows what they are says so. With a table without rows a setup that was
+// interrupted, or whose tables or publication an administrator has made, goes on by itself. Events of rows that the application has deleted
+// since a position that is lost are skipped: nothing here tells them from a first setup, which to ask for --skip-existing would hinder.
 func (s *Setup) skips(ctx context.Context, begins string, owner app.ConnString, hasRows func(context.Context, outbox.Name) (bool, error)) error {
 	if s.SkipExisting {
 		return nil
