@@ -46,11 +46,7 @@ func (s *Source) Acquire(ctx context.Context, load cdc.Resumer) (_ cdc.Source, _
 	if err != nil {
 		return cdc.Source{}, "", err
 	}
-	d, err := newDialer(ctx, db, cfg, s.flavor, s.account)
-	if err != nil {
-		return cdc.Source{}, "", err
-	}
-	ss, err := s.openBehind(ctx, d, from)
+	ss, err := s.openBehind(ctx, newDialer(cfg, s.flavor, s.account), from)
 	if err != nil {
 		return cdc.Source{}, "", err
 	}

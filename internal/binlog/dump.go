@@ -2,9 +2,9 @@ package binlog
 
 import (
 	"context"
-	"database/sql"
 	"encoding/binary"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"slices"
 	"strings"
@@ -41,10 +41,10 @@ type dialer struct {
 	serverID uint32
 }
 
-// newDialer chooses a server ID that is free.
-func newDialer(ctx context.Context, db *sql.DB, cfg *driver.Config, f cdc.Flavor, account string) (*dialer, error) {
-	id, err := mysql.FreeServerID(ctx, db, f)
-	return &dialer{cfg, f, account, id}, err
+// newDialer chooses a server ID in the upper half, which only by chance another reader has: then it ends one of them, and the next attempt
+// chooses again.
+func newDialer(cfg *driver.Config, f cdc.Flavor, account string) *dialer {
+	return &dialer{cfg, f, account, 1<<31 | rand.Uint32()} //nolint:gosec // it need only differ
 }
 
 // open opens a session of the source's own.

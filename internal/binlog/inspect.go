@@ -81,13 +81,9 @@ func TryLog(ctx context.Context, d *mysql.Database) error {
 	if err != nil {
 		return err
 	}
-	by, err := newDialer(ctx, d.DB, d.Config, d.Server.Flavor, mysql.AccountOf(d.Server.Role))
-	if err != nil {
-		return err
-	}
 	ctx, cancel := context.WithTimeout(ctx, mysql.ConnectTimeout)
 	defer cancel()
-	c, err := by.open(ctx, dumpStart{set: executed})
+	c, err := newDialer(d.Config, d.Server.Flavor, mysql.AccountOf(d.Server.Role)).open(ctx, dumpStart{set: executed})
 	if err != nil {
 		return err
 	}

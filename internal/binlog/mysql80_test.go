@@ -9,7 +9,6 @@ import (
 	"net"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -31,14 +30,13 @@ func statements80() map[string][][]any {
 		`^DO 1$`: nil,
 		`^SHOW GLOBAL VARIABLES WHERE Variable_name IN \(`: variables80(),
 		`^SHOW SESSION STATUS LIKE 'Ssl_version'$`:         {{"Variable_name", "Value"}, {"Ssl_version", []byte{}}},
-		`^SHOW GRANTS$`:               {{"Grants"}, {"GRANT REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO `relay`@`%`"}},
-		`^SHOW REPLICA STATUS$`:       {{"Replica_IO_State"}, {"Waiting for master to send event"}}, // SHOW SLAVE STATUS before 8.0.22
-		`^SHOW REPLICAS$`:             {{"Server_id", "Host", "Port", "Source_id", "Replica_UUID"}},
-		`^SELECT CURRENT_USER\(\)$`:   {{"CURRENT_USER()"}, {"relay@%"}},
-		`^SELECT @@GLOBAL.server_id$`: {{"server_id"}, {"1"}},
+		`^SHOW GRANTS$`:                                         {{"Grants"}, {"GRANT REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO `relay`@`%`"}},
+		`^SHOW REPLICA STATUS$`:                                 {{"Replica_IO_State"}, {"Waiting for master to send event"}}, // SHOW SLAVE STATUS before 8.0.22
+		`^SELECT CURRENT_USER\(\)$`:                             {{"CURRENT_USER()"}, {"relay@%"}},
+		`^SELECT @@GLOBAL.server_id$`:                           {{"server_id"}, {"1"}},
 		`^SELECT @@GLOBAL.gtid_executed, @@GLOBAL.gtid_purged$`: {{"executed", "purged"}, {serverA + ":1-9", serverA + ":1-2"}},
 		`^SELECT @@server_uuid$`:                                {{"uuid"}, {serverA}},
-		`^SELECT CAST\(UNIX_TIMESTAMP\(\) AS CHAR\)$`:           {{"now"}, {strconv.FormatInt(time.Now().Unix(), 10)}},
+		`^SELECT DATE_FORMAT\(UTC_TIMESTAMP\(\), `:              {{"now"}, {time.Now().UTC().Format(time.DateTime)}},
 		`^SHOW MASTER STATUS$`:                                  {{"Binlog_Do_DB", "Binlog_Ignore_DB"}, {"", ""}},
 		`FROM information_schema.tables WHERE`:                  {{"name", "type", "engine"}, {"shop.outbox", "BASE TABLE", "InnoDB"}},
 		`FROM information_schema.partitions WHERE`:              {{"seconds"}, {"864000"}},

@@ -144,7 +144,7 @@ func (r *Repair) judge(ctx context.Context, db *sql.DB, cfg *driver.Config, sv *
 		if g.Found && !g.Stored.Source.Same(sv.source) {
 			r.src.adopting = foreignCheckpoint(g.Stored.Source, sv.source)
 		}
-		err = r.tryLog(ctx, db, cfg, at.from)
+		err = r.tryLog(ctx, cfg, at.from)
 	}
 	if stop, ok := errors.AsType[*cdc.StopError](err); err != nil && (!ok || stop.Class != cdc.ClassPosition) {
 		return err
@@ -159,12 +159,8 @@ func (r *Repair) judge(ctx context.Context, db *sql.DB, cfg *driver.Config, sv *
 }
 
 // tryLog asks the server for its binlog from a position on: MariaDB does not tell in another way that it cannot send it.
-func (r *Repair) tryLog(ctx context.Context, db *sql.DB, cfg *driver.Config, from mysql.Set) error {
-	d, err := newDialer(ctx, db, cfg, r.src.flavor, r.src.account)
-	if err != nil {
-		return err
-	}
-	ss, err := r.src.openBehind(ctx, d, from)
+func (r *Repair) tryLog(ctx context.Context, cfg *driver.Config, from mysql.Set) error {
+	ss, err := r.src.openBehind(ctx, newDialer(cfg, r.src.flavor, r.src.account), from)
 	if err != nil {
 		return err
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
 
-// The oldest servers that are accepted. MySQL has SHOW REPLICAS and SHOW REPLICA STATUS from 8.0.22 on; releases before
+// The oldest servers that are accepted. MySQL has SHOW REPLICA STATUS from 8.0.22 on; releases before
 // 8.4 are accepted with a warning, because no test runs on them.
 const (
 	minMySQL    = "8.0.22"

@@ -43,10 +43,8 @@ func Check(ctx context.Context, o Options, resume func(context.Context, *Databas
 	c.limits(ctx)
 	c.semiSync()
 	asked := time.Now()
-	if now, err := c.db.Names(ctx, "read the clock", "SELECT CAST(UNIX_TIMESTAMP() AS CHAR)"); err == nil && len(now) == 1 {
-		if seconds, err := strconv.ParseInt(now[0], 10, 64); err == nil {
-			c.report.Clock(asked, time.Unix(seconds, 0))
-		}
+	if now, err := c.db.now(ctx); err == nil {
+		c.report.Clock(asked, now)
 	}
 	c.replication(ctx, resume)
 	return c.report.Findings, tables
@@ -149,6 +147,7 @@ func (c *checker) limits(ctx context.Context) {
 	for _, w := range v.wrongOnReplica() {
 		c.report.Fail("replica", w.problem(c.db.Server.Flavor))
 	}
+	c.tableRules(ctx)
 }
 
 // leastSemiSync is the shortest semi-sync timeout that is no warning.

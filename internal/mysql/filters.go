@@ -1,36 +1,31 @@
 package mysql
 
 import (
-	"cmp"
 	"context"
 	"database/sql"
 	"fmt"
-	"path"
+	"maps"
 	"slices"
 	"strings"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
 
-// Filtered returns an error if an option of the server leaves rows of a configured table out of the binlog: those of its binlog, and on a
-// replica that takes no writes those of its replication. A replica that takes writes may be the primary of these tables. A user without the
-// right to ask gets no answer.
+// Filtered returns an error if an option of the server leaves the database of a configured table out of the binlog: those of its binlog, and on
+// a replica that takes no writes those of its replication. A replica that takes writes may be the primary of these tables. A user without the
+// right to ask gets no answer. Rules for tables are for people to judge: see [checker.tableRules].
 func (v Variables) Filtered(ctx context.Context, db *sql.DB, names []string) error {
 	if err := v.binlogFiltered(ctx, db, names); err != nil || !readsOnly(v["read_only"]) {
 		return err
 	}
-	query := `SHOW REPLICA STATUS`
-	if v.Flavor() == cdc.MariaDB {
-		query = `SHOW ALL SLAVES STATUS`
-	}
-	channels, err := filters(ctx, db, query)
+	channels, err := filters(ctx, db, replicaStatus(v.Flavor()))
 	if err != nil || len(channels) == 0 {
 		return err
 	}
 	for _, name := range names {
 		option := ""
 		for _, f := range channels {
-			if option = f.replication(name); option == "" {
+			if option = f.database(name, "replicate"); option == "" {
 				break // this channel brings the table
 			}
 		}
@@ -115,33 +110,17 @@ func (f *filter) database(name, prefix string) (option string) {
 	return ""
 }
 
-// replication returns the option of a replica that leaves the table out; "": none. Rules for tables are looked at in this order.
-func (f *filter) replication(name string) (option string) {
-	if option = f.database(name, "replicate"); option != "" {
-		return option
+// tableRules names the options of a replica that may leave a table out.
+func (c *checker) tableRules(ctx context.Context) {
+	channels, err := filters(ctx, c.db.DB, replicaStatus(c.db.Server.Flavor))
+	if err != nil {
+		c.report.Fail("replica", err)
 	}
-	only := ""
-	for _, rule := range []string{"do_table", "ignore_table", "wild_do_table", "wild_ignore_table"} {
-		list := f.lists["replicate_"+rule]
-		option = "replicate-" + strings.ReplaceAll(rule, "_", "-") + "=" + strings.Join(list, ",")
-		ignores := strings.HasSuffix(rule, "ignore_table")
-		if slices.ContainsFunc(list, func(pattern string) bool {
-			return pattern == name || strings.HasPrefix(rule, "wild") && like(pattern, name)
-		}) {
-			if ignores {
-				return option
+	for _, f := range channels {
+		for _, name := range slices.Sorted(maps.Keys(f.lists)) {
+			if strings.HasSuffix(name, "_table") {
+				c.report.Info("replica", "see that it leaves out no table of the relay", "%s=%s: rows of a table that it leaves out are not in the binlog of this replica", strings.ReplaceAll(name, "_", "-"), strings.Join(f.lists[name], ","))
 			}
-			return ""
-		}
-		if len(list) > 0 && !ignores {
-			only = cmp.Or(only, option)
 		}
 	}
-	return only
-}
-
-// like is SQL's LIKE.
-func like(pattern, text string) bool {
-	matched, err := path.Match(strings.NewReplacer(`\_`, "_", `\%`, "%", "_", "?", "%", "*").Replace(pattern), text)
-	return err == nil && matched
 }

@@ -154,16 +154,16 @@ func TestRights(t *testing.T) {
 	})
 }
 
-// A replica that takes no writes and leaves the table out of its replication is refused. One that takes writes is not: the table may be
-// written there.
+// A replica that takes no writes and leaves the database out of its replication is refused. One that takes writes is not: the table may be
+// written there. Rules for tables are named.
 func TestReplicationFilter(t *testing.T) {
 	for _, c := range []struct{ flavor, ignore, source, reset string }{
 		{
-			testenv.MySQLFlavor, "CHANGE REPLICATION FILTER REPLICATE_IGNORE_DB = (%s)",
+			testenv.MySQLFlavor, "CHANGE REPLICATION FILTER REPLICATE_IGNORE_DB = (%s), REPLICATE_IGNORE_TABLE = (a.b)",
 			"CHANGE REPLICATION SOURCE TO SOURCE_HOST = '127.0.0.1', SOURCE_PORT = 1, SOURCE_USER = 'nobody'", "RESET REPLICA ALL",
 		},
 		{
-			testenv.MariaDBFlavor, "SET GLOBAL replicate_ignore_db = '%s'",
+			testenv.MariaDBFlavor, "SET GLOBAL replicate_ignore_db = '%s', GLOBAL replicate_ignore_table = 'a.b'",
 			"CHANGE MASTER TO MASTER_HOST = '127.0.0.1', MASTER_PORT = 1, MASTER_USER = 'nobody'", "RESET SLAVE ALL",
 		},
 	} {
@@ -196,6 +196,10 @@ func TestReplicationFilter(t *testing.T) {
 			d.exec(fmt.Sprintf(c.ignore, ""))
 			if why := start(); why != "" {
 				t.Errorf("without the filter: %s", why)
+			}
+			found, _ = binlog.Check(t.Context(), d.options(current()), none)
+			if !slices.ContainsFunc(found, func(f cdc.Finding) bool { return strings.HasPrefix(f.Text, "replicate-ignore-table=a.b: ") }) {
+				t.Errorf("check does not name the rule for tables: %+v", found)
 			}
 		})
 	}
