@@ -152,7 +152,8 @@ type rows struct {
 
 // openRows reads what precedes the images: table id (6), flags (2), in version 2 extra data behind its length
 // (2, counting itself), the number of columns, and the bitmap of those that are there.
-func openRows(e event, s *schema) (rows, error) {
+func openRows(e event, s *schema) (r rows, err error) {
+	defer recovered(&err)
 	b := e.body()
 	off := 8
 	if e.kind() == replication.WRITE_ROWS_EVENTv2 {
@@ -164,7 +165,7 @@ func openRows(e event, s *schema) (rows, error) {
 	if off >= len(b) {
 		return rows{}, fmt.Errorf("decode rows of %s: %w", s.table, errTruncated)
 	}
-	count, n := lengthEncoded(b[off:])
+	count, _, n := gomysql.LengthEncodedInt(b[off:])
 	off += n
 	bitmap := (len(s.columns) + 7) / 8
 	if count != uint64(len(s.columns)) || off+bitmap > len(b) {
@@ -186,7 +187,6 @@ func openRows(e event, s *schema) (rows, error) {
 		if len(data) < size || gomysql.BFixedLengthInt(data[1:size])/1032 > uint64(len(data)) {
 			return rows{}, fmt.Errorf("decode compressed rows of %s: %w", s.table, errMalformed)
 		}
-		var err error
 		if data, err = gomysql.DecompressMariadbData(data); err != nil {
 			return rows{}, fmt.Errorf("decode compressed rows of %s: %w", s.table, err)
 		}

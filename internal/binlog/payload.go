@@ -77,42 +77,27 @@ func (p *payload) next() (event, error) {
 
 // openPayload reads the fields before the compressed bytes: a kind, a length and a value each, all of them
 // numbers, until the kind 0.
-func openPayload(body []byte) ([]byte, error) {
+func openPayload(body []byte) (compressed []byte, err error) {
+	defer recovered(&err)
 	for off := 0; off < len(body); {
-		kind, n := lengthEncoded(body[off:])
+		kind, _, n := gomysql.LengthEncodedInt(body[off:])
 		off += n
 		if n > 0 && kind == replication.OTW_PAYLOAD_HEADER_END_MARK {
 			return body[off:], nil
 		}
-		size, m := lengthEncoded(body[off:])
+		size, _, m := gomysql.LengthEncodedInt(body[off:])
 		off += m
 		if n == 0 || m == 0 || size > uint64(len(body)-off) {
 			break
 		}
 		if kind == replication.OTW_PAYLOAD_COMPRESSION_TYPE_FIELD {
-			if method, _ := lengthEncoded(body[off:]); method != replication.ZSTD {
+			if method, _, _ := gomysql.LengthEncodedInt(body[off:]); method != replication.ZSTD {
 				return nil, fmt.Errorf("unpack a compressed transaction: compression %d is not known here", method)
 			}
 		}
 		off += int(size)
 	}
 	return nil, fmt.Errorf("unpack a compressed transaction: %w", errTruncated)
-}
-
-// lengthEncoded reads one of the protocol's integers of 1, 3, 4 or 9 bytes and returns how many they are; 0 where
-// there is none.
-func lengthEncoded(b []byte) (v uint64, n int) {
-	if len(b) == 0 {
-		return 0, 0
-	}
-	size := map[byte]int{0xfc: 2, 0xfd: 3, 0xfe: 8}[b[0]]
-	switch {
-	case b[0] < 0xfb:
-		return uint64(b[0]), 1
-	case size == 0, len(b) <= size:
-		return 0, 0
-	}
-	return gomysql.FixedLengthInt(b[1 : 1+size]), 1 + size
 }
 
 func (p *payload) close() {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
@@ -147,29 +146,4 @@ func undecodable(err error) error {
 		return err
 	}
 	return content("row_unreadable", "", "%w", err)
-}
-
-// incident is what an INCIDENT says. MySQL gives it a GTID. On MariaDB it has none and no position is behind it: it
-// is sent to every reader of the file that it is in, from whatever position.
-func incident(e event) error {
-	return content("incident", "", "server has written an INCIDENT into its binlog (%s): events may be missing from it", e.incident())
-}
-
-// incident reads an INCIDENT: its number (2), then text behind its length.
-func (e event) incident() string {
-	b := e.body()
-	if len(b) < 3 || len(b)-3 < int(b[2]) {
-		return "no reason given"
-	}
-	return printable(b[3 : 3+int(b[2])])
-}
-
-// printable is text from the binlog without control characters.
-func printable(text []byte) string {
-	return strings.Map(func(r rune) rune {
-		if r < ' ' || r > '~' {
-			return -1
-		}
-		return r
-	}, string(text[:min(len(text), 200)]))
 }

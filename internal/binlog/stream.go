@@ -78,7 +78,9 @@ func (ss *session) take(ctx context.Context, e event) error {
 		return content("gtid_mode", mysql.FixGTIDMode,
 			"binlog holds a transaction without a GTID: gtid_mode is not ON")
 	case replication.INCIDENT_EVENT:
-		return incident(e)
+		// MySQL gives it a GTID. On MariaDB it has none and no position is behind it: it is sent to every reader of the file that it is in, from
+		// whatever position.
+		return content("incident", "", "server has written an INCIDENT into its binlog: events may be missing from it")
 	case replication.EXECUTE_LOAD_QUERY_EVENT:
 		return ss.load(e)
 	default:

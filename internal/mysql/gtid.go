@@ -54,6 +54,9 @@ func (s IntervalSet) Add(g GTID) { s.AddRun(g.Number, g) }
 
 // AddRun implements [Set].
 func (s IntervalSet) AddRun(first uint64, r GTID) {
+	if first > r.Number {
+		return
+	}
 	tags := s.MysqlGTIDSet[r.SID]
 	if tags == nil {
 		tags = map[mysql.Tag]mysql.IntervalSlice{}
@@ -230,15 +233,24 @@ func (s IntervalSet) Only() (g GTID) {
 	return g
 }
 
-// Before implements [Set].
+// Before implements [Set]. No origin is left without intervals: MySQL 9.7 crashes if a dump request has a tag with none.
 func (s IntervalSet) Before(g GTID) Set {
-	intervals, n := s.MysqlGTIDSet[g.SID][g.Tag], int64(g.Number)
-	i := slices.IndexFunc(intervals, func(x mysql.Interval) bool { return x.Start <= n && n < x.Stop })
-	if i < 0 {
+	if !s.Has(g) {
 		return nil
 	}
-	before, _ := s.Clone().(IntervalSet)
-	before.replace(g, apart(intervals, i, n))
+	before := IntervalSet{mysql.NewMysqlGTIDSet()}
+	for sid, tags := range s.MysqlGTIDSet {
+		for tag, intervals := range tags {
+			for _, x := range intervals {
+				first, last := uint64(x.Start), uint64(x.Stop)-1
+				if sid == g.SID && tag == g.Tag && first <= g.Number && g.Number <= last {
+					before.AddRun(first, GTID{SID: sid, Tag: tag, Number: g.Number - 1})
+					first = g.Number + 1
+				}
+				before.AddRun(first, GTID{SID: sid, Tag: tag, Number: last})
+			}
+		}
+	}
 	return before
 }
 
@@ -255,30 +267,6 @@ func (s IntervalSet) Without(o Set) (n uint64) {
 
 // LastOf implements [Set].
 func (IntervalSet) LastOf(g GTID) GTID { return g }
-
-// replace replaces the intervals of g's origin. None is left empty: MySQL 9.7 crashes if a dump request has a tag without intervals.
-func (s IntervalSet) replace(g GTID, intervals mysql.IntervalSlice) {
-	tags := s.MysqlGTIDSet[g.SID]
-	if len(intervals) > 0 {
-		tags[g.Tag] = intervals
-		return
-	}
-	if delete(tags, g.Tag); len(tags) == 0 {
-		delete(s.MysqlGTIDSet, g.SID)
-	}
-}
-
-// apart returns the intervals with n, which is in the one at i, left out.
-func apart(intervals mysql.IntervalSlice, i int, n int64) mysql.IntervalSlice {
-	x := intervals[i]
-	kept := append(mysql.IntervalSlice{}, intervals[:i]...)
-	for _, rest := range []mysql.Interval{{Start: x.Start, Stop: n}, {Start: n + 1, Stop: x.Stop}} {
-		if rest.Start < rest.Stop {
-			kept = append(kept, rest)
-		}
-	}
-	return append(kept, intervals[i+1:]...)
-}
 
 // beyond counts the numbers in a that are not in b. Intervals end before their Stop, and those of a set do not
 // overlap.
