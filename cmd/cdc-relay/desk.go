@@ -25,23 +25,23 @@ const (
 	pageGroups  = 100
 	pageReasons = 100
 	pageText    = 500 // characters of a text of others
-	// resolveFor is for how long new letters are begun; the caller asks for the rest.
-	resolveFor, resolveChunk = 8 * time.Second, 500
+	// resolveChunk is how many letters one request resolves; the caller asks for the rest.
+	resolveChunk = 500
 )
 
 // pageDesk does what the commands do, with the relay's own configuration and rights.
 func pageDesk(c *config.Config, listen *tail) admin.Desk {
 	desk := admin.Desk{
-		Event: func(ctx context.Context, id, key string) (any, error) {
-			if key != "" {
-				return inspect.SearchKey(ctx, c, key)
+		"event": func(ctx context.Context, q admin.Request) (any, error) {
+			if q.Key != "" {
+				return inspect.SearchKey(ctx, c, q.Key)
 			}
-			return inspect.Search(ctx, c, "", id)
+			return inspect.Search(ctx, c, "", q.ID)
 		},
-		Check: func(ctx context.Context) (any, error) { return provision.Check(ctx, c) },
-		Topic: func(ctx context.Context, topic string) (any, error) { return topicInKafka(ctx, c, topic) },
-		Tail:  listen.last,
-		Config: func() (any, error) {
+		"check": func(ctx context.Context, _ admin.Request) (any, error) { return provision.Check(ctx, c) },
+		"topic": func(ctx context.Context, q admin.Request) (any, error) { return topicInKafka(ctx, c, q.Topic) },
+		"tail":  func(_ context.Context, q admin.Request) (any, error) { return listen.last(q.Topic), nil },
+		"config": func(context.Context, admin.Request) (any, error) {
 			var text strings.Builder
 			err := c.Show(&text)
 			return map[string]string{"text": text.String()}, err
@@ -49,12 +49,7 @@ func pageDesk(c *config.Config, listen *tail) admin.Desk {
 	}
 	if c.DeadLetter.On() {
 		d := &letterDesk{app.LetterDesk(c)}
-		desk.Letters = func(ctx context.Context, after string, f admin.LetterFilter) (any, error) {
-			all, _, err := d.List(ctx, deadletter.Filter{})
-			return pageOf(all, after, &f, time.Now()), err
-		}
-		desk.Letter = func(ctx context.Context, id string) (any, error) { return d.letter(ctx, id) }
-		desk.Resolve = func(ctx context.Context, q admin.Resolve) (any, error) { return d.resolve(ctx, q) }
+		desk["letters"], desk["letter"], desk["resolve"] = d.page, d.letter, d.resolve
 	}
 	return desk
 }
@@ -118,64 +113,46 @@ type letterGroup struct {
 	keys map[string]bool
 }
 
-// facets are what letters are filtered by.
-func facets(now time.Time) map[string]func(*deadletter.Listed) string {
-	return map[string]func(*deadletter.Listed) string{
-		"reason": deadletter.ByReason,
-		"topic":  func(l *deadletter.Listed) string { return display.Cut(l.Topic, pageText) },
-		"type":   func(l *deadletter.Listed) string { return display.Cut(l.Type, pageText) },
-		"cause":  causeOf,
-		"key":    func(l *deadletter.Listed) string { return display.Cut(l.Key, pageText) },
-		"age": func(l *deadletter.Listed) string {
-			switch age := now.Sub(l.Time); {
-			case age < time.Hour:
-				return "1h"
-			case age < 24*time.Hour:
-				return "24h"
-			case age < 7*24*time.Hour:
-				return "7d"
-			}
-			return "older"
-		},
+// asShown is a facet as the page shows and sends it. One that there is not is "".
+func asShown(facet string) func(*deadletter.Listed) string {
+	of, known := deadletter.Facets()[facet]
+	return func(l *deadletter.Listed) string {
+		if !known {
+			return ""
+		}
+		return display.Cut(of(l), pageText)
 	}
 }
-
-func causeOf(l *deadletter.Listed) string { return display.Cut(deadletter.ByCause(l), pageText) }
 
 // taken returns the letters that a filter takes; but leaves one facet out of it.
-func taken(list []deadletter.Listed, f *admin.LetterFilter, but string, now time.Time) (out []*deadletter.Listed) {
-	wanted := map[string]string{"reason": f.Reason, "topic": f.Topic, "type": f.Type, "age": f.Age, "cause": f.Cause, "key": f.Key}
-	of := facets(now)
-	for i := range list {
-		takes := true
-		for facet, want := range wanted {
-			takes = takes && (want == "" || facet == but || of[facet](&list[i]) == want)
-		}
-		if takes {
-			out = append(out, &list[i])
+func taken(list []deadletter.Listed, filter map[string]string, but string) []deadletter.Listed {
+	list = slices.Clone(list)
+	for facet, want := range filter {
+		if of := asShown(facet); want != "" && facet != but {
+			list = slices.DeleteFunc(list, func(l deadletter.Listed) bool { return of(&l) != want })
 		}
 	}
-	return out
+	return list
 }
 
-func pageOf(all []deadletter.Listed, after string, f *admin.LetterFilter, now time.Time) *letterPage {
-	matching := taken(all, f, "", now)
+func (d *letterDesk) page(ctx context.Context, q admin.Request) (any, error) {
+	all, _, err := d.List(ctx, deadletter.Filter{})
+	return pageOf(all, q.After, q.Filter), err
+}
+
+func pageOf(all []deadletter.Listed, after string, filter map[string]string) *letterPage {
+	matching := taken(all, filter, "")
 	p := &letterPage{Letters: []deadletter.Listed{}, Total: len(matching), All: len(all), Facets: map[string]map[string]int{}, Groups: groupsOf(matching)}
-	of := facets(now)
 	for _, facet := range []string{"reason", "topic", "type", "age"} {
-		counts := map[string]int{}
-		for _, l := range taken(all, f, facet, now) {
-			counts[of[facet](l)]++
-		}
-		p.Facets[facet] = counts
+		p.Facets[facet] = deadletter.Counts(taken(all, filter, facet), asShown(facet))
 	}
 	if len(matching) > 0 {
-		p.Last = cursor(matching[len(matching)-1])
+		p.Last = cursor(&matching[len(matching)-1])
 	}
-	rest := behind(matching, after)
-	for _, l := range rest[:min(pageLetters, len(rest))] {
-		p.Letters = append(p.Letters, shownListed(l))
-		p.Next = cursor(l)
+	rest := matching[upTo(matching, after):]
+	for i := range rest[:min(pageLetters, len(rest))] {
+		p.Letters = append(p.Letters, shownListed(&rest[i]))
+		p.Next = cursor(&rest[i])
 	}
 	if len(rest) <= pageLetters {
 		p.Next = ""
@@ -188,18 +165,13 @@ func cursor(l *deadletter.Listed) string {
 	return fmt.Sprintf("%d-%d-%d", l.Order.Epoch, l.Order.Seq, l.Order.Row)
 }
 
-// behind are the letters of a list behind a cursor; all for "".
-func behind(list []*deadletter.Listed, after string) []*deadletter.Listed {
-	return list[upTo(list, after):]
-}
-
-// upTo is how many letters of a list a cursor is at or behind.
-func upTo(list []*deadletter.Listed, at string) int {
+// upTo is how many letters of a list a cursor is at or behind; none for "".
+func upTo(list []deadletter.Listed, at string) int {
 	var o deadletter.Order
 	if _, err := fmt.Sscanf(at, "%d-%d-%d", &o.Epoch, &o.Seq, &o.Row); err != nil {
 		return 0
 	}
-	i, _ := slices.BinarySearchFunc(list, o, func(l *deadletter.Listed, o deadletter.Order) int { return cmp.Or(l.Order.Compare(o), -1) })
+	i, _ := slices.BinarySearchFunc(list, o, func(l deadletter.Listed, o deadletter.Order) int { return cmp.Or(l.Order.Compare(o), -1) })
 	return i
 }
 
@@ -213,10 +185,10 @@ func shownListed(l *deadletter.Listed) deadletter.Listed {
 }
 
 // groupsOf are the largest first.
-func groupsOf(list []*deadletter.Listed) []letterGroup {
-	by := map[string]*letterGroup{}
+func groupsOf(list []deadletter.Listed) []letterGroup {
+	by, causeOf := map[string]*letterGroup{}, asShown("cause")
 	for _, l := range list {
-		cause := causeOf(l)
+		cause := causeOf(&l)
 		g := by[cause]
 		if g == nil {
 			g = &letterGroup{Cause: cause, Reason: l.Reason, First: l.Time, keys: map[string]bool{}}
@@ -248,14 +220,14 @@ type shownDetail struct {
 	Behind int `json:"behind"`
 }
 
-func (d *letterDesk) letter(ctx context.Context, id string) (*shownDetail, error) {
+func (d *letterDesk) letter(ctx context.Context, q admin.Request) (any, error) {
 	all, _, err := d.List(ctx, deadletter.Filter{})
 	if err != nil {
 		return nil, err
 	}
-	i := slices.IndexFunc(all, func(l deadletter.Listed) bool { return l.Letter == id })
+	i := slices.IndexFunc(all, func(l deadletter.Listed) bool { return l.Letter == q.ID })
 	if i < 0 {
-		return nil, errResolved(id)
+		return nil, errResolved(q.ID)
 	}
 	record, err := d.Show(ctx, &all[i])
 	if err != nil {
@@ -275,23 +247,20 @@ func (d *letterDesk) letter(ctx context.Context, id string) (*shownDetail, error
 
 // resolvedLetters is what became of letters. Of those that failed it has the reasons of the first ones.
 type resolvedLetters struct {
-	Done        int            `json:"done"`
-	Failed      []failedLetter `json:"failed"`
-	FailedTotal int            `json:"failed_total,omitempty"`
-	// Skipped were dropped in place of published, because errors.skip lists their events; Before were resolved before.
-	Skipped int `json:"skipped,omitempty"`
-	Before  int `json:"before,omitempty"`
-	// Left are those behind After, for which there was no time.
+	deadletter.Result
+
+	Reasons []failedLetter `json:"failed"`
+	// Left are those behind After, which the caller asks for next.
 	Left  int    `json:"left,omitempty"`
 	After string `json:"after,omitempty"`
-	// Error is why it went no further.
+	// Error is why there are no reasons.
 	Error string `json:"error,omitempty"`
 }
 
 // Summary implements [admin.Summarized].
 func (r *resolvedLetters) Summary() any {
 	s := *r
-	s.Failed = nil
+	s.Reasons = nil
 	return &s
 }
 
@@ -301,82 +270,60 @@ type failedLetter struct {
 }
 
 // resolve asks the relay that leads, which may be another one.
-func (d *letterDesk) resolve(ctx context.Context, q admin.Resolve) (*resolvedLetters, error) {
+func (d *letterDesk) resolve(ctx context.Context, q admin.Request) (any, error) {
 	all, end, err := d.List(ctx, deadletter.Filter{})
 	if err != nil {
 		return nil, err
 	}
-	var list []*deadletter.Listed
+	var list []deadletter.Listed
 	if q.Filter != nil {
-		list = taken(all, q.Filter, "", time.Now())
-		list = behind(list[:upTo(list, q.Until)], q.After) // not what came since somebody looked
+		list = taken(all, q.Filter, "")
+		list = list[:upTo(list, q.Until)] // not what came since somebody looked
+		list = list[upTo(list, q.After):]
 		if len(list) != q.Count {
 			return nil, cdc.Fixable("load the list again", "%w: the filter takes %s now, not %d", admin.ErrChanged, display.Plural(len(list), "dead letter"), q.Count)
 		}
 	} else if i := slices.IndexFunc(all, func(l deadletter.Listed) bool { return l.Letter == q.ID }); i >= 0 {
-		list = append(list, &all[i])
+		list = all[i : i+1]
 	} else {
 		return nil, errResolved(q.ID)
 	}
-	result := &resolvedLetters{Failed: []failedLetter{}}
-	asked := list
-	for began := time.Now(); len(list) > 0 && (time.Since(began) < resolveFor || result.After == ""); {
-		chunk := list[:min(resolveChunk, len(list))]
-		if err := d.resolveChunk(ctx, q.Do, chunk, end, result); err != nil {
-			if result.After == "" {
-				return nil, err
-			}
-			result.Error = cdc.Explain(err)
-			break
-		}
-		result.After, list = cursor(chunk[len(chunk)-1]), list[len(chunk):]
-	}
-	if result.Left = len(list); result.Left == 0 {
-		result.After = ""
-	}
-	if result.FailedTotal > 0 {
-		d.explain(ctx, asked, result)
-	}
-	if q.Filter == nil && result.Before > 0 {
-		return nil, errResolved(q.ID)
-	}
-	if q.Filter == nil && result.Skipped > 0 {
-		return nil, skippedError(all, result.Skipped)
-	}
-	return result, nil
-}
-
-func (d *letterDesk) resolveChunk(ctx context.Context, do string, chunk []*deadletter.Listed, end int64, sum *resolvedLetters) error {
-	asked := make([]deadletter.Listed, len(chunk))
-	for i, l := range chunk {
-		asked[i] = *l
+	r := &resolvedLetters{Reasons: []failedLetter{}}
+	if r.Left = max(0, len(list)-resolveChunk); r.Left > 0 {
+		list = list[:resolveChunk]
+		r.After = cursor(&list[resolveChunk-1])
 	}
 	why := ""
-	result, err := d.Ask(ctx, do, asked, end, func(reason string) { why = reason }, func(string) {})
+	r.Result, err = d.Ask(ctx, q.Do, list, end, func(reason string) { why = reason }, func(string) {})
 	switch {
 	case err != nil && why != "":
-		return cdc.Fixable("try again when that has passed", "the relay waits: %s", why)
+		return nil, cdc.Fixable("try again when that has passed", "the relay waits: %s", why)
 	case err != nil:
-		return err
+		return nil, err
+	case q.Filter == nil && r.Before > 0:
+		return nil, errResolved(q.ID)
+	case q.Filter == nil && r.Skipped > 0:
+		return nil, skippedError(list, r.Skipped)
+	case r.Failed > 0:
+		d.explain(ctx, list, r)
 	}
-	sum.Done, sum.FailedTotal, sum.Skipped, sum.Before = sum.Done+result.Done, sum.FailedTotal+result.Failed, sum.Skipped+result.Skipped, sum.Before+result.Before
-	return nil
+	return r, nil
 }
 
 // explain gives the reasons of now for those that were asked for and are still there.
-func (d *letterDesk) explain(ctx context.Context, asked []*deadletter.Listed, sum *resolvedLetters) {
+func (d *letterDesk) explain(ctx context.Context, asked []deadletter.Listed, r *resolvedLetters) {
 	all, _, err := d.List(ctx, deadletter.Filter{})
 	if err != nil {
-		sum.Error = cmp.Or(sum.Error, cdc.Explain(err))
+		r.Error = cdc.Explain(err)
 		return
 	}
-	still := map[string]*deadletter.Listed{}
-	for i := range all {
-		still[all[i].Letter] = &all[i]
+	were, causeOf := map[string]bool{}, asShown("cause")
+	for _, l := range asked {
+		were[l.Letter] = true
 	}
-	for _, l := range asked[:len(asked)-sum.Left] {
-		if now := still[l.Letter]; now != nil && len(sum.Failed) < pageReasons {
-			sum.Failed = append(sum.Failed, failedLetter{l.Letter, causeOf(now)})
+	for _, l := range all {
+		if were[l.Letter] && len(r.Reasons) < pageReasons {
+			r.Reasons = append(r.Reasons, failedLetter{l.Letter, causeOf(&l)})
 		}
 	}
 }

@@ -28,16 +28,22 @@ key (reason "held"). list and show only read Kafka; retry and drop ask the relay
 }
 
 // letterFilter are the flags that select letters.
-type letterFilter struct{ deadletter.Filter }
+type letterFilter struct {
+	deadletter.Filter
+
+	is map[string]*string // what facets were given
+}
 
 func (f *letterFilter) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.StringVar(&f.Key, "key", "", "only this record `key`")
-	flags.StringVar(&f.Type, "type", "", "only this event `type`")
-	flags.StringVar(&f.AggregateType, "aggregate-type", "", "only this aggregate `type`")
-	flags.StringVar(&f.Topic, "topic", "", "only this `topic`")
-	flags.StringVar(&f.Tenant, "tenant", "", "only this `tenant`")
-	flags.StringVar(&f.Reason, "reason", "", "only this `reason`: unroutable, malformed, unknown_topic, too_large, rejected, held")
+	f.is = map[string]*string{
+		"key":            flags.String("key", "", "only this record `key`"),
+		"type":           flags.String("type", "", "only this event `type`"),
+		"aggregate-type": flags.String("aggregate-type", "", "only this aggregate `type`"),
+		"topic":          flags.String("topic", "", "only this `topic`"),
+		"tenant":         flags.String("tenant", "", "only this `tenant`"),
+		"reason":         flags.String("reason", "", "only this `reason`: unroutable, malformed, unknown_topic, too_large, rejected, held"),
+	}
 	flags.Var(&timeFlag{&f.From}, "since", "only since this `time`, such as 2026-01-31T12:00:00Z")
 	flags.Var(&timeFlag{&f.To}, "until", "only before this `time`")
 	renamed(cmd, "from", "since")
@@ -61,7 +67,12 @@ func (f *letterFilter) find(ctx context.Context, desk *deadletter.Desk, ids []st
 	if !f.From.IsZero() && !f.To.IsZero() && !f.From.Before(f.To) {
 		return nil, 0, inspect.NotBefore(f.From, f.To)
 	}
-	f.IDs = ids
+	f.IDs, f.Is = ids, map[string]string{}
+	for facet, is := range f.is {
+		if *is != "" {
+			f.Is[facet] = *is
+		}
+	}
 	list, end, err := desk.List(ctx, f.Filter)
 	if err == nil && len(list) == 0 && len(ids) > 0 {
 		err = cdc.Fixable("see `cdc-relay dlq list`", "no dead letter has the ID %s", strings.Join(ids, " or "))
@@ -128,16 +139,12 @@ func (a *cli) printLetters(list []deadletter.Listed, limit int) {
 
 // printCounts prints how many letters there are for each reason or cause.
 func (a *cli) printCounts(list []deadletter.Listed, by string, asJSON bool) error {
-	group := deadletter.ByReason
-	if by == "cause" {
-		group = func(l *deadletter.Listed) string { return display.Visible(deadletter.ByCause(l)) }
-	}
-	counts := deadletter.Counts(list, group)
+	counts := deadletter.Counts(list, deadletter.Facets()[by])
 	if asJSON {
 		return printJSON(a.stdout, counts)
 	}
-	for _, reason := range deadletter.Groups(counts) {
-		a.printf("%-14s %d\n", reason, counts[reason])
+	for _, group := range deadletter.Groups(counts) {
+		a.printf("%-14s %d\n", display.Visible(group), counts[group])
 	}
 	a.printf("%-14s %d\n", "all", len(list))
 	return nil

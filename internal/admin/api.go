@@ -13,42 +13,18 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
 
-// Desk is what the page asks for on request. Without dead letters Letters, Letter and Resolve are nil. Answers are encoded as JSON and hold
-// no payloads.
-type Desk struct {
-	// Letters returns one page of dead letters, those after one, and Letter one of them.
-	Letters func(ctx context.Context, after string, f LetterFilter) (any, error)
-	Letter  func(ctx context.Context, letter string) (any, error)
-	// Event says what became of an event, or of those of a key.
-	Event func(ctx context.Context, id, key string) (any, error)
-	// Check returns what the check command finds.
-	Check func(ctx context.Context) (any, error)
-	// Resolve retries or drops letters.
-	Resolve func(ctx context.Context, q Resolve) (any, error)
-	// Topic returns a topic as Kafka has it, and Tail what went to it last.
-	Topic func(ctx context.Context, topic string) (any, error)
-	Tail  func(topic string) any
-	// Config returns the effective configuration, without secrets.
-	Config func() (any, error)
-}
-
-// LetterFilter selects letters: all that is set must be right.
-type LetterFilter struct {
-	Reason string `json:"reason,omitempty"`
-	Topic  string `json:"topic,omitempty"`
-	Type   string `json:"type,omitempty"`
-	Age    string `json:"age,omitempty"`
-	Cause  string `json:"cause,omitempty"`
-	Key    string `json:"key,omitempty"`
-}
+// Desk answers what the page asks for on request, by the name that the path has: event, check, topic, tail (what went to a topic last) and
+// config, and with dead letters letters (one page of them), letter and resolve. Answers are encoded as JSON and hold no payloads.
+type Desk map[string]func(context.Context, Request) (any, error)
 
 // Resolve is a retry or drop of one letter, or of the Count letters that a filter takes, after one and up to another.
 type Resolve struct {
-	Do     string        `json:"do"`
-	ID     string        `json:"id,omitempty"`
-	Filter *LetterFilter `json:"filter,omitempty"`
-	Count  int           `json:"count,omitempty"`
-	After  string        `json:"after,omitempty"`
+	Do string `json:"do"`
+	ID string `json:"id,omitempty"`
+	// Filter has what reason, topic, type, age, cause or key are; all that is set must be right.
+	Filter map[string]string `json:"filter,omitzero"`
+	Count  int               `json:"count,omitempty"`
+	After  string            `json:"after,omitempty"`
 	// Until is the last letter that was counted.
 	Until string `json:"until,omitempty"`
 }
@@ -74,27 +50,25 @@ type api struct {
 	acted audit
 }
 
-// question is what a POST asks for.
-type question func(context.Context, request) (any, error)
-
 func (a *api) routes(mux *http.ServeMux) {
-	own := http.NewCrossOriginProtection()
-	handle := func(path string, h http.HandlerFunc) { mux.Handle("POST "+path, guarded(own.Handler(a.known(h)))) }
 	mux.Handle("GET /api/page", guarded(http.HandlerFunc(a.page)))
 	mux.Handle("GET /api/fleet", guarded(http.HandlerFunc(a.fleet)))
 	mux.Handle("GET /api/rights", guarded(http.HandlerFunc(a.rights)))
-	handle("/api/event", one(a.event, 0))
-	handle("/api/check", one(func(ctx context.Context, _ request) (any, error) { return a.o.Desk.Check(ctx) }, checkPause))
-	handle("/api/topic", one(func(ctx context.Context, q request) (any, error) { return a.o.Desk.Topic(ctx, q.Topic) }, 0))
-	handle("/api/tail", one(func(_ context.Context, q request) (any, error) { return a.o.Desk.Tail(q.Topic), nil }, 0))
-	handle("/api/config", one(func(context.Context, request) (any, error) { return a.o.Desk.Config() }, 0))
-	handle("/api/audit", one(func(context.Context, request) (any, error) { return a.acted.newest(), nil }, 0))
-	if a.o.Desk.Letters == nil {
-		return
+	own := http.NewCrossOriginProtection()
+	handle := func(name string, h http.HandlerFunc) { mux.Handle("POST /api/"+name, guarded(own.Handler(a.known(h)))) }
+	handle("audit", one(func(context.Context, Request) (any, error) { return a.acted.newest(), nil }, 0))
+	for name, do := range a.o.Desk {
+		switch name {
+		case "event":
+			handle(name, one(a.event, 0))
+		case "check":
+			handle(name, one(do, checkPause))
+		case "resolve":
+			handle(name, a.operators(one(a.resolve, 0)))
+		default:
+			handle(name, one(do, 0))
+		}
 	}
-	handle("/api/letters", one(func(ctx context.Context, q request) (any, error) { return a.o.Desk.Letters(ctx, q.After, q.filter()) }, 0))
-	handle("/api/letter", one(func(ctx context.Context, q request) (any, error) { return a.o.Desk.Letter(ctx, q.ID) }, 0))
-	handle("/api/resolve", a.operators(one(a.resolve, 0)))
 }
 
 func (a *api) fleet(w http.ResponseWriter, _ *http.Request) {
@@ -114,7 +88,7 @@ func (a *api) rights(w http.ResponseWriter, r *http.Request) {
 		reason = a.mayNot(user)
 	}
 	said := map[string]any{
-		"details": user != "", "actions": user != "" && reason == nil && a.o.Desk.Resolve != nil, "letters": a.o.Desk.Letters != nil, "user": user,
+		"details": user != "", "actions": user != "" && reason == nil && a.o.Desk["resolve"] != nil, "letters": a.o.Desk["letters"] != nil, "user": user,
 	}
 	if reason != nil {
 		said["reason"] = cdc.Explain(reason)
@@ -130,8 +104,8 @@ type incomplete struct{ error }
 
 func (e incomplete) Unwrap() error { return e.error }
 
-// request is the body of each POST; only JSON, which a form of another site cannot send.
-type request struct {
+// Request is the body of each POST; only JSON, which a form of another site cannot send.
+type Request struct {
 	Resolve
 
 	Key   string `json:"key"`
@@ -140,21 +114,14 @@ type request struct {
 	client string // its address
 }
 
-func (q *request) filter() LetterFilter {
-	if q.Filter == nil {
-		return LetterFilter{}
-	}
-	return *q.Filter
-}
-
-func (a *api) event(ctx context.Context, q request) (any, error) {
+func (a *api) event(ctx context.Context, q Request) (any, error) {
 	if (q.ID == "") == (q.Key == "") {
 		return nil, incomplete{cdc.Fixable("give the event's ID or a record's key", "one of ID and key is needed")}
 	}
-	return a.o.Desk.Event(ctx, q.ID, q.Key)
+	return a.o.Desk["event"](ctx, q)
 }
 
-func (a *api) resolve(ctx context.Context, q request) (any, error) {
+func (a *api) resolve(ctx context.Context, q Request) (any, error) {
 	if (q.ID == "") == (q.Filter == nil) || q.Filter != nil && (q.Count < 1 || q.Until == "") || (q.Do != "retry" && q.Do != "drop") {
 		return nil, incomplete{cdc.Fixable(`send "do": "retry" or "drop", and the dead letter's "id", or a "filter" with the "count" and the "last" letter of what it takes, that as "until"`, "the action is incomplete")}
 	}
@@ -162,10 +129,10 @@ func (a *api) resolve(ctx context.Context, q request) (any, error) {
 	done := action{At: time.Now().UTC(), User: user, Client: q.client, Resolve: q.Resolve}
 	log := a.log.With("audit", q.Do, "user", user, "client", q.client, "letter", q.ID)
 	if q.Filter != nil {
-		log = log.With("count", q.Count, "filter", fmt.Sprintf("%+v", *q.Filter))
+		log = log.With("count", q.Count, "filter", fmt.Sprint(q.Filter))
 	}
 	log.InfoContext(ctx, "dead letter: action asked for")
-	result, err := a.o.Desk.Resolve(ctx, q.Resolve)
+	result, err := a.o.Desk["resolve"](ctx, q)
 	if err != nil {
 		done.Error = cdc.Explain(err)
 		log.WarnContext(ctx, "dead letter: action failed", "error", err)
@@ -181,7 +148,7 @@ func (a *api) resolve(ctx context.Context, q request) (any, error) {
 }
 
 // one answers one request at a time, and none for a while after it.
-func one(do question, pause time.Duration) http.HandlerFunc {
+func one(do func(context.Context, Request) (any, error), pause time.Duration) http.HandlerFunc {
 	slot := make(chan struct{}, 1) // full while a request is under way
 	return func(w http.ResponseWriter, r *http.Request) {
 		q, err := decode(w, r)
@@ -220,8 +187,8 @@ func one(do question, pause time.Duration) http.HandlerFunc {
 	}
 }
 
-func decode(w http.ResponseWriter, r *http.Request) (request, error) {
-	q := request{client: r.RemoteAddr}
+func decode(w http.ResponseWriter, r *http.Request) (Request, error) {
+	q := Request{client: r.RemoteAddr}
 	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
 		return q, cdc.Fixable("send it as application/json", "the request is not JSON")
 	}

@@ -193,17 +193,18 @@ func TestContentIsNoHTML(t *testing.T) {
 }
 
 func deskOf(resolved *atomic.Int64) admin.Desk {
+	say := func(of func(admin.Request) any) func(context.Context, admin.Request) (any, error) {
+		return func(_ context.Context, q admin.Request) (any, error) { return of(q), nil }
+	}
 	return admin.Desk{
-		Letters: func(_ context.Context, _ string, f admin.LetterFilter) (any, error) {
-			return map[string]string{"key": hostile, "reason": f.Reason}, nil
-		},
-		Letter: func(context.Context, string) (any, error) { return nil, nil },
-		Event:  func(_ context.Context, id, key string) (any, error) { return id + key, nil },
-		Check:  func(context.Context) (any, error) { return nil, nil },
-		Topic:  func(_ context.Context, topic string) (any, error) { return topic, nil },
-		Tail:   func(topic string) any { return topic },
-		Config: func() (any, error) { return "config", nil },
-		Resolve: func(_ context.Context, q admin.Resolve) (any, error) {
+		"letters": say(func(q admin.Request) any { return map[string]string{"key": hostile, "reason": q.Filter["reason"]} }),
+		"letter":  say(func(admin.Request) any { return nil }),
+		"event":   say(func(q admin.Request) any { return q.ID + q.Key }),
+		"check":   say(func(admin.Request) any { return nil }),
+		"topic":   say(func(q admin.Request) any { return q.Topic }),
+		"tail":    say(func(q admin.Request) any { return q.Topic }),
+		"config":  say(func(admin.Request) any { return "config" }),
+		"resolve": func(_ context.Context, q admin.Request) (any, error) {
 			if q.Count == 13 {
 				return nil, cdc.Fixable("load the list again", "%w: the filter takes 12 letters now, not 13", admin.ErrChanged)
 			}

@@ -37,11 +37,22 @@ type Listed struct {
 	*Entry
 }
 
-// ByReason is a group for [Counts].
-func ByReason(l *Listed) string { return l.Reason }
+// Facets are what letters are selected and counted by.
+func Facets() map[string]func(*Listed) string {
+	return map[string]func(*Listed) string{
+		"key":            func(l *Listed) string { return l.Key },
+		"type":           func(l *Listed) string { return l.Type },
+		"aggregate-type": func(l *Listed) string { return l.AggregateType },
+		"tenant":         func(l *Listed) string { return l.Tenant },
+		"topic":          func(l *Listed) string { return l.Topic },
+		"reason":         func(l *Listed) string { return l.Reason },
+		"cause":          cause,
+		"age":            age,
+	}
+}
 
-// ByCause is the same for letters that have the same thing wrong with them, whatever their IDs and keys.
-func ByCause(l *Listed) string {
+// cause is the same for letters that have the same thing wrong with them, whatever their IDs and keys.
+func cause(l *Listed) string {
 	text := strings.Replace(l.Error, "(aggregate "+l.AggregateType+" "+l.Key+")", "(aggregate)", 1)
 	if l.ID != "" {
 		text = strings.ReplaceAll(text, l.ID, "ID")
@@ -49,25 +60,41 @@ func ByCause(l *Listed) string {
 	return l.Reason + ": " + text
 }
 
+func age(l *Listed) string {
+	switch age := time.Since(l.Time); {
+	case age < time.Hour:
+		return "1h"
+	case age < 24*time.Hour:
+		return "24h"
+	case age < 7*24*time.Hour:
+		return "7d"
+	}
+	return "older"
+}
+
 // Filter selects letters: all that is set must be right.
 type Filter struct {
 	// IDs are those of letters, or of events.
-	IDs                                             []string
-	Key, Type, AggregateType, Topic, Tenant, Reason string
+	IDs []string
+	// Is has what some of [Facets] are.
+	Is map[string]string
 	// From and To limit when an event became a letter, To exclusively.
 	From, To time.Time
 }
 
 // Empty reports whether the filter takes every letter.
 func (f *Filter) Empty() bool {
-	return len(f.IDs) == 0 && f.Key+f.Type+f.AggregateType+f.Topic+f.Tenant+f.Reason == "" && f.From.IsZero() && f.To.IsZero()
+	return len(f.IDs)+len(f.Is) == 0 && f.From.IsZero() && f.To.IsZero()
 }
 
 func (f *Filter) takes(l *Listed) bool {
-	same := func(wanted, is string) bool { return wanted == "" || wanted == is }
+	of := Facets()
+	for facet, is := range f.Is {
+		if has := of[facet](l); has != is && has != cdc.KeyText([]byte(is)) { // as an entry has a long key
+			return false
+		}
+	}
 	return (len(f.IDs) == 0 || slices.Contains(f.IDs, l.Letter) || slices.Contains(f.IDs, l.ID)) &&
-		same(cdc.KeyText([]byte(f.Key)), l.Key) && same(f.Type, l.Type) && same(f.AggregateType, l.AggregateType) &&
-		same(f.Topic, l.Topic) && same(f.Tenant, l.Tenant) && same(f.Reason, l.Reason) &&
 		(f.From.IsZero() || !l.Time.Before(f.From)) && (f.To.IsZero() || l.Time.Before(f.To))
 }
 
@@ -169,11 +196,13 @@ const (
 type Result struct {
 	// Done were resolved as asked. Skipped were to be published, and were dropped because errors.skip lists their events. Failed
 	// cannot be published.
-	Done, Skipped, Failed int
+	Done    int `json:"done"`
+	Skipped int `json:"skipped,omitempty"`
+	Failed  int `json:"failed_total,omitempty"`
 	// Before were resolved before, by another command or by the relay.
-	Before int
+	Before int `json:"before,omitempty"`
 	// Asked is false if the index could not be written to: nothing was asked.
-	Asked bool
+	Asked bool `json:"-"`
 }
 
 // Ask asks the leader to resolve letters of a list, and waits until it has. It calls waits with each new reason for which the leader waits,

@@ -67,7 +67,7 @@ type FoundKey struct {
 func SearchKey(ctx context.Context, c *config.Config, key string) (*FoundKey, error) {
 	f := &FoundKey{Key: key, Timeline: []Moment{}, Since: time.Now().Add(-keyFor).UTC()}
 	if c.DeadLetter.On() {
-		letters, _, err := app.LetterDesk(c).List(ctx, deadletter.Filter{Key: key})
+		letters, _, err := app.LetterDesk(c).List(ctx, deadletter.Filter{Is: map[string]string{"key": key}})
 		if err != nil {
 			return nil, err
 		}
