@@ -39,7 +39,7 @@ func endpoint(c *config.Config, db app.Database, r *relay.Relay, src app.Source,
 				st.Source.Database = c.Database()
 			}
 			if st.State == string(relay.StateLeading) || st.State == string(relay.StateStopping) { // the others have not read them
-				st.DeadLetters = letterStatus(letters)
+				st.DeadLetters = letters.Summary()
 			}
 			st.Version, st.Revision, st.StartedAt, st.Group = version.Version, version.Revision, started, group
 			return st
@@ -86,17 +86,9 @@ func relaysOf(c *config.Config) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-func letterStatus(letters *deadletter.Resolver) *admin.DeadLetters {
-	if letters == nil {
-		return nil
-	}
-	s := letters.Summary()
-	return &admin.DeadLetters{Events: s.Letters, Held: s.Held, Keys: s.Keys, Oldest: s.Oldest, Full: s.Full}
-}
-
 // lettersFull is an error if nothing is published because there may be no more dead letters.
 func lettersFull(letters *deadletter.Resolver) error {
-	if letters == nil || !letters.Summary().Full {
+	if s := letters.Summary(); s == nil || !s.Full {
 		return nil
 	}
 	return cdc.Fixable("see the reasons with `cdc-relay dlq list`, and once they are repaired publish the letters with `cdc-relay dlq retry --all --yes`; drop those that nobody needs, or raise dead_letter.max_held_events",

@@ -223,7 +223,7 @@ func saved(st *admin.Status, now time.Time) string {
 	return text + display.Suffix(", last event ", st.Checkpoint.LastEventID)
 }
 
-func lettersText(l *admin.DeadLetters, now time.Time) string {
+func lettersText(l *cdc.DeadLetters, now time.Time) string {
 	if l.Events == 0 {
 		return "none"
 	}

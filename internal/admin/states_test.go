@@ -111,9 +111,11 @@ func statesOfPage() map[string]*page {
 			s.gone, s.standbys = "relay-2:9464", []standby{}
 			s.before, s.before.Since = verdictOf(&s.situation), at("15:33:03")
 		},
-		"letters": func(s *seen) { s.DeadLetters = &DeadLetters{Events: 200, Held: 18, Keys: 20, Oldest: at("15:21:00")} },
+		"letters": func(s *seen) {
+			s.DeadLetters = &cdc.DeadLetters{Events: 200, Held: 18, Keys: 20, Oldest: at("15:21:00")}
+		},
 		"letters-10000": func(s *seen) {
-			s.DeadLetters = &DeadLetters{Events: 10_000, Held: 909, Keys: 800, Oldest: at("15:21:00")}
+			s.DeadLetters = &cdc.DeadLetters{Events: 10_000, Held: 909, Keys: 800, Oldest: at("15:21:00")}
 		},
 		"topics-300": func(*seen) {},
 		"stopping": func(s *seen) {
@@ -159,7 +161,7 @@ func usually() *seen {
 	s.Positions = Positions{"0/7A3C1F8", "0/7A3C1E0", "0/7A3C1C0", "0/7A3C1C0"}
 	s.Lag.Seconds, s.InFlight, s.Checkpoint.SavedAt = 0.012, InFlight{Events: 12, Bytes: 3456, Since: at("15:36:18")}, at("15:36:18")
 	s.Slot = &cdc.SlotStatus{Status: "reserved", RetainedBytes: 5_541_888, SafeBytes: &safe, AskedAt: at("15:36:15")}
-	s.DeadLetters, s.Version, s.StartedAt = new(DeadLetters), "v0.1.0", at("08:02:11")
+	s.DeadLetters, s.Version, s.StartedAt = new(cdc.DeadLetters), "v0.1.0", at("08:02:11")
 	return s
 }
 

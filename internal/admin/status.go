@@ -38,7 +38,7 @@ type Status struct {
 	// Slot is absent on MySQL and MariaDB, and before it was first read.
 	Slot *cdc.SlotStatus `json:"slot,omitempty"`
 	// DeadLetters is absent where there can be none.
-	DeadLetters *DeadLetters `json:"dead_letters,omitempty"`
+	DeadLetters *cdc.DeadLetters `json:"dead_letters,omitempty"`
 	// Leader says which process leads, while this relay stands by.
 	Leader string `json:"leader,omitempty"`
 	// Problems are those with the servers that the relay needs, at present, the oldest first.
@@ -59,19 +59,6 @@ type Source struct {
 	Database string `json:"database"`
 	Slot     string `json:"slot,omitempty"`
 	Timeline uint32 `json:"timeline,omitempty"`
-}
-
-// DeadLetters are the events that are kept because they cannot be published.
-type DeadLetters struct {
-	// Events that are not resolved, and those among them that are held behind another one of their key.
-	Events int `json:"events"`
-	Held   int `json:"held"`
-	// Keys whose events go there.
-	Keys int `json:"keys"`
-	// Oldest is since when the oldest is there.
-	Oldest time.Time `json:"oldest,omitzero"`
-	// Full says that the relay publishes nothing, because there may be no more.
-	Full bool `json:"full"`
 }
 
 // Now are numbers of the present; what is absent is not known.

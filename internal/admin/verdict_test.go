@@ -22,7 +22,7 @@ func TestVerdict(t *testing.T) {
 		s := &situation{now: now, moved: ago(time.Second), walPerSecond: &speed, before: Verdict{State: Publishing, Since: ago(time.Hour)}}
 		s.State, s.Since, s.Connected, s.Source.Slot = "leading", ago(time.Hour), true, "orders"
 		s.Slot = &cdc.SlotStatus{Status: "reserved", RetainedBytes: 10 << 20, SafeBytes: &safe, AskedAt: ago(time.Second)}
-		s.DeadLetters = new(DeadLetters)
+		s.DeadLetters = new(cdc.DeadLetters)
 		change(s)
 		return s
 	}
@@ -95,7 +95,7 @@ func TestVerdict(t *testing.T) {
 			s.moved, s.InFlight = ago(25*time.Second), InFlight{Events: 5, Since: ago(20 * time.Second)}
 		}), Verdict{State: NotPublishing, Level: Bad, Title: "Not publishing", Since: ago(20 * time.Second), Cause: "Kafka acknowledges nothing", Command: "cdc-relay check"}, ""},
 		{
-			"no room for letters", leading(func(s *situation) { s.DeadLetters = &DeadLetters{Events: 1000, Full: true} }),
+			"no room for letters", leading(func(s *situation) { s.DeadLetters = &cdc.DeadLetters{Events: 1000, Full: true} }),
 			Verdict{State: NotPublishing, Level: Bad, Title: "Not publishing", Cause: "no more dead letters", Command: "cdc-relay dlq list"},
 			"",
 		},
@@ -119,7 +119,7 @@ func TestVerdict(t *testing.T) {
 			s.gone, s.before = "b", Verdict{State: PublishingBut, Fix: "end it", Since: ago(time.Hour)}
 		}), Verdict{State: PublishingBut, Level: Warn, Title: "no standby answers", Since: now}, ""},
 		{"several", leading(func(s *situation) {
-			s.Problems, s.gone, s.DeadLetters = []Problem{kafka, redis}, "b", &DeadLetters{Events: 1}
+			s.Problems, s.gone, s.DeadLetters = []Problem{kafka, redis}, "b", &cdc.DeadLetters{Events: 1}
 			s.moved = time.Time{}
 		}), Verdict{State: NotPublishing, Level: Bad, Title: "Not publishing", Also: []Reason{{Title: "the position is not saved"}, {Title: "1 dead letter"}, {Title: "no standby answers"}}}, ""},
 		{"starting", in("starting", func(*situation) {}), Verdict{State: Starting, Level: Idle, Title: "Starting", Since: ago(time.Minute)}, ""},

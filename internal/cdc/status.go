@@ -30,3 +30,16 @@ type SlotStatus struct {
 	// AskedAt is when PostgreSQL said so.
 	AskedAt time.Time `json:"asked_at,omitzero"`
 }
+
+// DeadLetters are the events that are kept because they cannot be published. It is part of the JSON at /status.
+type DeadLetters struct {
+	// Events that are not resolved, and those among them that are held behind another one of their key.
+	Events int `json:"events"`
+	Held   int `json:"held"`
+	// Keys whose events go there.
+	Keys int `json:"keys"`
+	// Oldest is since when the oldest is there.
+	Oldest time.Time `json:"oldest,omitzero"`
+	// Full says that the relay publishes nothing, because there may be no more.
+	Full bool `json:"full"`
+}

@@ -83,7 +83,7 @@ func compare(t *rapid.T, x *deadletter.Index, table *cdc.Table, list []modelled)
 			held++
 		}
 	}
-	if s := x.Summary(); s.Letters != len(list) || s.Keys != len(keys) || s.Held != held || s.Full != (len(list) >= 8) || s.Full != x.Full() || x.Len() != len(list) {
+	if s := x.Summary(); s.Events != len(list) || s.Keys != len(keys) || s.Held != held || s.Full != (len(list) >= 8) || s.Full != x.Full() || x.Len() != len(list) {
 		t.Fatalf("summary %+v of %+v", s, list)
 	}
 	for _, key := range []string{"", "k", "l", "m"} {

@@ -1,6 +1,10 @@
 package deadletter
 
-import "time"
+import (
+	"time"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+)
 
 // Work is a letter that can be resolved.
 type Work struct {
@@ -132,24 +136,12 @@ func (x *Index) Head(id string) (w Work, isStored, found bool) {
 	return head.work(), head.state == stored, true
 }
 
-// Summary is the state of the letters, for metrics and status.
-type Summary struct {
-	// Letters that are not resolved, and those among them that wait behind another one of their key.
-	Letters, Held int
-	// Keys that have letters.
-	Keys int
-	// Oldest is when the oldest became one; zero: there are none.
-	Oldest time.Time
-	// Full says that the relay accepts no events, because there may be no more letters.
-	Full bool
-}
-
 // Summary returns the state. It takes time in proportion to the letters.
-func (x *Index) Summary() Summary {
+func (x *Index) Summary() *cdc.DeadLetters {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	s := Summary{Letters: len(x.letters), Held: len(x.letters) - x.blocked, Keys: len(x.held)}
-	s.Full = s.Letters > 0 && x.full()
+	s := &cdc.DeadLetters{Events: len(x.letters), Held: len(x.letters) - x.blocked, Keys: len(x.held)}
+	s.Full = s.Events > 0 && x.full()
 	for _, l := range x.letters {
 		if t := time.Unix(l.time, 0); s.Oldest.IsZero() || t.Before(s.Oldest) {
 			s.Oldest = t
