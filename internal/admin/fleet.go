@@ -183,7 +183,7 @@ func (v *Verdict) escaped() *Verdict {
 	}
 	e.Also = nil
 	for _, r := range v.Also[:min(len(v.Also), 10)] {
-		e.Also = append(e.Also, Reason{display.Cut(r.Title, longestText), display.Cut(r.Cause, longestText), display.Cut(r.Fix, longestText)})
+		e.Also = append(e.Also, r.cut())
 	}
 	return &e
 }

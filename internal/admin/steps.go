@@ -50,7 +50,7 @@ func steps(o *Options, st *Status, n, was *numbers, now time.Time) []step {
 	}
 	broken := func(x *step, with string) {
 		if found := s.problems(with); len(found) > 0 {
-			x.State, x.Since, x.Text = "broken", found[0].Since, display.Cut(reasonOf("", found).cause, longestText)
+			x.State, x.Since, x.Text = "broken", found[0].Since, display.Cut(reasonOf("", found).Cause, longestText)
 		}
 	}
 	if share, known := s.slotShare(); leads && known && share >= slotShare {

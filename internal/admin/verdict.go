@@ -57,6 +57,11 @@ type Reason struct {
 	Fix   string `json:"fix,omitempty"`
 }
 
+// cut is what is shown of it.
+func (r Reason) cut() Reason {
+	return Reason{display.Cut(r.Title, longestText), display.Cut(r.Cause, longestText), display.Cut(r.Fix, longestText)}
+}
+
 // Leader is the relay for which this one stands by, as it answered last.
 type Leader struct {
 	Name string `json:"name"`
@@ -106,14 +111,6 @@ const (
 	// longestText of others' in a verdict, in characters.
 	longestText = 300
 )
-
-// reason is why a relay does not publish, or what else is not as it should be.
-type reason struct {
-	title              string
-	cause, fix, effect string
-	since              time.Time
-	lostAt             time.Time
-}
 
 // verdictOf has no state: the same situation gives the same verdict.
 func verdictOf(s *situation) Verdict {
@@ -173,14 +170,14 @@ func (s *situation) leading() Verdict {
 	if len(all) == 0 {
 		return Verdict{State: Publishing, Level: Good, Title: "Publishing"}
 	}
-	first := all[0]
-	v := Verdict{State: PublishingBut, Level: Warn, Title: "Publishing, but " + first.title, Since: first.since, Cause: first.cause, Fix: first.fix, Effect: first.effect, LostAt: first.lostAt}
+	v := all[0]
+	v.State, v.Level, v.Title = PublishingBut, Warn, "Publishing, but "+v.Title
 	if len(stops) > 0 {
 		v.State, v.Level, v.Title = NotPublishing, Bad, "Not publishing"
 		v.Effect, v.LostAt = s.kept()
-		for _, r := range stops {
-			if !r.since.IsZero() && r.since.Before(v.Since) {
-				v.Since = r.since
+		for i := range stops {
+			if since := stops[i].Since; !since.IsZero() && since.Before(v.Since) {
+				v.Since = since
 			}
 		}
 		if s.before.State == NotPublishing && s.before.Since.Before(v.Since) { // what has failed since does not begin it anew
@@ -190,8 +187,9 @@ func (s *situation) leading() Verdict {
 	if !v.LostAt.IsZero() && v.LostAt.Sub(s.now) < soon {
 		v.Level = Bad
 	}
-	for _, other := range all[1:] {
-		v.Also = append(v.Also, Reason{other.title, display.Cut(other.cause, longestText), display.Cut(other.fix, longestText)})
+	for i := range all[1:] {
+		other := &all[i+1]
+		v.Also = append(v.Also, Reason{other.Title, other.Cause, other.Fix}.cut())
 	}
 	return v
 }
@@ -207,7 +205,7 @@ func (s *Status) problems(with string) (found []Problem) {
 }
 
 // reasonOf is the first of some problems with a server, and how many more there are.
-func reasonOf(title string, found []Problem) reason {
+func reasonOf(title string, found []Problem) Verdict {
 	p := &found[0]
 	cause := p.Cause
 	if !strings.Contains(cause, p.Server) {
@@ -216,15 +214,15 @@ func reasonOf(title string, found []Problem) reason {
 	if more := len(found) - 1; more > 0 {
 		cause += fmt.Sprintf(" (and %d more)", more)
 	}
-	return reason{title: title, cause: cause, fix: p.Fix, since: p.Since}
+	return Verdict{Title: title, Cause: cause, Fix: p.Fix, Since: p.Since}
 }
 
 // stops are why nothing is published.
-func (s *situation) stops() (all []reason) {
+func (s *situation) stops() (all []Verdict) {
 	if d := s.DeadLetters; d != nil && d.Full {
-		all = append(all, reason{
-			title: "there may be no more dead letters", cause: "there may be no more dead letters: " + display.Plural(d.Events, "dead letter"),
-			fix: "see the reasons with `cdc-relay dlq list`, then retry or drop letters, or raise dead_letter.max_held_events",
+		all = append(all, Verdict{
+			Title: "there may be no more dead letters", Cause: "there may be no more dead letters: " + display.Plural(d.Events, "dead letter"),
+			Fix: "see the reasons with `cdc-relay dlq list`, then retry or drop letters, or raise dead_letter.max_held_events",
 		})
 	}
 	database, kafka := s.problems("database"), s.problems("kafka")
@@ -233,15 +231,15 @@ func (s *situation) stops() (all []reason) {
 	case len(database) > 0:
 		all = append(all, reasonOf("the database is away", database))
 	case s.now.Sub(s.Since) > settling && s.now.Sub(s.ConnectedSince) > settling:
-		all = append(all, reason{title: "the WAL or binlog is not read", cause: "the WAL or binlog is not read", fix: "see the relay's log"})
+		all = append(all, Verdict{Title: "the WAL or binlog is not read", Cause: "the WAL or binlog is not read", Fix: "see the relay's log"})
 	}
 	switch waits := s.InFlight.Since; {
 	case len(kafka) > 0 && !s.goesOn(kafka[0].Since):
 		all = append(all, reasonOf("Kafka is away", kafka))
 	case s.Stalled || !waits.IsZero() && s.now.Sub(waits) > silence && !s.goesOn(waits):
-		all = append(all, reason{
-			title: silent, cause: silent, since: waits,
-			fix: "see with `cdc-relay check` which partitions lack a leader or in-sync replicas, and whether its brokers are reachable",
+		all = append(all, Verdict{
+			Title: silent, Cause: silent, Since: waits,
+			Fix: "see with `cdc-relay check` which partitions lack a leader or in-sync replicas, and whether its brokers are reachable",
 		})
 	}
 	return all
@@ -256,12 +254,12 @@ func (s *situation) goesOn(since time.Time) bool {
 }
 
 // doubts are what is not as it should be although events are published, the worst first.
-func (s *situation) doubts() (all []reason) {
+func (s *situation) doubts() (all []Verdict) {
 	if share, known := s.slotShare(); known && share >= slotShare {
 		effect, at := s.threat("Events are published.")
-		all = append(all, reason{
-			title: fmt.Sprintf("the slot has used %d %% of its limit", int(share*100)), cause: fmt.Sprintf("slot %s keeps %s of WAL, and may keep %s more", s.Source.Slot, display.Bytes(s.Slot.RetainedBytes), display.Bytes(*s.Slot.SafeBytes)),
-			fix: "see the oldest transaction with `SELECT pid, xact_start, query FROM pg_stat_activity ORDER BY xact_start`, and end it with pg_terminate_backend(pid) if it is hours old; otherwise raise max_slot_wal_keep_size", effect: effect, lostAt: at,
+		all = append(all, Verdict{
+			Title: fmt.Sprintf("the slot has used %d %% of its limit", int(share*100)), Cause: fmt.Sprintf("slot %s keeps %s of WAL, and may keep %s more", s.Source.Slot, display.Bytes(s.Slot.RetainedBytes), display.Bytes(*s.Slot.SafeBytes)),
+			Fix: "see the oldest transaction with `SELECT pid, xact_start, query FROM pg_stat_activity ORDER BY xact_start`, and end it with pg_terminate_backend(pid) if it is hours old; otherwise raise max_slot_wal_keep_size", Effect: effect, LostAt: at,
 		})
 	}
 	for _, known := range []struct{ with, title, effect string }{
@@ -275,28 +273,27 @@ func (s *situation) doubts() (all []reason) {
 			continue
 		}
 		r := reasonOf(known.title, found)
-		if r.effect = known.effect; known.with == "checkpoint" && s.Slot != nil {
-			r.effect, r.lostAt = s.threat(known.effect)
+		if r.Effect = known.effect; known.with == "checkpoint" && s.Slot != nil {
+			r.Effect, r.LostAt = s.threat(known.effect)
 		}
 		all = append(all, r)
 	}
 	if lag := time.Duration(s.Lag.Seconds * float64(time.Second)); lag > late && s.Connected && len(s.stops()) == 0 {
-		all = append(all, reason{
-			title: "events are " + lag.Truncate(time.Second).String() + " late", cause: "the oldest event that Kafka has not acknowledged is " + lag.Truncate(time.Second).String() + " old",
-			effect: "No event is lost: the relay catches up.",
+		all = append(all, Verdict{
+			Title: "events are " + lag.Truncate(time.Second).String() + " late", Cause: "the oldest event that Kafka has not acknowledged is " + lag.Truncate(time.Second).String() + " old",
+			Effect: "No event is lost: the relay catches up.",
 		})
 	}
 	if d := s.DeadLetters; d != nil && d.Events > 0 && !d.Full {
-		r := reason{
-			title: display.Plural(d.Events, "dead letter"), cause: fmt.Sprintf("%s could not be published, and %d are held behind them: each has its reason", display.Plural(d.Events-d.Held, "event"), d.Held), since: d.Oldest,
-			fix: "see why with `cdc-relay dlq list --by cause`, correct that, then retry them", effect: "All other events are published.",
-		}
-		all = append(all, r)
+		all = append(all, Verdict{
+			Title: display.Plural(d.Events, "dead letter"), Cause: fmt.Sprintf("%s could not be published, and %d are held behind them: each has its reason", display.Plural(d.Events-d.Held, "event"), d.Held), Since: d.Oldest,
+			Fix: "see why with `cdc-relay dlq list --by cause`, correct that, then retry them", Effect: "All other events are published.",
+		})
 	}
 	if s.gone != "" {
-		all = append(all, reason{
-			title: "no standby answers", cause: s.gone + " stood by, and does not answer", fix: "start it if it does not run; if it does, see why this relay does not reach it",
-			effect: "No event is lost. If it does not run, nobody takes over when this relay ends.",
+		all = append(all, Verdict{
+			Title: "no standby answers", Cause: s.gone + " stood by, and does not answer", Fix: "start it if it does not run; if it does, see why this relay does not reach it",
+			Effect: "No event is lost. If it does not run, nobody takes over when this relay ends.",
 		})
 	}
 	return all
@@ -362,8 +359,8 @@ func (s *situation) starting() Verdict {
 	}
 	with := s.Problems[0].With
 	names := map[string]string{"database": "the database", "kafka": "Kafka", "checkpoint": "the checkpoint store"}
-	r := reasonOf("", s.problems(with))
-	v.Level, v.Title, v.Since, v.Cause, v.Fix = Bad, "Starting: waiting for "+names[with], r.since, r.cause, r.fix
+	v = reasonOf("Starting: waiting for "+names[with], s.problems(with))
+	v.State, v.Level = Starting, Bad
 	if s.now.Sub(s.Since) < 3*silence {
 		v.Level = Warn
 	}
@@ -387,10 +384,10 @@ func (s *situation) standingBy() Verdict {
 	for i, p := range s.Problems {
 		r := reasonOf("", s.Problems[i:i+1])
 		if v.Level == Idle {
-			v.Level, v.Since, v.Cause, v.Fix, v.Effect = Warn, r.since, r.cause, r.fix, "This relay cannot take over meanwhile."
+			v.Level, v.Since, v.Cause, v.Fix, v.Effect = Warn, r.Since, r.Cause, r.Fix, "This relay cannot take over meanwhile."
 			continue
 		}
-		v.Also = append(v.Also, Reason{"a problem with " + p.With, display.Cut(r.cause, longestText), display.Cut(r.fix, longestText)})
+		v.Also = append(v.Also, Reason{"a problem with " + p.With, r.Cause, r.Fix}.cut())
 	}
 	return v
 }
