@@ -79,8 +79,7 @@ func (a *api) page(w http.ResponseWriter, q *http.Request) {
 func (r *recorder) page(now time.Time, minutes int) *page {
 	n := r.gather(now)
 	st := r.status(now)
-	standbys := r.fleet.standbys(&st)
-	leader, _ := r.fleet.pair(&st)
+	leader, standbys, _ := r.fleet.others(&st)
 	if leader == nil && st.State == "standby" && len(st.problems("database")) == 0 { // the database names it
 		leader = &Leader{Name: st.Leader}
 	}

@@ -210,51 +210,39 @@ func (f *fleet) list(own *Status) []peer {
 	return list
 }
 
-// pair returns the relay for which this one stands by, and the name of one that did so for this database and is gone, if no other is there.
-func (f *fleet) pair(st *Status) (leader *Leader, gone string) {
+// others are the relays of this database: the leader for which this one stands by; those that stand by, nil if that is not known; and the
+// name of one that did and is gone, if no other is there.
+func (f *fleet) others(st *Status) (leader *Leader, standbys []standby, gone string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	others, unknown, name := 0, false, "another relay"
-	for i := range f.peers {
-		p := &f.peers[i]
-		unknown = unknown || p.group == ""
-		if st.Group == "" || p.group != st.Group || p.is(st) {
-			continue
-		}
-		if p.state == "" {
-			name = cmp.Or(p.Instance, p.URL)
-			continue
-		}
-		others++
-		if p.state == "leading" && p.Verdict != nil && st.State == "standby" {
-			publishes := p.Verdict.State == Publishing || p.Verdict.State == PublishingBut
-			leader = &Leader{Name: cmp.Or(p.Instance, p.URL), URL: p.URL, Publishing: &publishes, AskedAt: p.AskedAt, of: *p.Verdict}
-		}
-	}
-	f.had = f.had || others > 0
-	if f.had && f.asked && others == 0 && !unknown && st.State == "leading" {
-		gone = name
-	}
-	return leader, gone
-}
-
-// standbys are those of this database; nil: not known.
-func (f *fleet) standbys(st *Status) []standby {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if !f.asked {
-		return nil
-	}
-	list, unknown := []standby{}, false
+	standbys = []standby{}
+	others, unknown, last := 0, !f.asked, "another relay"
 	for i := range f.peers {
 		p := &f.peers[i]
 		unknown = unknown || p.group == "" // it did not answer
-		if st.Group != "" && p.group == st.Group && p.state == "standby" && !p.is(st) {
-			list = append(list, standby{cmp.Or(p.Instance, p.URL), p.URL, p.since})
+		if st.Group == "" || p.group != st.Group || p.is(st) {
+			continue
+		}
+		name := cmp.Or(p.Instance, p.URL)
+		if p.state == "" {
+			last = name
+			continue
+		}
+		others++
+		if p.state == "standby" {
+			standbys = append(standbys, standby{name, p.URL, p.since})
+		}
+		if p.state == "leading" && p.Verdict != nil && st.State == "standby" {
+			publishes := p.Verdict.State == Publishing || p.Verdict.State == PublishingBut
+			leader = &Leader{Name: name, URL: p.URL, Publishing: &publishes, AskedAt: p.AskedAt, of: *p.Verdict}
 		}
 	}
-	if unknown && len(list) == 0 {
-		return nil
+	f.had = f.had || others > 0
+	if f.had && others == 0 && !unknown && st.State == "leading" {
+		gone = last
 	}
-	return list
+	if unknown && len(standbys) == 0 {
+		standbys = nil
+	}
+	return leader, standbys, gone
 }

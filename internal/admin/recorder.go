@@ -125,7 +125,7 @@ func (r *recorder) status(now time.Time) Status {
 	if err := r.o.Ready(); err != nil {
 		st.Ready, st.NotReady = false, cdc.Explain(err)
 	}
-	leader, gone := r.fleet.pair(&st)
+	leader, _, gone := r.fleet.others(&st)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	s := situation{Status: st, now: now, moved: r.moved, walPerSecond: r.walPerSecond(&st), leader: leader, gone: gone, before: r.before}

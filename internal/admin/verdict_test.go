@@ -173,8 +173,8 @@ func TestStandbyIsGone(t *testing.T) {
 		}
 		f.look(t.Context())
 		leader := &Status{State: "leading", Group: "orders", Instance: "a:9464"}
-		if _, name := f.pair(leader); (name == "b:9464") != gone || f.standbys(leader) == nil || (len(f.standbys(leader)) == 0) != gone {
-			t.Errorf("the standby is gone: %t; %q, standbys %v", gone, name, f.standbys(leader))
+		if _, standbys, name := f.others(leader); (name == "b:9464") != gone || standbys == nil || (len(standbys) == 0) != gone {
+			t.Errorf("the standby is gone: %t; %q, standbys %v", gone, name, standbys)
 		}
 	}
 }
