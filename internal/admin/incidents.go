@@ -64,18 +64,9 @@ func (x *incidents) note(st *Status, now time.Time) {
 
 func (i *incident) is(other incident) bool { return i.What == other.What && i.Server == other.Server }
 
-func (x *incidents) last(what, server string) int {
-	for i, old := range slices.Backward(x.list) {
-		if old.What == what && old.Server == server {
-			return i
-		}
-	}
-	return -1
-}
-
+// open reports whether one lasts.
 func (x *incidents) open(what, server string) bool {
-	i := x.last(what, server)
-	return i >= 0 && x.list[i].To.IsZero()
+	return slices.ContainsFunc(x.list, func(i incident) bool { return i.is(incident{What: what, Server: server}) && i.To.IsZero() })
 }
 
 // newest returns them, that which began last first.
