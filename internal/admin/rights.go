@@ -58,8 +58,12 @@ func validateActions(o *Options) error {
 }
 
 // caller is who sent a request that the web config let in; "": nobody who is known. A name whose password nobody asked for counts for
-// nothing.
-func (by access) caller(r *http.Request) string {
+// nothing. The file is read for each request: a change needs no restart.
+func (a *api) caller(r *http.Request) string {
+	by, err := accessOf(a.o.WebConfig)
+	if err != nil {
+		return ""
+	}
 	if user, _, ok := r.BasicAuth(); ok && by.password {
 		return user
 	}
@@ -72,21 +76,23 @@ func (by access) caller(r *http.Request) string {
 // asker is the key of the caller in a request's context.
 type asker struct{}
 
-// known serves only callers who have authenticated. The file is read for each request: a change needs no restart.
+// known serves only callers who have authenticated.
 func (a *api) known(next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		by, err := accessOf(a.o.WebConfig)
-		if err != nil || by.caller(r) == "" {
+		user := a.caller(r)
+		if user == "" {
 			refuse(w, http.StatusForbidden, errNoRights())
 			return
 		}
-		next(w, r.WithContext(context.WithValue(r.Context(), asker{}, by.caller(r))))
+		next(w, r.WithContext(context.WithValue(r.Context(), asker{}, user)))
 	}
 }
 
-// mayNot is why a caller who is known may not act; nil: it may.
+// mayNot is why a caller may not act; nil: it may.
 func (a *api) mayNot(user string) error {
 	switch {
+	case user == "":
+		return errNoRights()
 	case !a.o.Actions:
 		return cdc.Fixable("set http.actions to true", "the page is read-only")
 	case len(a.o.Operators) > 0 && !slices.Contains(a.o.Operators, user):
