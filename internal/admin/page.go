@@ -22,15 +22,7 @@ func servePage(mux *http.ServeMux, a *api) {
 	if err != nil {
 		panic(err) // the name is a valid one
 	}
-	static := guarded(http.FileServerFS(files))
-	mux.Handle("GET /{$}", static)
-	entries, err := fs.ReadDir(files, ".")
-	if err != nil {
-		panic(err) // it is part of the binary
-	}
-	for _, entry := range entries {
-		mux.Handle("GET /"+entry.Name(), static)
-	}
+	mux.Handle("GET /", guarded(http.FileServerFS(files)))
 	a.routes(mux)
 }
 
