@@ -36,7 +36,7 @@ type recorder struct {
 	history   history
 	incidents incidents
 	before    Verdict
-	seen      *numbers             // the last ones
+	seen      *numbers             // the last ones; those of no time before the first look
 	recent    []*numbers           // of the last two samples, the older first
 	older     []*numbers           // for the topics
 	moved     time.Time            // see situation
@@ -52,7 +52,7 @@ type walEnd struct {
 }
 
 func newRecorder(o *Options) *recorder {
-	return &recorder{o: o, fleet: newFleet(o), last: map[string]time.Time{}}
+	return &recorder{o: o, fleet: newFleet(o), seen: new(numbers), last: map[string]time.Time{}}
 }
 
 // listens notes the address of the server, by which others know this relay.
@@ -103,10 +103,7 @@ func (r *recorder) gather(now time.Time) *numbers {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	was := r.seen
-	if was == nil {
-		was = &numbers{}
-	}
-	if r.seen != nil && n.published() > was.published() {
+	if n.published() > was.published() {
 		r.moved = was.at // or later
 	}
 	for name, c := range n.topics {
@@ -129,7 +126,7 @@ func (r *recorder) status(now time.Time) Status {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	s := situation{Status: st, now: now, moved: r.moved, walPerSecond: r.walPerSecond(&st), leader: leader, gone: gone, before: r.before}
-	if seconds, known := r.gauge("binlog_expire_seconds"); known && st.Source.SystemID != "" { // it was asked
+	if seconds, known := r.seen.all["binlog_expire_seconds"]; known && st.Source.SystemID != "" { // it was asked
 		kept := time.Duration(seconds * float64(time.Second))
 		s.binlogKept = &kept
 	}
@@ -137,7 +134,7 @@ func (r *recorder) status(now time.Time) Status {
 	r.before = v
 	st.Verdict, st.Now = &v, s.numbers()
 	r.lostIn = st.Now.LostIn
-	if n := r.seen; n != nil && st.State == "leading" {
+	if n := r.seen; st.State == "leading" {
 		was := r.earlier(n.at)
 		acks := n.acks.since(was.acks)
 		st.Now.PerSecond = known(perSecond(n.published(), was.published(), n.at.Sub(was.at)))
@@ -145,14 +142,6 @@ func (r *recorder) status(now time.Time) Status {
 	}
 	r.incidents.note(&st, now)
 	return st
-}
-
-func (r *recorder) gauge(name string) (value float64, known bool) {
-	if r.seen == nil {
-		return 0, false
-	}
-	value, known = r.seen.all[name]
-	return value, known
 }
 
 // earlier are the newest numbers of a sample that are old enough to compare with, or the oldest.
