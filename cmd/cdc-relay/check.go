@@ -25,12 +25,7 @@ its fix. The exit code is 3 if any finding is a failure; warnings do not fail.`,
 			if err != nil {
 				return err
 			}
-			if output.json() {
-				err = printJSON(a.stdout, r)
-			} else {
-				a.printReport(&r)
-			}
-			if err == nil && !r.OK {
+			if err = output.print(a, r, func() { a.printReport(&r) }); err == nil && !r.OK {
 				err = errCheckFailed
 			}
 			return err

@@ -105,13 +105,10 @@ func newDLQListCommand(a *cli) *cobra.Command {
 				return err
 			}
 			if count || cmd.Flags().Changed("by") {
-				return a.printCounts(list, by, output.json())
+				counts := deadletter.Counts(list, deadletter.Facets()[by])
+				return output.print(a, counts, func() { a.printCounts(counts, len(list)) })
 			}
-			if output.json() {
-				return printJSON(a.stdout, append([]deadletter.Listed{}, list[:min(limit, len(list))]...))
-			}
-			a.printLetters(list, limit)
-			return nil
+			return output.print(a, append([]deadletter.Listed{}, list[:min(limit, len(list))]...), func() { a.printLetters(list, limit) })
 		},
 	}
 	f.add(cmd)
@@ -138,16 +135,11 @@ func (a *cli) printLetters(list []deadletter.Listed, limit int) {
 }
 
 // printCounts prints how many letters there are for each reason or cause.
-func (a *cli) printCounts(list []deadletter.Listed, by string, asJSON bool) error {
-	counts := deadletter.Counts(list, deadletter.Facets()[by])
-	if asJSON {
-		return printJSON(a.stdout, counts)
-	}
+func (a *cli) printCounts(counts map[string]int, all int) {
 	for _, group := range deadletter.Groups(counts) {
 		a.printf("%-14s %d\n", display.Visible(group), counts[group])
 	}
-	a.printf("%-14s %d\n", "all", len(list))
-	return nil
+	a.printf("%-14s %d\n", "all", all)
 }
 
 func newDLQCountCommand(a *cli) *cobra.Command {

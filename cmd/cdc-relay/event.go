@@ -35,11 +35,7 @@ if that is a UUIDv7. What cannot be known is called unknown: a row that was remo
 			if err != nil {
 				return err
 			}
-			if output.json() {
-				return printJSON(a.stdout, found)
-			}
-			a.printFound(found)
-			return nil
+			return output.print(a, found, func() { a.printFound(found) })
 		},
 	}
 	output.add(cmd)

@@ -26,7 +26,14 @@ func (f *outputFlag) add(cmd *cobra.Command) {
 	cmd.Flags().VarP(&choice[string]{&f.value, []string{f.value, outputJSON}}, "output", "o", "text or json")
 }
 
-func (f *outputFlag) json() bool { return f.value == outputJSON }
+// print writes v, or calls text.
+func (f *outputFlag) print(a *cli, v any, text func()) error {
+	if f.value == outputJSON {
+		return printJSON(a.stdout, v)
+	}
+	text()
+	return nil
+}
 
 // successor is the annotation of a flag or command that is read for one more release. cobra's own notices go to standard output, among what
 // programs read.

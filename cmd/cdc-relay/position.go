@@ -43,13 +43,11 @@ executed and purged. Nothing is changed; a relay may be running.`,
 			if err != nil {
 				return err
 			}
-			if output.json() {
-				return printJSON(a.stdout, answer)
-			}
-			for _, line := range lines {
-				a.printf("%-20s %s\n", line[0], line[1])
-			}
-			return nil
+			return output.print(a, answer, func() {
+				for _, line := range lines {
+					a.printf("%-20s %s\n", line[0], line[1])
+				}
+			})
 		}),
 	}
 	output.add(cmd)

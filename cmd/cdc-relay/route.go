@@ -31,11 +31,7 @@ is left out, is NULL. A row without an event ID gets an example.`,
 			if err != nil {
 				return err
 			}
-			if output.json() {
-				return printJSON(a.stdout, res)
-			}
-			a.printRouted(&res)
-			return nil
+			return output.print(a, res, func() { a.printRouted(&res) })
 		}),
 	}
 	output.add(cmd)

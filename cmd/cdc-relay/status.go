@@ -34,18 +34,16 @@ func newStatusCommand(a *cli) *cobra.Command {
 			return admin.Fetch(ctx, base, secure)
 		}
 		show = func(st *admin.Status) error {
-			if output.json() {
-				return printJSON(a.stdout, st)
-			}
-			plain, _ := a.env("NO_COLOR")
-			for _, line := range statusLines(st, time.Now()) {
-				text := fmt.Sprintf("%-14s %s", line[0], line[1])
-				if colour := lineColour(line[0], st); colour > 0 && terminal && plain == "" {
-					text = fmt.Sprintf("\x1b[%dm%s\x1b[0m", colour, text)
+			return output.print(a, st, func() {
+				plain, _ := a.env("NO_COLOR")
+				for _, line := range statusLines(st, time.Now()) {
+					text := fmt.Sprintf("%-14s %s", line[0], line[1])
+					if colour := lineColour(line[0], st); colour > 0 && terminal && plain == "" {
+						text = fmt.Sprintf("\x1b[%dm%s\x1b[0m", colour, text)
+					}
+					a.printf("%s\n", text)
 				}
-				a.printf("%s\n", text)
-			}
-			return nil
+			})
 		}
 	)
 	cmd := &cobra.Command{

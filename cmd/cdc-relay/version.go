@@ -60,11 +60,7 @@ func newVersionCommand(a *cli) *cobra.Command {
 		Args:    noArgs,
 		RunE: func(*cobra.Command, []string) error {
 			b := buildVersion()
-			if output.json() {
-				return printJSON(a.stdout, b)
-			}
-			a.printf("%s\n", versionLine(b))
-			return nil
+			return output.print(a, b, func() { a.printf("%s\n", versionLine(b)) })
 		},
 	}
 	output.add(cmd)
