@@ -20,7 +20,7 @@ func newCheckCommand(a *cli) *cobra.Command {
 its fix. The exit code is 3 if any finding is a failure; warnings do not fail.`,
 		Example: "  cdc-relay check\n  cdc-relay check -o json",
 		Args:    noArgs,
-		RunE: a.withConfig(func(ctx context.Context, c *config.Config) error {
+		RunE: a.withConfig(func(ctx context.Context, c *config.Config, _ []string) error {
 			r, err := provision.Check(ctx, c)
 			if err != nil {
 				return err

@@ -26,7 +26,7 @@ func newConfigValidateCommand(a *cli) *cobra.Command {
 error with its line and column. No server is contacted; cdc-relay check does that.`,
 		Example: "  cdc-relay config validate --config orders.yaml",
 		Args:    noArgs,
-		RunE: a.withDatabase(func(_ context.Context, c *config.Config, db app.Database) error {
+		RunE: a.withDatabase(func(_ context.Context, c *config.Config, db app.Database, _ []string) error {
 			if err := admin.ValidateWebConfig(c.HTTP.WebConfig); err != nil {
 				return err
 			}
@@ -54,7 +54,7 @@ func newConfigShowCommand(a *cli) *cobra.Command {
 The output holds no secrets.`,
 		Example: "  cdc-relay config show",
 		Args:    noArgs,
-		RunE:    a.withConfig(func(_ context.Context, c *config.Config) error { return c.Show(a.stdout) }),
+		RunE:    a.withConfig(func(_ context.Context, c *config.Config, _ []string) error { return c.Show(a.stdout) }),
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/cdc-relay/cdc-relay/internal/app"
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/config"
 	"github.com/cdc-relay/cdc-relay/internal/deadletter"
 	"github.com/cdc-relay/cdc-relay/internal/display"
 	"github.com/cdc-relay/cdc-relay/internal/inspect"
@@ -50,16 +51,14 @@ func (f *letterFilter) add(cmd *cobra.Command) {
 	renamed(cmd, "to", "until")
 }
 
-// desk is where the command looks at letters.
-func (a *cli) desk() (*deadletter.Desk, error) {
-	c, err := a.load()
-	if err != nil {
-		return nil, err
-	}
-	if !c.DeadLetter.On() {
-		return nil, cdc.Usage("set one of errors.* to dead_letter, or dead_letter.topic", "the configuration has no dead letters")
-	}
-	return app.LetterDesk(c), nil
+// withDesk is the action of a command that looks at letters.
+func (a *cli) withDesk(fn func(ctx context.Context, desk *deadletter.Desk, ids []string) error) func(*cobra.Command, []string) error {
+	return a.withConfig(func(ctx context.Context, c *config.Config, ids []string) error {
+		if !c.DeadLetter.On() {
+			return cdc.Usage("set one of errors.* to dead_letter, or dead_letter.topic", "the configuration has no dead letters")
+		}
+		return fn(ctx, app.LetterDesk(c), ids)
+	})
 }
 
 // find returns the letters that the flags select.
@@ -92,25 +91,21 @@ func newDLQListCommand(a *cli) *cobra.Command {
 		Use:     "list [ID...]",
 		Short:   "List dead letters, the oldest first",
 		Example: "  cdc-relay dlq list --reason too_large\n  cdc-relay dlq list --limit 1000 -o json",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if limit < 1 {
-				return cdc.Usage("give 1 or more", "--limit is %d", limit)
-			}
-			desk, err := a.desk()
-			if err != nil {
-				return err
-			}
-			list, _, err := f.find(cmd.Context(), desk, args)
-			if err != nil {
-				return err
-			}
-			if count || cmd.Flags().Changed("by") {
-				counts := deadletter.Counts(list, deadletter.Facets()[by])
-				return output.print(a, counts, func() { a.printCounts(counts, len(list)) })
-			}
-			return output.print(a, append([]deadletter.Listed{}, list[:min(limit, len(list))]...), func() { a.printLetters(list, limit) })
-		},
 	}
+	cmd.RunE = a.withDesk(func(ctx context.Context, desk *deadletter.Desk, ids []string) error {
+		if limit < 1 {
+			return cdc.Usage("give 1 or more", "--limit is %d", limit)
+		}
+		list, _, err := f.find(ctx, desk, ids)
+		if err != nil {
+			return err
+		}
+		if count || cmd.Flags().Changed("by") {
+			counts := deadletter.Counts(list, deadletter.Facets()[by])
+			return output.print(a, counts, func() { a.printCounts(counts, len(list)) })
+		}
+		return output.print(a, append([]deadletter.Listed{}, list[:min(limit, len(list))]...), func() { a.printLetters(list, limit) })
+	})
 	f.add(cmd)
 	output.add(cmd)
 	cmd.Flags().BoolVar(&count, "count", false, "count them, by reason or --by")
@@ -161,30 +156,22 @@ type shownLetter struct {
 }
 
 func newDLQShowCommand(a *cli) *cobra.Command {
-	cmd := &cobra.Command{
+	return &cobra.Command{
 		Use:     "show ID",
 		Short:   "Print all that is known of a dead letter, with its payload, as JSON",
 		Example: "  cdc-relay dlq show 018f4e3c-7a10-7cc0-8000-2c7d3b0f9a41",
 		Args:    exactlyOne("the ID of an event or of a dead letter"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			desk, err := a.desk()
-			if err != nil {
-				return err
-			}
+		RunE: a.withDesk(func(ctx context.Context, desk *deadletter.Desk, ids []string) error {
 			var f letterFilter
-			list, _, err := f.find(cmd.Context(), desk, args)
-			if err != nil {
-				return err
-			}
+			list, _, err := f.find(ctx, desk, ids)
 			for i := range list {
-				if err := a.showLetter(cmd.Context(), desk, &list[i]); err != nil {
-					return err
+				if err == nil {
+					err = a.showLetter(ctx, desk, &list[i])
 				}
 			}
-			return nil
-		},
+			return err
+		}),
 	}
-	return cmd
 }
 
 func (a *cli) showLetter(ctx context.Context, desk *deadletter.Desk, l *deadletter.Listed) error {
@@ -212,7 +199,7 @@ func newDLQRetryCommand(a *cli) *cobra.Command {
 		Long: `Ask the relay to publish dead letters again, with the configuration that it runs with now; the event ID stays the same. One that
 comes after another of its key waits for it. Letters that are held (reason "held") follow by themselves.`,
 		Example: "  cdc-relay dlq retry 018f4e3c-7a10-7cc0-8000-2c7d3b0f9a41\n  cdc-relay dlq retry --reason too_large --yes",
-		RunE:    r.run,
+		RunE:    a.withDesk(r.run),
 	}
 	r.add(cmd)
 	return cmd
@@ -226,7 +213,7 @@ func newDLQDropCommand(a *cli) *cobra.Command {
 		Long: `Ask the relay to drop dead letters, and wait until it has. Exactly the chosen ones are dropped, and never published, whatever
 becomes of the relay; those that wait for them are published then.`,
 		Example: "  cdc-relay dlq drop 018f4e3c-7a10-7cc0-8000-2c7d3b0f9a41\n  cdc-relay dlq drop --topic orders --until 2026-01-31T00:00:00Z --dry-run",
-		RunE:    r.run,
+		RunE:    a.withDesk(r.run),
 	}
 	r.add(cmd)
 	return cmd
@@ -247,12 +234,8 @@ func (r *resolution) add(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&r.dry, "dry-run", false, "count and list what is chosen; ask for nothing")
 }
 
-func (r *resolution) run(cmd *cobra.Command, args []string) error {
-	desk, err := r.cli.desk()
-	if err != nil {
-		return err
-	}
-	list, end, err := r.filter.find(cmd.Context(), desk, args)
+func (r *resolution) run(ctx context.Context, desk *deadletter.Desk, ids []string) error {
+	list, end, err := r.filter.find(ctx, desk, ids)
 	if err != nil {
 		return err
 	}
@@ -268,12 +251,12 @@ func (r *resolution) run(cmd *cobra.Command, args []string) error {
 	if n := len(list); n > 1 && !r.yes && !r.cli.confirmed(r.cli.stdout, "%s %s?", r.do, display.Plural(n, "dead letter")) {
 		return cdc.Usage("answer y, or give --yes", "nothing was done: %s not confirmed", r.do)
 	}
-	failed, err := r.ask(cmd.Context(), desk, list, end)
+	failed, err := r.ask(ctx, desk, list, end)
 	if err != nil || failed == 0 {
 		return err
 	}
 	why := "" // of the first one
-	if list, _, err = r.filter.find(cmd.Context(), desk, args); err == nil {
+	if list, _, err = r.filter.find(ctx, desk, ids); err == nil {
 		if i := slices.IndexFunc(list, func(l deadletter.Listed) bool { return l.Reason != deadletter.Held }); i >= 0 {
 			why = fmt.Sprintf(": %s: %s", list[i].Reason, list[i].Error)
 		}

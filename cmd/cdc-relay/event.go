@@ -1,12 +1,14 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/cdc-relay/cdc-relay/internal/config"
 	"github.com/cdc-relay/cdc-relay/internal/display"
 	"github.com/cdc-relay/cdc-relay/internal/inspect"
 )
@@ -26,17 +28,13 @@ The topic that the row is routed to now is searched, from the row's time on; wit
 if that is a UUIDv7. What cannot be known is called unknown: a row that was removed, a record that its topic has deleted.`,
 		Example: "  cdc-relay event 018f4e3c-7a10-7cc0-8000-2c7d3b0f9a41",
 		Args:    exactlyOne("the ID of an event"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := a.load()
-			if err != nil {
-				return err
-			}
-			found, err := inspect.Search(cmd.Context(), c, owner.given(a), args[0])
+		RunE: a.withConfig(func(ctx context.Context, c *config.Config, args []string) error {
+			found, err := inspect.Search(ctx, c, owner.given(a), args[0])
 			if err != nil {
 				return err
 			}
 			return output.print(a, found, func() { a.printFound(found) })
-		},
+		}),
 	}
 	output.add(cmd)
 	owner.add(cmd)

@@ -23,9 +23,9 @@ continues. On MySQL and MariaDB only the checkpoint has it.`
 }
 
 // withPositions is the action of a command about the positions of the configured relay.
-func (a *cli) withPositions(fn func(context.Context, *app.Positions) error) func(*cobra.Command, []string) error {
-	return a.withDatabase(func(ctx context.Context, c *config.Config, db app.Database) error {
-		return app.WithPositions(ctx, c, db, a.printf, func(p *app.Positions) error { return fn(ctx, p) })
+func (a *cli) withPositions(fn func(ctx context.Context, p *app.Positions, args []string) error) func(*cobra.Command, []string) error {
+	return a.withDatabase(func(ctx context.Context, c *config.Config, db app.Database, args []string) error {
+		return app.WithPositions(ctx, c, db, a.printf, func(p *app.Positions) error { return fn(ctx, p, args) })
 	})
 }
 
@@ -38,7 +38,7 @@ func newPositionShowCommand(a *cli) *cobra.Command {
 executed and purged. Nothing is changed; a relay may be running.`,
 		Example: "  cdc-relay position show\n  cdc-relay position show -o json",
 		Args:    noArgs,
-		RunE: a.withPositions(func(ctx context.Context, p *app.Positions) error {
+		RunE: a.withPositions(func(ctx context.Context, p *app.Positions, _ []string) error {
 			answer, lines, err := p.Show(ctx)
 			if err != nil {
 				return err
@@ -68,9 +68,7 @@ it needs --skip-events, and on PostgreSQL also moves the slot, which cannot be u
   cdc-relay position set 3e11fa47-71ca-11e1-9e33-c80aa9429562:1-4711
   cdc-relay position set earliest`,
 		Args: exactlyOne("a position, such as 16/B374D848, a GTID set, earliest or current"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.withPositions(func(ctx context.Context, p *app.Positions) error { return p.Set(ctx, args[0], skip) })(cmd, args)
-		},
+		RunE: a.withPositions(func(ctx context.Context, p *app.Positions, args []string) error { return p.Set(ctx, args[0], skip) }),
 	}
 	cmd.Flags().BoolVar(&skip, "skip-events", false, "move forward; events that are skipped are never published")
 	renamed(cmd, "yes", "skip-events")
@@ -98,7 +96,7 @@ repair --since gives a position.
 A position in Kafka (delivery: exactly-once) of another relay needs --force. If only the checkpoint is another relay's, it alone is deleted.`,
 		Example: "  cdc-relay position reset",
 		Args:    noArgs,
-		RunE:    a.withPositions(func(ctx context.Context, p *app.Positions) error { return p.Reset(ctx, skip, force) }),
+		RunE:    a.withPositions(func(ctx context.Context, p *app.Positions, _ []string) error { return p.Reset(ctx, skip, force) }),
 	}
 	cmd.Flags().BoolVar(&skip, "skip-events", false, "continue from a slot that is ahead; the events before it are never published")
 	cmd.Flags().BoolVar(&force, "force", false, "drop the position of another database, which this one has replaced")

@@ -35,7 +35,7 @@ func newRetentionListCommand(a *cli) *cobra.Command {
 		Short:   "List the partitions, also detached ones",
 		Example: "  cdc-relay retention list",
 		Args:    noArgs,
-		RunE: a.withConfig(func(ctx context.Context, c *config.Config) error {
+		RunE: a.withConfig(func(ctx context.Context, c *config.Config, _ []string) error {
 			return withTables(ctx, c, "", func(db passTables) error {
 				return eachTable(ctx, db.Partitions(db.dsn, false, db.load), func(t cleanup.Partitions, parts []cdc.Partition, now time.Time) {
 					a.printf("table %s: partitions for %d days ahead\n", t.Name(), cleanup.Ahead(parts, now))
@@ -122,7 +122,7 @@ and is relayed, and delete old rows of tables without partitions, once they are 
 The relay's role calls the routine that cdc-relay setup makes. With --owner-dsn (also ` + app.EnvOwner + `) no routine is needed.`,
 		Example: "  cdc-relay retention run --dry-run\n  cdc-relay retention run --ttl 90d",
 		Args:    noArgs,
-		RunE: a.withConfig(func(ctx context.Context, c *config.Config) error {
+		RunE: a.withConfig(func(ctx context.Context, c *config.Config, _ []string) error {
 			return r.run(ctx, a, c, owner.given(a))
 		}),
 	}

@@ -37,24 +37,24 @@ const (
 func (a *cli) load() (*config.Config, error) { return config.Load(a.configPath, a.env) }
 
 // withConfig is the action of a command that reads the configuration.
-func (a *cli) withConfig(fn func(context.Context, *config.Config) error) func(*cobra.Command, []string) error {
-	return func(cmd *cobra.Command, _ []string) error {
+func (a *cli) withConfig(fn func(ctx context.Context, c *config.Config, args []string) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
 		c, err := a.load()
 		if err != nil {
 			return err
 		}
-		return fn(cmd.Context(), c)
+		return fn(cmd.Context(), c, args)
 	}
 }
 
 // withDatabase is the action of a command that also needs the database.
-func (a *cli) withDatabase(fn func(context.Context, *config.Config, app.Database) error) func(*cobra.Command, []string) error {
-	return a.withConfig(func(ctx context.Context, c *config.Config) error {
+func (a *cli) withDatabase(fn func(ctx context.Context, c *config.Config, db app.Database, args []string) error) func(*cobra.Command, []string) error {
+	return a.withConfig(func(ctx context.Context, c *config.Config, args []string) error {
 		db, err := app.NewDatabase(c)
 		if err != nil {
 			return err
 		}
-		return fn(ctx, c, db)
+		return fn(ctx, c, db, args)
 	})
 }
 

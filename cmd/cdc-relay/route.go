@@ -26,7 +26,7 @@ The row is a JSON object of columns. Strings are taken as they are, other values
 is left out, is NULL. A row without an event ID gets an example.`,
 		Example: `  cdc-relay route --row '{"aggregate_type": "Order", "aggregate_id": "o-1", "event_type": "OrderPlaced", "payload": {"total": 12}}'`,
 		Args:    noArgs,
-		RunE: a.withConfig(func(_ context.Context, c *config.Config) error {
+		RunE: a.withConfig(func(_ context.Context, c *config.Config, _ []string) error {
 			res, err := inspect.Route(c, table, row)
 			if err != nil {
 				return err

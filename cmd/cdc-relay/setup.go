@@ -46,7 +46,7 @@ With --print the SQL is printed, grouped by the role that must run it, and nothi
   cdc-relay setup --print`,
 		Args: noArgs,
 	}
-	cmd.RunE = a.withDatabase(func(ctx context.Context, c *config.Config, db app.Database) error {
+	cmd.RunE = a.withDatabase(func(ctx context.Context, c *config.Config, db app.Database, _ []string) error {
 		if err := backfillFlags(&options, sql, cmd.Flags().Changed("where")); err != nil {
 			return err
 		}

@@ -34,7 +34,7 @@ you type its name. Stop the relay first: a slot or a checkpoint file in use is n
 ` + ownerHelp,
 		Example: "  cdc-relay teardown\n  cdc-relay teardown --yes\n  cdc-relay teardown --drop-table\n  cdc-relay teardown --print",
 		Args:    noArgs,
-		RunE: a.withDatabase(func(ctx context.Context, c *config.Config, db app.Database) error {
+		RunE: a.withDatabase(func(ctx context.Context, c *config.Config, db app.Database, _ []string) error {
 			if sql {
 				provision.NewTeardown(c, db, options).Print()
 				return nil
