@@ -139,22 +139,6 @@ func (f *ownerFlag) given(a *cli) string {
 	return value
 }
 
-// addFilter adds the flags of a filter.
-func addFilter(cmd *cobra.Command, f *inspect.Filter) {
-	for name, flag := range map[string]struct {
-		values *[]string
-		help   string
-	}{
-		"id":             {&f.IDs, "the event with this `ID`"},
-		"key":            {&f.Keys, "events of this `key`: partition_key, or else aggregate_id"},
-		"type":           {&f.Types, "events of this event `type`"},
-		"aggregate-type": {&f.Aggregates, "events of this aggregate `type`"},
-		"tenant":         {&f.Tenants, "events of this `tenant`"},
-	} {
-		cmd.Flags().StringArrayVar(flag.values, name, nil, flag.help+" (may be repeated)")
-	}
-}
-
 // timeFlag is a flag with a time and its zone.
 type timeFlag struct{ at *time.Time }
 

@@ -50,7 +50,9 @@ An interrupted replay leaves its state in a file; --resume goes on from there an
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return r.run(cmd) },
 	}
-	addFilter(cmd, &r.State.Filter)
+	for _, kind := range r.State.Filter.Kinds() {
+		cmd.Flags().StringArrayVar(kind.Values, kind.Flag, nil, kind.Help+" (may be repeated)")
+	}
 	r.owner.add(cmd)
 	flags := cmd.Flags()
 	flags.Var(&timeFlag{&r.State.Filter.From}, "since", "events created at or after this `time`, such as 2026-01-02T15:04:05Z")
