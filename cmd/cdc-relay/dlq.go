@@ -119,8 +119,8 @@ func (a *cli) printLetters(list []deadletter.Listed, limit int) {
 	page := list[:min(limit, len(list))]
 	for i := range page {
 		l := &page[i]
-		a.printf("%s  %s  %s, key %s, topic %s, attempts %d: %s\n", l.Time.UTC().Format(time.RFC3339), display.Visible(l.Letter),
-			l.Reason, display.OrNone(display.Visible(l.Key)), display.OrNone(display.Visible(l.Topic)), l.Attempts, display.OrNone(display.Visible(l.Error)))
+		a.printf("%s  %s  %s, key %s, topic %s, attempts %d: %s\n", l.Time.UTC().Format(time.RFC3339), display.Escaped(l.Letter),
+			l.Reason, display.OrNone(display.Escaped(l.Key)), display.OrNone(display.Escaped(l.Topic)), l.Attempts, display.OrNone(display.Escaped(l.Error)))
 	}
 	if more := len(list) - len(page); more > 0 {
 		a.printf("and %s more\n", display.Plural(more, "dead letter"))
@@ -132,7 +132,7 @@ func (a *cli) printLetters(list []deadletter.Listed, limit int) {
 // printCounts prints how many letters there are for each reason or cause.
 func (a *cli) printCounts(counts map[string]int, all int) {
 	for _, group := range deadletter.Groups(counts) {
-		a.printf("%-14s %d\n", display.Visible(group), counts[group])
+		a.printf("%-14s %d\n", display.Escaped(group), counts[group])
 	}
 	a.printf("%-14s %d\n", "all", all)
 }

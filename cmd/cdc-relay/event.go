@@ -64,7 +64,7 @@ func (a *cli) printFound(f *inspect.Found) {
 		line("published", "no record in %s", strings.Join(f.Searched, ", ")+sinceText(f.Since))
 	}
 	for _, l := range f.Letters {
-		line("dead letter", "%s since %s: %s", l.Reason, inspect.RFC3339(l.Time), display.OrNone(display.Visible(l.Error)))
+		line("dead letter", "%s since %s: %s", l.Reason, inspect.RFC3339(l.Time), display.OrNone(display.Escaped(l.Error)))
 	}
 	switch {
 	case len(f.Letters) > 0:

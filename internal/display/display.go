@@ -48,14 +48,6 @@ func Suffix(before, s string) string {
 	return before + s
 }
 
-// Visible returns text as it is if it is printable, otherwise in quotes.
-func Visible(text string) string {
-	if strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }) {
-		return strconv.Quote(text)
-	}
-	return text
-}
-
 // Cut is Escaped of the first characters of a text.
 func Cut(text string, longest int) string {
 	if n := 0; len(text) > longest {

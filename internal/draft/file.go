@@ -8,6 +8,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/cdc-relay/cdc-relay/internal/display"
 	"github.com/cdc-relay/cdc-relay/internal/outbox"
 )
 
@@ -95,7 +96,7 @@ func (t *Table) write(b *strings.Builder) {
 		width = max(width, utf8.RuneCountInString(line))
 	}
 	for i, line := range lines {
-		fmt.Fprintf(b, "      %-*s # %s\n", width, line, oneLine(t.Parts[i].Why))
+		fmt.Fprintf(b, "      %-*s # %s\n", width, line, display.Escaped(t.Parts[i].Why))
 	}
 	if !t.has(outbox.AggregateID) && !t.has(outbox.PartitionKey) {
 		b.WriteString("      # No column looks like a key, so that events have no order: name one in partition_key.\n")
@@ -112,7 +113,7 @@ func (t *Table) write(b *strings.Builder) {
 		{t.Generated, "Generated, so that the WAL does not have them"},
 	} {
 		if len(left.columns) > 0 {
-			fmt.Fprintf(b, "      # %s: %s.\n", left.what, oneLine(strings.Join(left.columns, ", ")))
+			fmt.Fprintf(b, "      # %s: %s.\n", left.what, display.Escaped(strings.Join(left.columns, ", ")))
 		}
 	}
 }
@@ -219,14 +220,4 @@ func quoted(text string) string {
 	e.SetEscapeHTML(false)
 	_ = e.Encode(text) // a string can be encoded
 	return strings.TrimSpace(b.String())
-}
-
-// oneLine keeps names with line breaks in a comment.
-func oneLine(text string) string {
-	return strings.Map(func(r rune) rune {
-		if r < ' ' || r == '\u007f' || r == '\u0085' || r == '\u2028' || r == '\u2029' || r == '\ufeff' {
-			return ' '
-		}
-		return r
-	}, text)
 }
