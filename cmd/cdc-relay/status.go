@@ -23,7 +23,6 @@ func newStatusCommand(a *cli) *cobra.Command {
 		output   outputFlag
 		url, ca  string
 		watch    bool
-		terminal = display.IsTerminal(a.stdout)
 		question = func(ctx context.Context) (admin.Status, error) {
 			base, secure, err := a.relayAddress(url, ca)
 			if err != nil {
@@ -35,13 +34,8 @@ func newStatusCommand(a *cli) *cobra.Command {
 		}
 		show = func(st *admin.Status) error {
 			return output.print(a, st, func() {
-				plain, _ := a.env("NO_COLOR")
 				for _, line := range statusLines(st, time.Now()) {
-					text := fmt.Sprintf("%-14s %s", line[0], line[1])
-					if colour := lineColour(line[0], st); colour > 0 && terminal && plain == "" {
-						text = fmt.Sprintf("\x1b[%dm%s\x1b[0m", colour, text)
-					}
-					a.printf("%s\n", text)
+					a.printf("%-14s %s\n", line[0], line[1])
 				}
 			})
 		}
@@ -59,7 +53,7 @@ this machine, or --url.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			st, err := question(cmd.Context())
 			for ; watch && cmd.Context().Err() == nil; st, err = question(cmd.Context()) {
-				if terminal {
+				if display.IsTerminal(a.stdout) {
 					a.printf("\x1b[H\x1b[2J") // an empty screen
 				}
 				if err == nil {
@@ -87,17 +81,6 @@ this machine, or --url.`,
 
 // watchInterval is how often --watch asks.
 const watchInterval = 2 * time.Second
-
-// lineColour is that of a line which says that something is wrong, or that all is well; 0 for others.
-func lineColour(name string, st *admin.Status) int {
-	switch name {
-	case "verdict":
-		return map[string]int{admin.Good: 32, admin.Warn: 33, admin.Bad: 31}[st.Verdict.Level]
-	case "problem", "last error":
-		return 31
-	}
-	return 0
-}
 
 // relayAddress returns the relay's URL and the TLS settings for it.
 func (a *cli) relayAddress(url, ca string) (string, *tls.Config, error) {
