@@ -188,25 +188,16 @@ func (v *Verdict) escaped() *Verdict {
 	return &e
 }
 
-// list returns the peers and the relay with this status, the worst first.
+// list returns the relay with this status and the peers, which the page sorts.
 func (f *fleet) list(own *Status) []peer {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	rank := func(p peer) int {
-		if p.Verdict == nil {
-			return 1
-		}
-		return slices.Index([]string{Bad, "", Warn, Idle, Good}, p.Verdict.Level)
-	}
 	list := []peer{{Name: own.Source.Database, URL: "./", Verdict: own.Verdict, Now: own.Now, Instance: own.Instance, AskedAt: time.Now().UTC()}}
 	for i := range f.peers {
 		if p := &f.peers[i]; !p.is(own) {
 			list = append(list, *p)
 		}
 	}
-	slices.SortStableFunc(list, func(a, b peer) int {
-		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a.Now.lostIn(), b.Now.lostIn()), cmp.Compare(a.Name, b.Name), cmp.Compare(a.URL, b.URL))
-	})
 	return list
 }
 

@@ -1,7 +1,6 @@
 package admin
 
 import (
-	"math"
 	"time"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
@@ -76,13 +75,6 @@ type Now struct {
 	LostIn      *float64 `json:"lost_in,omitempty"`
 	DeadLetters *int     `json:"dead_letters,omitempty"`
 	Held        *int     `json:"held,omitempty"`
-}
-
-func (n *Now) lostIn() float64 {
-	if n == nil || n.LostIn == nil {
-		return math.Inf(1)
-	}
-	return *n.LostIn
 }
 
 // Positions are in the order in which an event passes them; each is at or before the one above it.
