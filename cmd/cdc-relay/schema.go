@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -52,24 +53,16 @@ const (
 
 // script returns the script that creates a table; name "" is the dialect's default.
 func (f *tableFlags) script(dialect, name string) (outbox.Script, error) {
-	if dialect == dialectPostgres {
-		if name == "" {
-			name = "public.outbox"
-		}
-		table, err := outbox.ParseName(name)
-		if err != nil {
-			return outbox.Script{}, fmt.Errorf("--table: %w", err)
-		}
-		return outbox.PostgresTable(f.table(table)), nil
+	parse, create, usual := outbox.ParseName, outbox.PostgresTable, "public.outbox"
+	if dialect != dialectPostgres {
+		parse = func(name string) (outbox.Name, error) { return outbox.ParseMySQLName(name, "") } // of the current database
+		create, usual = outbox.MySQLTable, "outbox"
 	}
-	if name == "" {
-		name = "outbox"
-	}
-	table, err := outbox.ParseMySQLName(name, "") // a table of the current database
+	table, err := parse(cmp.Or(name, usual))
 	if err != nil {
 		return outbox.Script{}, fmt.Errorf("--table: %w", err)
 	}
-	return outbox.MySQLTable(f.table(table)), nil
+	return create(f.table(table)), nil
 }
 
 func newSchemaPrintCommand(a *cli) *cobra.Command {
@@ -123,10 +116,9 @@ consumer's database, which may be another one.`,
 	renamed(cmd, "dir", "out")
 	cmd.Flags().BoolVar(&inbox, "inbox", false, "print the tables in which a consumer records handled and parked messages")
 	cmd.Flags().BoolVar(&idempotency, "idempotency", false, "print the table of idempotency keys and responses")
-	for _, flag := range []string{"table", "payload", "partition", "ahead", "idempotency"} {
-		cmd.MarkFlagsMutuallyExclusive("inbox", flag)
-	}
+	cmd.MarkFlagsMutuallyExclusive("inbox", "idempotency")
 	for _, flag := range []string{"table", "payload", "partition", "ahead"} {
+		cmd.MarkFlagsMutuallyExclusive("inbox", flag)
 		cmd.MarkFlagsMutuallyExclusive("idempotency", flag)
 	}
 	return cmd
