@@ -3,7 +3,6 @@ package config
 import (
 	"maps"
 	"slices"
-	"strings"
 
 	"go.yaml.in/yaml/v4"
 )
@@ -12,34 +11,21 @@ import (
 // list. It tells no value. A file that a setting names may have another content meanwhile: that is no change.
 func (c *Config) Changed(other *Config) []string {
 	was, is := c.settings(), other.settings()
-	paths := map[string]bool{}
-	for path, text := range was {
-		paths[path] = is[path] != text
-	}
-	for path, text := range is {
-		paths[path] = was[path] != text
-	}
-	maps.DeleteFunc(paths, func(_ string, changed bool) bool { return !changed })
-	return slices.Sorted(maps.Keys(paths))
+	all := maps.Clone(was)
+	maps.Copy(all, is)
+	maps.DeleteFunc(all, func(path, _ string) bool { return was[path] == is[path] })
+	return slices.Sorted(maps.Keys(all))
 }
 
 // settings returns every setting of a checked file with its text, in which a secret file is its path.
 func settings(path string, n *yaml.Node) map[string]string {
 	if n.Kind != yaml.MappingNode {
-		return map[string]string{path: textOf(n)}
+		text, _ := yaml.Dump(n) // which the file was parsed into
+		return map[string]string{path: string(text)}
 	}
 	all := map[string]string{}
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		maps.Copy(all, settings(dotted(path, n.Content[i].Value), n.Content[i+1]))
 	}
 	return all
-}
-
-func textOf(n *yaml.Node) string {
-	var b strings.Builder
-	b.WriteString(n.Value + "\x00")
-	for _, part := range n.Content {
-		b.WriteString(textOf(part))
-	}
-	return b.String()
 }
