@@ -6,7 +6,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"unicode/utf8"
+	"text/tabwriter"
 
 	"github.com/cdc-relay/cdc-relay/internal/display"
 	"github.com/cdc-relay/cdc-relay/internal/outbox"
@@ -87,17 +87,11 @@ func (t *Table) write(b *strings.Builder) {
 	}
 	t.shape(b)
 	b.WriteString("    columns:\n")
-	lines := make([]string, len(t.Parts))
-	for i, part := range t.Parts {
-		lines[i] = fmt.Sprintf("%s: %s", part.Role, written(&part.Part))
+	lines := tabwriter.NewWriter(b, 0, 0, 1, ' ', 0)
+	for i := range t.Parts {
+		_, _ = fmt.Fprintf(lines, "      %s: %s\t# %s\n", t.Parts[i].Role, written(&t.Parts[i].Part), display.Escaped(t.Parts[i].Why))
 	}
-	width := 0
-	for _, line := range lines {
-		width = max(width, utf8.RuneCountInString(line))
-	}
-	for i, line := range lines {
-		fmt.Fprintf(b, "      %-*s # %s\n", width, line, display.Escaped(t.Parts[i].Why))
-	}
+	_ = lines.Flush()
 	if !t.has(outbox.AggregateID) && !t.has(outbox.PartitionKey) {
 		b.WriteString("      # No column looks like a key, so that events have no order: name one in partition_key.\n")
 	}
