@@ -142,14 +142,13 @@ func (r *Replay) namedState() string {
 // refuseOther returns an error if a replay was interrupted.
 func (r *Replay) refuseOther() error {
 	r.State.Began = time.Now()
-	_, err := os.Stat(r.File)
+	doc, err := os.ReadFile(r.File)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil
 	case err != nil:
 		return stateError(err)
-	}
-	if doc, err := os.ReadFile(r.File); err == nil && !json.Valid(doc) {
+	case !json.Valid(doc):
 		return cdc.Usage("remove it, or name another file with --state", "%s is no state of a replay", filepath.Clean(r.File))
 	}
 	return cdc.Usage("continue with --resume, remove the file, or name another one with --state", "%s has the state of a replay that was interrupted", filepath.Clean(r.File))
