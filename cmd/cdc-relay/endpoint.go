@@ -25,7 +25,8 @@ func endpoint(c *config.Config, db app.Database, r *relay.Relay, src app.Source,
 	return admin.Options{
 		Listen: c.HTTP.Listen, HealthListen: c.HTTP.HealthListen, WebConfig: c.HTTP.WebConfig, Gatherer: reg, Profile: profile,
 		ClassicHistograms: c.HTTP.ClassicHistograms, TopicLabel: c.HTTP.TopicLabel,
-		Actions: c.HTTP.Actions, Operators: c.HTTP.Operators, Desk: pageDesk(c, listen), Servers: servers(c), Peers: peers(&c.HTTP),
+		Actions: c.HTTP.Actions, Operators: c.HTTP.Operators, Desk: pageDesk(c, listen), Servers: servers(c),
+		Peers: admin.Peers{URLs: c.HTTP.Peers, User: c.HTTP.PeersUser, Password: c.HTTP.PeersPassword.Reveal},
 		Ready: func() error {
 			if err := lettersFull(letters); err != nil && r.Status().State == relay.StateLeading { // the reason why Kafka acknowledges nothing
 				return err
@@ -64,14 +65,6 @@ func servers(c *config.Config) admin.Servers {
 		s.Visible = m.WaitUntilVisible
 	}
 	return s
-}
-
-func peers(h *config.HTTP) admin.Peers {
-	p := admin.Peers{URLs: h.Peers, User: h.PeersUser}
-	if h.PeersUser != "" {
-		p.Password = h.PeersPassword.Reveal
-	}
-	return p
 }
 
 // relaysOf is the same for all relays of one database, of which one leads. It tells nothing of the database.

@@ -23,8 +23,9 @@ import (
 type Peers struct {
 	// URLs are http://host:9464, or dns+http://name:9464 for every address of a name.
 	URLs []string
+	// User is who asks; "" for nobody.
 	User string
-	// Password is called for each look; nil: none is sent.
+	// Password is called for each look, if there is a user.
 	Password func(context.Context) (string, error)
 }
 
@@ -152,7 +153,7 @@ func (f *fleet) ask(ctx context.Context, target *url.URL) peer {
 	defer cancel()
 	p := peer{URL: strings.TrimSuffix(target.String(), "/") + "/", AskedAt: time.Now().UTC()}
 	asked := *target
-	if f.o.Peers.Password != nil {
+	if f.o.Peers.User != "" {
 		password, err := f.o.Peers.Password(ctx)
 		if err != nil {
 			p.Error = display.Cut(cdc.Explain(err), longestText)
