@@ -248,8 +248,10 @@ func (r *resolution) run(ctx context.Context, desk *deadletter.Desk, ids []strin
 		r.cli.printLetters(list, 10)
 		return nil
 	}
-	if n := len(list); n > 1 && !r.yes && !r.cli.confirmed(r.cli.stdout, "%s %s?", r.do, display.Plural(n, "dead letter")) {
-		return cdc.Usage("answer y, or give --yes", "nothing was done: %s not confirmed", r.do)
+	if len(list) > 1 && !r.yes {
+		if err := r.cli.confirm(r.do+" "+display.Plural(len(list), "dead letter")+"?", "nothing was done: "+r.do+" not confirmed"); err != nil {
+			return err
+		}
 	}
 	failed, err := r.ask(ctx, desk, list, end)
 	if err != nil || failed == 0 {

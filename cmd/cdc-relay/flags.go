@@ -86,12 +86,7 @@ func (c *choice[T]) Set(s string) error {
 }
 
 // String returns the flag's value.
-func (c *choice[T]) String() string {
-	if c.value == nil {
-		return ""
-	}
-	return string(*c.value)
-}
+func (c *choice[T]) String() string { return string(*c.value) }
 
 // Type lists the known values in the help.
 func (c *choice[T]) Type() string { return join(c.known, "|") }
@@ -159,7 +154,7 @@ func (f *timeFlag) Set(s string) error {
 
 // String returns the flag's value.
 func (f *timeFlag) String() string {
-	if f.at == nil || f.at.IsZero() {
+	if f.at.IsZero() {
 		return ""
 	}
 	return inspect.RFC3339(*f.at)

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"maps"
 	"slices"
 
@@ -114,10 +113,7 @@ func (r *replayCommand) confirmAll(total int64) error {
 	if !display.IsTerminal(r.stdin) {
 		return cdc.Usage("narrow them down, for example with --since and --until, or add --yes", "no filter is given, and all %s of the outbox would be published once more", all)
 	}
-	if !r.confirmed(r.stdout, "No filter is given: all %s of the outbox would be published once more. Continue?", all) {
-		return errors.New("nothing was published")
-	}
-	return nil
+	return r.confirm("No filter is given: all "+all+" of the outbox would be published once more. Continue?", "nothing was published: replay not confirmed")
 }
 
 // show prints the counts and the first ten events.

@@ -61,12 +61,16 @@ func (a *cli) withDatabase(fn func(ctx context.Context, c *config.Config, db app
 // printf writes to standard output. It ignores errors: the reader may have closed the pipe.
 func (a *cli) printf(format string, args ...any) { _, _ = fmt.Fprintf(a.stdout, format, args...) }
 
-// confirmed asks a question, and reports whether the answer is yes.
-func (a *cli) confirmed(w io.Writer, question string, args ...any) bool {
-	_, _ = fmt.Fprintf(w, question+" [y/N] ", args...)
+// confirm asks a question; it returns an error that says why nothing was done, unless the answer is yes.
+func (a *cli) confirm(question, nothing string) error {
+	_, _ = fmt.Fprintf(a.stderr, "%s [y/N] ", question)
 	var answer string
 	_, _ = fmt.Fscanln(a.stdin, &answer)
-	return answer == "y" || answer == "yes"
+	if answer == "y" || answer == "yes" {
+		return nil
+	}
+	_, _ = fmt.Fprintln(a.stderr)
+	return cdc.Usage("answer y, or give --yes", "%s", nothing)
 }
 
 func newRootCommand(a *cli) *cobra.Command {

@@ -61,11 +61,7 @@ you type its name. Stop the relay first: a slot or a checkpoint file in use is n
 // confirmDrop asks before a teardown: where tables are dropped, to type their names. taken lists what was taken out of each.
 func (a *cli) confirmDrop(what string, tables []outbox.Name, taken map[string][]string) error {
 	if len(tables) == 0 {
-		if !a.confirmed(a.stderr, "This drops %s. Events that are not published yet never are. Continue?", what) {
-			_, _ = fmt.Fprintln(a.stderr)
-			return cdc.Usage("answer y, or give --yes", "nothing was dropped: teardown not confirmed")
-		}
-		return nil
+		return a.confirm("This drops "+what+". Events that are not published yet never are. Continue?", "nothing was dropped: teardown not confirmed")
 	}
 	in := bufio.NewReader(a.stdin)
 	for _, name := range tables {
