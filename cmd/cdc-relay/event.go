@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -44,7 +43,7 @@ if that is a UUIDv7. What cannot be known is called unknown: a row that was remo
 // printFound prints a line for each question.
 func (a *cli) printFound(f *inspect.Found) {
 	line := func(name, format string, args ...any) { a.printf("%-13s %s\n", name, fmt.Sprintf(format, args...)) }
-	line("event", "%s", f.ID+aheadText(f.Ahead != "", ": its time, "+f.Ahead+",", ""))
+	line("event", "%s", f.ID+when(f.Ahead != "", ": its time, "+f.Ahead+", is ahead of the clock"))
 	for _, r := range f.Rows {
 		line("table", "%s, created at %s: %s", r.Table, createdText(&r), routedTo(&r))
 	}
@@ -52,7 +51,7 @@ func (a *cli) printFound(f *inspect.Found) {
 		line("table", "not there: never committed, or removed since (unknown)")
 	}
 	for _, r := range f.Records {
-		line("published", "%s, partition %d, offset %d, at %s%s", r.Topic, r.Partition, r.Offset, inspect.RFC3339(r.Time), replayedText(r.Replayed))
+		line("published", "%s, partition %d, offset %d, at %s%s", r.Topic, r.Partition, r.Offset, inspect.RFC3339(r.Time), when(r.Replayed, ", by a replay"))
 	}
 	switch {
 	case len(f.Records) > 0:
@@ -61,7 +60,7 @@ func (a *cli) printFound(f *inspect.Found) {
 	case len(f.Searched) == 0:
 		line("published", "unknown: no topic to search")
 	default:
-		line("published", "no record in %s", strings.Join(f.Searched, ", ")+sinceText(f.Since))
+		line("published", "no record in %s", strings.Join(f.Searched, ", ")+when(!f.Since.IsZero(), " since "+inspect.RFC3339(f.Since)))
 	}
 	for _, l := range f.Letters {
 		line("dead letter", "%s since %s: %s", l.Reason, inspect.RFC3339(l.Time), display.OrNone(display.Escaped(l.Error)))
@@ -80,14 +79,7 @@ func createdText(r *inspect.FoundRow) string {
 	if r.Created.IsZero() {
 		return "a time that is no date of the years 1 to 9999"
 	}
-	return inspect.RFC3339(r.Created) + aheadText(r.Ahead, ", which", ", so that all records are searched")
-}
-
-func aheadText(ahead bool, before, after string) string {
-	if !ahead {
-		return ""
-	}
-	return before + " is ahead of the clock" + after
+	return inspect.RFC3339(r.Created) + when(r.Ahead, ", which is ahead of the clock, so that all records are searched")
 }
 
 func routedTo(r *inspect.FoundRow) string {
@@ -104,16 +96,10 @@ func routedTo(r *inspect.FoundRow) string {
 	return text
 }
 
-func replayedText(replayed bool) string {
-	if replayed {
-		return ", by a replay"
+// when returns a text if something is so.
+func when(so bool, text string) string {
+	if so {
+		return text
 	}
 	return ""
-}
-
-func sinceText(t time.Time) string {
-	if t.IsZero() {
-		return ""
-	}
-	return " since " + inspect.RFC3339(t)
 }
