@@ -63,8 +63,8 @@ func (a *cli) withDesk(fn func(ctx context.Context, desk *deadletter.Desk, ids [
 
 // find returns the letters that the flags select.
 func (f *letterFilter) find(ctx context.Context, desk *deadletter.Desk, ids []string) ([]deadletter.Listed, int64, error) {
-	if !f.From.IsZero() && !f.To.IsZero() && !f.From.Before(f.To) {
-		return nil, 0, inspect.NotBefore(f.From, f.To)
+	if err := inspect.CheckTimes(f.From, f.To); err != nil {
+		return nil, 0, err
 	}
 	f.IDs, f.Is = ids, map[string]string{}
 	for facet, is := range f.is {

@@ -49,14 +49,14 @@ func (f *Filter) Check() error {
 			return cdc.Usage("give a value, or leave it out", "--%s is empty", kind.Flag)
 		}
 	}
-	if !f.From.IsZero() && !f.To.IsZero() && !f.From.Before(f.To) {
-		return NotBefore(f.From, f.To)
-	}
-	return nil
+	return CheckTimes(f.From, f.To)
 }
 
-// NotBefore is the error of times that select nothing.
-func NotBefore(from, to time.Time) error {
+// CheckTimes returns an error for times that select nothing.
+func CheckTimes(from, to time.Time) error {
+	if from.IsZero() || to.IsZero() || from.Before(to) {
+		return nil
+	}
 	return cdc.Usage("give an earlier --since", "--since %s is not before --until %s", RFC3339(from), RFC3339(to))
 }
 
