@@ -150,12 +150,12 @@ func pageOf(all []deadletter.Listed, after string, filter map[string]string) *le
 		p.Last = cursor(&matching[len(matching)-1])
 	}
 	rest := matching[upTo(matching, after):]
-	for i := range rest[:min(pageLetters, len(rest))] {
-		p.Letters = append(p.Letters, shownListed(&rest[i]))
-		p.Next = cursor(&rest[i])
+	if len(rest) > pageLetters {
+		rest = rest[:pageLetters]
+		p.Next = cursor(&rest[pageLetters-1])
 	}
-	if len(rest) <= pageLetters {
-		p.Next = ""
+	for i := range rest {
+		p.Letters = append(p.Letters, shownListed(&rest[i]))
 	}
 	return p
 }
