@@ -95,11 +95,3 @@ func routedTo(r *inspect.FoundRow) string {
 	}
 	return text
 }
-
-// when returns a text if something is so.
-func when(so bool, text string) string {
-	if so {
-		return text
-	}
-	return ""
-}

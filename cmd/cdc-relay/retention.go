@@ -286,10 +286,6 @@ func (a *cli) printDue(ctx context.Context, t cleanup.Rows, age time.Duration) e
 	if err != nil {
 		return err
 	}
-	more := ""
-	if len(keys) == maxCounted {
-		more = " or more"
-	}
-	a.printf("table %s: would delete %s%s older than %s\n", t.Name(), display.Plural(len(keys), "row"), more, age)
+	a.printf("table %s: would delete %s%s older than %s\n", t.Name(), display.Plural(len(keys), "row"), when(len(keys) == maxCounted, " or more"), age)
 	return nil
 }

@@ -61,6 +61,14 @@ func (a *cli) withDatabase(fn func(ctx context.Context, c *config.Config, db app
 // printf writes to standard output. It ignores errors: the reader may have closed the pipe.
 func (a *cli) printf(format string, args ...any) { _, _ = fmt.Fprintf(a.stdout, format, args...) }
 
+// when returns a text if something is so.
+func when(so bool, text string) string {
+	if so {
+		return text
+	}
+	return ""
+}
+
 // confirm asks a question; it returns an error that says why nothing was done, unless the answer is yes.
 func (a *cli) confirm(question, nothing string) error {
 	_, _ = fmt.Fprintf(a.stderr, "%s [y/N] ", question)

@@ -65,7 +65,9 @@ func (a *cli) confirmDrop(what string, tables []outbox.Name, taken map[string][]
 	}
 	in := bufio.NewReader(a.stdin)
 	for _, name := range tables {
-		_, _ = fmt.Fprintf(a.stderr, "This drops %s with all its events%s. Type the table's name to continue: ", name, takenOut(taken[name.String()]))
+		parts := taken[name.String()]
+		_, _ = fmt.Fprintf(a.stderr, "This drops %s with all its events%s. Type the table's name to continue: ", name,
+			when(len(parts) > 0, ", also those of detached partitions ("+strings.Join(parts, ", ")+")"))
 		typed, _ := in.ReadString('\n') // the end of the input is a no
 		if typed = strings.TrimSpace(typed); typed != name.String() && typed != name.Table {
 			_, _ = fmt.Fprintln(a.stderr)
@@ -73,12 +75,4 @@ func (a *cli) confirmDrop(what string, tables []outbox.Name, taken map[string][]
 		}
 	}
 	return nil
-}
-
-// takenOut says which tables go with a table.
-func takenOut(parts []string) string {
-	if len(parts) == 0 {
-		return ""
-	}
-	return ", also those of detached partitions (" + strings.Join(parts, ", ") + ")"
 }

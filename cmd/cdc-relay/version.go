@@ -44,11 +44,7 @@ func buildVersion() build {
 }
 
 func versionLine(b build) string {
-	line := "cdc-relay " + b.Version
-	if b.Revision != "" {
-		line += " (" + b.Revision + ")"
-	}
-	return fmt.Sprintf("%s, %s, %s", line, b.Go, b.Platform)
+	return fmt.Sprintf("cdc-relay %s%s, %s, %s", b.Version, when(b.Revision != "", " ("+b.Revision+")"), b.Go, b.Platform)
 }
 
 func newVersionCommand(a *cli) *cobra.Command {
