@@ -37,7 +37,7 @@ store the position from which run continues. Use it when run has ended with exit
 
 Every event of the gap is published once or more, in order of creation; rows that were deleted cannot be published. On PostgreSQL the
 checkpoint says where the gap begins. Without that, and on MySQL and MariaDB, it begins at the last published event or at --since, less
---overlap, and is complete if no transaction was open for longer.
+--overlap, and is complete if every row was committed within --overlap of its created_at (the time in its version 7 ID, if it has one).
 
 What retention has detached belongs to the table's owner: set CDC_RELAY_OWNER_DSN to the owner's connection string.
 
@@ -57,7 +57,7 @@ Stop the relay first. Interrupted, run it again: nothing is moved before everyth
 	cmd.Flags().BoolVar(&o.All, "all", false, "publish every row")
 	replaced(cmd.Flags().Lookup("all"), "`cdc-relay backfill`")
 	cmd.Flags().Var(&timeFlag{&o.Since}, "since", "publish the rows that were created since this `time`, less --overlap")
-	cmd.Flags().DurationVar(&o.Overlap, "overlap", defaultOverlap, "how long transactions may have been open, and how far clocks may differ")
+	cmd.Flags().DurationVar(&o.Overlap, "overlap", defaultOverlap, "how long after its created_at a row may have been committed")
 	return cmd
 }
 

@@ -94,7 +94,7 @@ func (o *Options) plan(ctx context.Context, g *Ground) (gap, error) {
 	if saved := g.Stored.SavedAt; !saved.IsZero() && behind.After(saved.Add(o.Overlap)) {
 		behind = time.Time{} // it was published before: the row's time is ahead of the clock, and tells nothing
 	}
-	rests := fmt.Sprintf("; it is complete if none of their transactions was open for longer than %s (--overlap)", o.Overlap)
+	rests := fmt.Sprintf("; it is complete if each was committed within %s (--overlap) of its created_at, which may be the time in its ID", o.Overlap)
 	if o.Backdated {
 		rests = fmt.Sprintf("; without created_at in tables[].columns it is complete only if no event happened more than %s (--overlap) before its commit: `cdc-relay backfill` publishes every row", o.Overlap)
 	}

@@ -51,13 +51,13 @@ func TestGap(t *testing.T) {
 		reason  string
 	}{
 		"everything":          {options: Options{All: true}, ground: ground, says: "all rows"},
-		"since a time":        {options: Options{Since: since}, ground: ground, want: tableread.Filter{From: since.Add(-time.Hour)}, says: "no"},
+		"since a time":        {options: Options{Since: since}, ground: ground, want: tableread.Filter{From: since.Add(-time.Hour)}, says: "within 1h0m0s (--overlap) of its created_at"},
 		"backdated events":    {options: Options{Since: since, Backdated: true}, ground: ground, want: tableread.Filter{From: since.Add(-time.Hour)}, says: "no event happened more than 1h0m0s"},
 		"nothing is lost":     {ground: change(func(g *Ground) { g.Lost = nil }), reason: Intact},
 		"backfill began":      {ground: change(func(g *Ground) { g.Stored.Progress.Backfill = "x" }), reason: "backfill_unfinished"},
 		"by transaction":      {ground: change(func(g *Ground) { g.Where, g.Exact = "x", "exact" }), want: tableread.Filter{Where: "x"}, says: "exact"},
 		"IDs used up":         {ground: change(func(g *Ground) { g.Exact = "all of them" }), says: "all of them"},
-		"last event":          {ground: ground, want: tableread.Filter{From: published.Add(-time.Hour)}, says: "open for longer than 1h0m0s"},
+		"last event":          {ground: ground, want: tableread.Filter{From: published.Add(-time.Hour)}, says: "within 1h0m0s (--overlap) of its created_at"},
 		"last event is gone":  {ground: change(gone), reason: "gap_unknown"},
 		"two have its ID":     {ground: change(func(g *Ground) { g.Probes = append(g.Probes, table{created: since}) }), reason: "gap_unknown"},
 		"last event is ahead": {ground: change(func(g *Ground) { g.Stored.SavedAt = published.Add(-2 * time.Hour) }), reason: "gap_unknown"},
