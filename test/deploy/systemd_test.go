@@ -79,7 +79,7 @@ func TestUnitRunsUnderSystemd(t *testing.T) {
 		"etc/cdc-relay/orders.secrets/postgres": "secret",
 		"etc/cdc-relay/orders.secrets/kafka":    "secret",
 		"etc/cdc-relay/orders.env":              "PORT=" + port + "\n",
-		"etc/cdc-relay/shared.yaml":             sharedConfig(t),
+		"etc/cdc-relay/shared.yaml":             inInstall(t, "```yaml\n"), // the configuration for many databases
 		"units/cdc-relay@.service":              read(t, unitFile),
 		"units/sysinit.target":                  "[Unit]\nDefaultDependencies=no\n",
 	} {
@@ -91,6 +91,13 @@ func TestUnitRunsUnderSystemd(t *testing.T) {
 		t.Fatal(err)
 	}
 	output(t, exec.CommandContext(t.Context(), "install", "-D", relayBinary(t), dir+"/bin/cdc-relay"))
+
+	const want = `host "orders.db.internal" of source.postgres.dsn does not resolve` // it has read the configuration, the secret and the environment
+	shell := exec.CommandContext(t.Context(), "env", "-C", dir+"/etc/cdc-relay/orders.secrets", "PATH="+dir+"/bin:/usr/bin:/bin",
+		"sh", "-c", inInstall(t, "\ncd /etc/cdc-relay/orders.secrets\n"))
+	if out, _ := shell.CombinedOutput(); !strings.Contains(string(out), want) {
+		t.Errorf("cdc-relay check in root's shell: %s", out)
+	}
 
 	tool := testenv.Tool(t, "systemd-analyze")
 	boot := exec.CommandContext(t.Context(), "unshare", "--pid", "--mount", "--fork", "--mount-proc", "--kill-child",
@@ -110,7 +117,6 @@ func TestUnitRunsUnderSystemd(t *testing.T) {
 	url := "http://127.0.0.1:" + port + "/readyz"
 	ctx, cancel := context.WithTimeout(t.Context(), cdctest.Patience(time.Minute))
 	defer cancel()
-	const want = `host "orders.db.internal" of source.postgres.dsn does not resolve` // it has read the configuration, the secret and the environment
 	if err := cdctest.Await(ctx, want, func(ctx context.Context) (bool, error) {
 		return strings.Contains(get(ctx, url), want), nil
 	}); err != nil {
@@ -118,10 +124,10 @@ func TestUnitRunsUnderSystemd(t *testing.T) {
 	}
 }
 
-// sharedConfig returns the configuration for many databases of docs/install.md.
-func sharedConfig(t *testing.T) string {
+// inInstall returns the rest of the block of docs/install.md after a text.
+func inInstall(t *testing.T, after string) string {
 	t.Helper()
-	_, text, _ := strings.Cut(read(t, root+"/docs/install.md"), "```yaml\n")
+	_, text, _ := strings.Cut(read(t, root+"/docs/install.md"), after)
 	text, _, _ = strings.Cut(text, "```\n")
 	return text
 }
