@@ -119,7 +119,7 @@ func (c *checker) tableRules(ctx context.Context) {
 	for _, f := range channels {
 		for _, name := range slices.Sorted(maps.Keys(f.lists)) {
 			if strings.HasSuffix(name, "_table") {
-				c.report.Info("replica", "see that it leaves out no table of the relay", "%s=%s: rows of a table that it leaves out are not in the binlog of this replica", strings.ReplaceAll(name, "_", "-"), strings.Join(f.lists[name], ","))
+				c.report.Warn("replica", "see that it leaves out no table of the relay", "%s=%s: rows of a table that it leaves out are not in the binlog of this replica", strings.ReplaceAll(name, "_", "-"), strings.Join(f.lists[name], ","))
 			}
 		}
 	}
