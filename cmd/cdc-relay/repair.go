@@ -103,10 +103,7 @@ func (a *cli) repair(ctx context.Context, o backfill.Options, owner ownerFlag) (
 	log := a.plainLog()
 	checkpoint.LogTo(log)
 	tuneGC(a.env, int64(c.InFlight.Bytes))
-	db, err := app.NewDatabase(c)
-	if err != nil {
-		return false, err
-	}
+	db := app.NewDatabase(c)
 	if slices.ContainsFunc(db.Tables(), func(t app.Table) bool { return t.Layout.Zone() != nil }) {
 		o.Overlap += time.Hour // its clock may have been put back
 	}
@@ -218,10 +215,7 @@ func (a *cli) reportRepair(rows *backfill.Repair, o backfill.Options) error {
 func (a *cli) newRepair(ctx context.Context, c *config.Config, db app.Database, o backfill.Options, owner ownerFlag, log *slog.Logger) (*backfill.Repair, *relay.Relay, func(), error) {
 	reg, problems := newRegistry(), cdc.NewProblems(log)
 	dropped, _ := newDropped(reg)
-	router, err := app.RelayRouter(c, db.Tables())
-	if err != nil {
-		return nil, nil, nil, err
-	}
+	router := app.RelayRouter(c, db.Tables())
 	read, err := owner.dsn(a, db)
 	if err != nil {
 		return nil, nil, nil, err

@@ -75,10 +75,7 @@ type passTables struct {
 
 // withTables calls fn with the database.
 func withTables(ctx context.Context, c *config.Config, owner string, fn func(passTables) error) error {
-	db, err := app.NewDatabase(c)
-	if err != nil {
-		return err
-	}
+	db := app.NewDatabase(c)
 	dsn, err := db.ConnString(owner)
 	if err != nil {
 		return err

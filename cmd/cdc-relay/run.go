@@ -71,10 +71,7 @@ cdc-relay setup stores the first one.`,
 // run connects the stages and runs the relay until ctx ends or an error stops it. The endpoint listens first, so that a
 // port in use is found before anything starts.
 func run(ctx context.Context, c *config.Config, log *slog.Logger, profile bool) error {
-	db, err := app.NewDatabase(c)
-	if err != nil {
-		return err
-	}
+	db := app.NewDatabase(c)
 	reg := newRegistry()
 	dropped, left := newDropped(reg)
 	problems := cdc.NewProblems(log)
@@ -137,23 +134,15 @@ func newInfo(c *config.Config, s app.Source) prometheus.Collector {
 
 // wire returns the stages of a relay, and their source, whose state is shown.
 func wire(ctx context.Context, c *config.Config, db app.Database, o app.SourceOptions, dropped func(reason string), log *slog.Logger, reg prometheus.Registerer) (relay.Stages, app.Source, func(), error) {
-	router, err := app.RelayRouter(c, db.Tables())
-	if err != nil {
-		return relay.Stages{}, nil, nil, err
-	}
+	router := app.RelayRouter(c, db.Tables())
 	o.Verify = router.Check
-	src, err := db.NewSource(o, log, reg)
-	if err != nil {
-		return relay.Stages{}, nil, nil, err
-	}
+	src := db.NewSource(o, log, reg)
 	s, store, err := wireSink(ctx, c, db, db.Passed, o.Problems, dropped, false, log, reg)
 	if err != nil {
 		return relay.Stages{}, nil, nil, err
 	}
 	letters, _ := s.Letters.(*deadletter.Resolver)
-	if s.Maintainer, err = newMaintainer(c, db, checkpoint.NewPlaces(store, app.PositionOptions(c)).Load, letters, o.Problems, log, reg); err != nil {
-		return relay.Stages{}, nil, nil, err
-	}
+	s.Maintainer = newMaintainer(c, db, checkpoint.NewPlaces(store, app.PositionOptions(c)).Load, letters, o.Problems, log, reg)
 	s.Source, s.Router = src, router
 	return s, src, func() { _ = store.Close() }, nil
 }
@@ -174,9 +163,9 @@ func wireSink(ctx context.Context, c *config.Config, db app.Database, passed fun
 		s.Checkpointer = checkpoint.NewHandover(store, o)
 	}
 	if letters != nil {
-		s.Letters, err = newResolver(c, db, passed, letters, sink, log, reg)
+		s.Letters = newResolver(c, db, passed, letters, sink, log, reg)
 	}
-	return s, store, err
+	return s, store, nil
 }
 
 // leftOut is the reason of rows that tables[].only leaves out.
@@ -209,16 +198,12 @@ func (m maintainers) Run(ctx context.Context, kept cdc.Kept) {
 }
 
 // newMaintainer returns what looks after the tables; nothing where the configuration leaves them alone. letters may be nil.
-func newMaintainer(c *config.Config, db app.Database, load cdc.Loader, letters *deadletter.Resolver, problems *cdc.Problems, log *slog.Logger, reg prometheus.Registerer) (all maintainers, err error) {
-	dsn, err := db.ConnString("")
-	if err != nil {
-		return nil, err
-	}
+func newMaintainer(c *config.Config, db app.Database, load cdc.Loader, letters *deadletter.Resolver, problems *cdc.Problems, log *slog.Logger, reg prometheus.Registerer) (all maintainers) {
 	if c.Partitioned() {
-		all = append(all, cleanup.NewPartitioner(partitionOptions(c.Retention), db.Partitions(dsn, false, load), log, reg).Run)
+		all = append(all, cleanup.NewPartitioner(partitionOptions(c.Retention), db.Partitions(c.ConnString, false, load), log, reg).Run)
 	}
 	if c.Purges() {
-		all = append(all, cleanup.NewDeletes(cleanup.DeleteOptions{Batch: c.Retention.Batch, Every: c.Retention.Every, Load: load}, db.Rows(dsn, db.Deletes(c.Retention.Age())), log, reg).Run)
+		all = append(all, cleanup.NewDeletes(cleanup.DeleteOptions{Batch: c.Retention.Batch, Every: c.Retention.Every, Load: load}, db.Rows(c.ConnString, db.Deletes(c.Retention.Age())), log, reg).Run)
 	}
 	if conditions := db.Conditions(); len(conditions) > 0 {
 		o := cleanup.MarkOptions{Conditions: conditions, OnDeadLetter: map[string]bool{}, Problems: problems, Letters: func(string) deadletter.Events { return nil }}
@@ -228,9 +213,9 @@ func newMaintainer(c *config.Config, db app.Database, load cdc.Loader, letters *
 		for _, t := range db.Tables() {
 			o.OnDeadLetter[t.Name.String()] = t.Config.WriteBack != nil && len(t.Config.WriteBack.OnDeadLetter) > 0
 		}
-		all = append(all, cleanup.NewMarks(o, db.Rows(dsn, db.Marks("")), log, reg).Run)
+		all = append(all, cleanup.NewMarks(o, db.Rows(c.ConnString, db.Marks("")), log, reg).Run)
 	}
-	return all, nil
+	return all
 }
 
 func partitionOptions(r *config.Retention) cleanup.PartitionOptions {
@@ -250,17 +235,14 @@ func letterOptions(c *config.Config) *publisher.LetterOptions {
 }
 
 // newResolver makes what resolves letters while the relay leads.
-func newResolver(c *config.Config, db app.Database, passed func(at cdc.Progress, place string) bool, letters *publisher.LetterOptions, sink *publisher.Publisher, log *slog.Logger, reg prometheus.Registerer) (*deadletter.Resolver, error) {
-	router, err := app.LetterRouter(c, db.Tables())
-	if err != nil {
-		return nil, err
-	}
+func newResolver(c *config.Config, db app.Database, passed func(at cdc.Progress, place string) bool, letters *publisher.LetterOptions, sink *publisher.Publisher, log *slog.Logger, reg prometheus.Registerer) *deadletter.Resolver {
+	router := app.LetterRouter(c, db.Tables())
 	r := deadletter.NewResolver(deadletter.ResolverOptions{
 		Kafka: app.KafkaOptions(c), Topic: letters.Topic, Index: letters.Index, Due: letters.Due,
 		RetryAfter: c.DeadLetter.AutoRetry.After, MaxAttempts: c.DeadLetter.AutoRetry.Attempts, Passed: passed, Stored: db.SlotPosition(),
 	}, sink, router, log)
 	r.Register(reg)
-	return r, nil
+	return r
 }
 
 // dryRun prints what run would publish from now on.

@@ -6,7 +6,6 @@ package app
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"log/slog"
 	"maps"
 	"slices"
@@ -28,7 +27,7 @@ import (
 // Database is what the relay and its commands need of a database.
 type Database interface {
 	// NewSource makes the source that run reads.
-	NewSource(o SourceOptions, log *slog.Logger, reg prometheus.Registerer) (Source, error)
+	NewSource(o SourceOptions, log *slog.Logger, reg prometheus.Registerer) Source
 	// NewRepair takes the relay's place. verify checks each table's schema, read is the connection that reads it. A condition picks
 	// rows, together with a position that is behind all of them and before all others.
 	NewRepair(verify func(*cdc.Table) error, read ConnString, where string, log *slog.Logger) backfill.Database
@@ -112,7 +111,7 @@ type Source interface {
 }
 
 // NewDatabase returns the database of a configuration.
-func NewDatabase(c *config.Config) (Database, error) {
+func NewDatabase(c *config.Config) Database {
 	if c.Source.MySQL != nil {
 		return newMySQL(c)
 	}
@@ -248,15 +247,6 @@ func RouterOptions(c *config.Config, tables []Table) (o router.Options) {
 	return o
 }
 
-// needs returns what reports whether a part of an event, a condition or a route reads a column.
-func (c *configured) needs() (func(table, column string) bool, error) {
-	r, err := router.New(RouterOptions(c.Config, c.tables))
-	if err != nil {
-		return nil, cdc.Stop(cdc.ClassConfig, "config", err, "")
-	}
-	return r.Needs, nil
-}
-
 // names are those of the tables.
 func (c *configured) names() []string {
 	names := make([]string, len(c.tables))
@@ -267,15 +257,12 @@ func (c *configured) names() []string {
 }
 
 // configuredTables returns the tables of a configuration.
-func configuredTables(c *config.Config) (configured, error) {
+func configuredTables(c *config.Config) configured {
 	tables := make([]Table, len(c.Tables))
 	for i, name := range c.TableNames() {
-		layout, err := outbox.Mapped(c.Tables[i].Columns.Parts())
-		if err != nil {
-			return configured{}, cdc.Stop(cdc.ClassConfig, "config", fmt.Errorf("tables[%d].columns.%w", i, err), "")
-		}
+		layout, _ := outbox.Mapped(c.Tables[i].Columns.Parts()) // valid by now
 		layout = layout.WithNull(c.Tables[i].NullPayload).WithZone(c.Tables[i].Zone())
 		tables[i] = Table{Name: name, Layout: layout, Shape: c.Tables[i].Shape(), Only: c.Tables[i].Only, Config: &c.Tables[i]}
 	}
-	return configured{c, tables}, nil
+	return configured{c, tables}
 }

@@ -24,11 +24,8 @@ type MySQL struct {
 	Binlog binlog.Options
 }
 
-func newMySQL(c *config.Config) (*MySQL, error) {
-	tables, err := configuredTables(c)
-	if err != nil {
-		return nil, err
-	}
+func newMySQL(c *config.Config) *MySQL {
+	tables := configuredTables(c)
 	for i, t := range tables.tables {
 		tables.tables[i].URI = router.DefaultSource(t.Name.Schema, t.Name.Table)
 	}
@@ -48,7 +45,7 @@ func newMySQL(c *config.Config) (*MySQL, error) {
 		sum := func(f cdc.Flavor) string { return outbox.MySQLRoutineSum(f, t) }
 		o.Routines[t.String()] = mysql.Routine{Name: outbox.MySQLRoutine(t).MySQL(), Sum: sum}
 	}
-	return &MySQL{tables, o}, nil
+	return &MySQL{tables, o}
 }
 
 // SlotPosition implements [Database].
@@ -79,13 +76,13 @@ func (m *MySQL) Check(ctx context.Context, load cdc.Resumer) ([]cdc.Finding, map
 
 // NewSource returns a reader of the binlog. Reading leaves nothing in the server, so a dry run differs only in where it
 // starts.
-func (m *MySQL) NewSource(o SourceOptions, log *slog.Logger, reg prometheus.Registerer) (Source, error) {
+func (m *MySQL) NewSource(o SourceOptions, log *slog.Logger, reg prometheus.Registerer) Source {
 	options := m.Binlog
 	options.Verify, options.Problems = o.Verify, o.Problems
 	if o.Dry {
 		options.FromNow, options.NoLock = true, true // a running relay keeps the lock
 	}
-	return binlog.New(options, log, reg), nil
+	return binlog.New(options, log, reg)
 }
 
 var _ relay.Lagging = (*binlog.Source)(nil)

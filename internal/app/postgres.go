@@ -23,23 +23,16 @@ type Postgres struct {
 	WAL wal.Options
 }
 
-func newPostgres(c *config.Config) (*Postgres, error) {
-	tables, err := configuredTables(c)
-	if err != nil {
-		return nil, err
-	}
+func newPostgres(c *config.Config) *Postgres {
+	tables := configuredTables(c)
 	for i := range tables.tables {
 		tables.tables[i].Layout = tables.tables[i].Layout.RequireTextID()
 		tables.tables[i].URI = router.DefaultSource(c.Database(), c.Tables[i].Name)
 	}
-	needs, err := tables.needs()
-	if err != nil {
-		return nil, err
-	}
 	s := c.Source.Postgres
 	o := wal.Options{
 		Options: postgres.Options{
-			DSN: s.ConnString, Slot: s.Slot, Publication: s.Publication, Tables: tables.names(), Needs: needs, WaitUntilVisible: s.WaitUntilVisible,
+			DSN: s.ConnString, Slot: s.Slot, Publication: s.Publication, Tables: tables.names(), Needs: router.New(RouterOptions(c, tables.tables)).Needs, WaitUntilVisible: s.WaitUntilVisible,
 		},
 	}
 	if s.TLS != nil {
@@ -49,7 +42,7 @@ func newPostgres(c *config.Config) (*Postgres, error) {
 	for _, t := range tables.Needed().Maintain {
 		o.Routines[t.String()] = routineOf(t)
 	}
-	return &Postgres{tables, o}, nil
+	return &Postgres{tables, o}
 }
 
 // Display implements [Database].
@@ -90,11 +83,11 @@ func (p *Postgres) Check(ctx context.Context, load cdc.Resumer) ([]cdc.Finding, 
 }
 
 // NewSource returns a reader of the slot, for a dry run of a temporary one, which the server drops with the connection.
-func (p *Postgres) NewSource(o SourceOptions, log *slog.Logger, reg prometheus.Registerer) (Source, error) {
+func (p *Postgres) NewSource(o SourceOptions, log *slog.Logger, reg prometheus.Registerer) Source {
 	options := p.WAL
 	options.Verify, options.Temporary, options.Problems = o.Verify, o.Dry, o.Problems
 	options.SlotAlone, options.PassAlteration = p.slotAlone() && !o.Dry, o.PassAlteration
-	return wal.New(options, log, reg), nil
+	return wal.New(options, log, reg)
 }
 
 // slotAlone reports whether only the slot has the position.

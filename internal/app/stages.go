@@ -20,37 +20,33 @@ import (
 )
 
 // Router returns a router for what has no dead letters: what would become one is an error.
-func Router(c *config.Config, tables []Table) (*router.Router, error) {
+func Router(c *config.Config, tables []Table) *router.Router {
 	return makeRouter(c, tables, router.Options{Unroutable: kept(c.Errors.Unroutable), Malformed: kept(c.Errors.Malformed)})
 }
 
 // ReplayRouter returns the router of a replay, which adds headers to every record. It leaves out no row: replay selects them.
-func ReplayRouter(c *config.Config, tables []Table, headers ...cdc.Header) (*router.Router, error) {
+func ReplayRouter(c *config.Config, tables []Table, headers ...cdc.Header) *router.Router {
 	return makeRouter(c, tables, router.Options{
 		Headers: headers, Unroutable: passed(c.Errors.Unroutable), Malformed: passed(c.Errors.Malformed), EveryRow: true,
 	})
 }
 
 // RelayRouter returns the router of a relay, whose publisher has the dead letters.
-func RelayRouter(c *config.Config, tables []Table) (*router.Router, error) {
+func RelayRouter(c *config.Config, tables []Table) *router.Router {
 	return makeRouter(c, tables, router.Options{Unroutable: c.Errors.Unroutable, Malformed: c.Errors.Malformed})
 }
 
 // LetterRouter returns the router of dead letters that are published once more. Whatever cannot be published stays a letter. It leaves out
 // no row: that was decided before it became a letter.
-func LetterRouter(c *config.Config, tables []Table) (*router.Router, error) {
+func LetterRouter(c *config.Config, tables []Table) *router.Router {
 	return makeRouter(c, tables, router.Options{Unroutable: cdc.PolicyDeadLetter, Malformed: cdc.PolicyDeadLetter, EveryRow: true})
 }
 
-func makeRouter(c *config.Config, tables []Table, o router.Options) (*router.Router, error) {
+func makeRouter(c *config.Config, tables []Table, o router.Options) *router.Router {
 	o.Source, o.Skip, o.Reserved = c.CESource, c.Errors.Skip, Reserved(c)
 	read := RouterOptions(c, tables)
 	o.Tables, o.Routes, o.TopicPrefix = read.Tables, read.Routes, read.TopicPrefix
-	r, err := router.New(o)
-	if err != nil {
-		return nil, cdc.Stop(cdc.ClassConfig, "config", err, "")
-	}
-	return r, nil
+	return router.New(o)
 }
 
 // Reserved are the relay's own topics.

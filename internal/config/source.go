@@ -1,6 +1,8 @@
 package config
 
 import (
+	"context"
+
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/outbox"
 	"github.com/cdc-relay/cdc-relay/internal/record"
@@ -19,6 +21,14 @@ func (c *Config) Database() string { return c.Source.names().database }
 
 // Server returns the host and port of the database that the connection string names first.
 func (c *Config) Server() string { return c.Source.names().server }
+
+// ConnString returns the connection string with the current password. Call it at every connect, and keep it out of logs and errors.
+func (c *Config) ConnString(ctx context.Context) (string, error) {
+	if c.Source.MySQL != nil {
+		return c.Source.MySQL.ConnString(ctx)
+	}
+	return c.Source.Postgres.ConnString(ctx)
+}
 
 // Role returns the name of the user that the relay connects as.
 func (c *Config) Role() string { return c.Source.names().role }

@@ -86,7 +86,7 @@ func (d *document) peers(h *HTTP) {
 }
 
 func (d *document) tables(tables []Table, source *Source) {
-	first := map[outbox.Name]int{}
+	first := map[string]int{}
 	for i := range tables {
 		t := &tables[i]
 		d.parts(t.Columns.Parts(), item("tables", i)+".columns")
@@ -106,11 +106,11 @@ func (d *document) tables(tables []Table, source *Source) {
 		if source.MySQL != nil && strings.Contains(name.Schema, ".") {
 			d.report(path, "move the table to another database", "is in a database whose name has a dot, which the relay does not take")
 		}
-		if j, twice := first[name]; twice {
+		if j, twice := first[name.String()]; twice {
 			d.report(path, "keep one", "is the same table as %s", item("tables", j))
 			continue
 		}
-		first[name] = i
+		first[name.String()] = i
 	}
 }
 

@@ -50,21 +50,24 @@ func (d *document) placement(r *Route, path string) {
 
 // expressions checks regular expressions by column.
 func (d *document) expressions(list map[string]string, path string) {
+	groups := map[string]bool{}
 	for _, column := range slices.Sorted(maps.Keys(list)) {
 		at := dotted(path, column)
-		if fault := regexpFault(list[column]); fault != "" {
-			d.report(at, "correct "+d.text(at), "is not a regular expression (%s)", fault)
+		re, err := outbox.FullMatch(list[column])
+		if fault, ok := errors.AsType[*syntax.Error](err); ok {
+			d.report(at, "correct "+d.text(at), "is not a regular expression (%s)", fault.Code)
+			continue
+		}
+		if column == "" {
+			d.report(at, "name a column", "is an empty name")
+		}
+		for _, group := range re.SubexpNames() {
+			if groups[group] {
+				d.report(at, "rename one", "has the group %s, as another one has", group)
+			}
+			groups[group] = group != ""
 		}
 	}
-}
-
-// regexpFault returns what is wrong with a regular expression, without quoting it, or "".
-func regexpFault(expression string) string {
-	_, err := syntax.Parse(expression, syntax.Perl)
-	if fault := (*syntax.Error)(nil); errors.As(err, &fault) {
-		return fault.Code.String()
-	}
-	return ""
 }
 
 // maxTopic is Kafka's limit for topic names (Topic.MAX_NAME_LENGTH in

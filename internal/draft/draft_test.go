@@ -285,7 +285,7 @@ func valid(text string, tables []*cdc.Table) error {
 	for _, r := range c.Routes {
 		o.Routes = append(o.Routes, router.Route{Match: r.Match, Topic: r.Topic})
 	}
-	r, err := router.New(o)
+	r := router.New(o)
 	for _, t := range tables {
 		if err == nil {
 			err = r.Check(t)

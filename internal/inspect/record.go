@@ -20,18 +20,9 @@ import (
 // checkpoint.
 func FromSource(ctx context.Context, c *config.Config, log *slog.Logger, show func(*Record) error) error {
 	reg := prometheus.NewRegistry()
-	db, err := app.NewDatabase(c)
-	if err != nil {
-		return err
-	}
-	router, err := app.Router(c, db.Tables())
-	if err != nil {
-		return err
-	}
-	src, err := db.NewSource(app.SourceOptions{Verify: router.Check, Dry: true}, log, reg)
-	if err != nil {
-		return err
-	}
+	db := app.NewDatabase(c)
+	router := app.Router(c, db.Tables())
+	src := db.NewSource(app.SourceOptions{Verify: router.Check, Dry: true}, log, reg)
 	s := relay.Stages{Source: src, Router: router, Checkpointer: checkpoint.None{}, Sink: newSink(newPrinter(c), show)}
 	options := app.RelayOptions(c, db, func(string) {})
 	options.LeftOut = func(table string, rows int) {

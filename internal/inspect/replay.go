@@ -52,9 +52,7 @@ type Replay struct {
 
 // Run replays the events.
 func (r *Replay) Run(ctx context.Context, c *config.Config) error {
-	if err := r.configure(c); err != nil {
-		return err
-	}
+	r.configure(c)
 	unlock, err := r.lock()
 	if err != nil {
 		return err
@@ -102,9 +100,7 @@ const shownFirst = 10
 
 // Dry routes the events and counts them.
 func (r *Replay) Dry(ctx context.Context, c *config.Config) (*DryReplay, error) {
-	if err := r.configure(c); err != nil {
-		return nil, err
-	}
+	r.configure(c)
 	readers, err := r.open(ctx)
 	defer closeAll(ctx, readers)
 	if err != nil {
@@ -133,10 +129,8 @@ func (r *Replay) Dry(ctx context.Context, c *config.Config) (*DryReplay, error) 
 	return dry, nil
 }
 
-func (r *Replay) configure(c *config.Config) (err error) {
-	r.config, r.State.Source = c, c.Database()
-	r.db, err = app.NewDatabase(c)
-	return err
+func (r *Replay) configure(c *config.Config) {
+	r.config, r.State.Source, r.db = c, c.Database(), app.NewDatabase(c)
 }
 
 func closeAll(ctx context.Context, readers []app.TableReader) {
@@ -285,15 +279,11 @@ const drainTimeout = 2 * time.Second
 // run runs a relay whose source is the selected rows, and returns how many are published. Its position is a place in the tables, which
 // store keeps, and not that of the relay that tails them.
 func (r *Replay) run(ctx context.Context, sink relay.Sink, store relay.Checkpointer, problems *cdc.Problems) (rows int64, err error) {
-	router, err := r.router()
-	if err != nil {
-		return 0, err
-	}
 	source := backfill.NewReplay(r.selections, r.State.Rate)
 	o := app.RelayOptions(r.config, r.db, r.drop)
 	o.Park, o.Problems, o.ShutdownTimeout = false, problems, min(o.ShutdownTimeout, drainTimeout)
 	o.Display = func(p cdc.Position) string { return string(p) }
-	stages := relay.Stages{Source: source, Router: router, Sink: sink, Checkpointer: store}
+	stages := relay.Stages{Source: source, Router: r.router(), Sink: sink, Checkpointer: store}
 	err = relay.New(o, stages, slog.New(slog.DiscardHandler), prometheus.NewRegistry()).RunUntil(ctx, source.Done())
 	select {
 	case <-source.Done():
@@ -326,7 +316,7 @@ func DroppedToo(n int64) string {
 
 // router returns the router of the present configuration. With --topic a row needs no route, the topic is the one that was given, and the
 // partition the key's.
-func (r *Replay) router() (relay.Router, error) {
+func (r *Replay) router() relay.Router {
 	c := *r.config
 	if r.State.Topic != "" {
 		c.Routes, c.TopicPrefix = append(slices.Clone(c.Routes), config.Route{}), ""
@@ -334,11 +324,11 @@ func (r *Replay) router() (relay.Router, error) {
 			c.Routes[i].Topic, c.Routes[i].Partition = r.State.Topic, nil
 		}
 	}
-	router, err := app.ReplayRouter(&c, r.db.Tables(), cdc.Header{Key: []byte(HeaderReplayed), Value: []byte(RFC3339(r.State.Began))})
-	if err != nil || r.State.Topic == "" {
-		return router, err
+	router := app.ReplayRouter(&c, r.db.Tables(), cdc.Header{Key: []byte(HeaderReplayed), Value: []byte(RFC3339(r.State.Began))})
+	if r.State.Topic == "" {
+		return router
 	}
-	return oneTopic{router, r.State.Topic}, nil
+	return oneTopic{router, r.State.Topic}
 }
 
 // oneTopic gives all records the same topic, also where a column has one.

@@ -25,14 +25,8 @@ type Routed struct {
 
 // Route routes a row of a table, "" for the first, as run would.
 func Route(c *config.Config, table, row string) (Routed, error) {
-	db, err := app.NewDatabase(c)
-	if err != nil {
-		return Routed{}, err
-	}
-	r, err := app.Router(c, db.Tables())
-	if err != nil {
-		return Routed{}, err
-	}
+	db := app.NewDatabase(c)
+	r := app.Router(c, db.Tables())
 	batch, at, err := oneRow(r, db.Tables(), table, row)
 	if err != nil {
 		return Routed{}, err

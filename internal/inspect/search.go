@@ -99,10 +99,7 @@ func Search(ctx context.Context, c *config.Config, owner, id string) (*Found, er
 }
 
 func (s *search) run(ctx context.Context, owner string) error {
-	db, err := app.NewDatabase(s.config)
-	if err != nil {
-		return err
-	}
+	db := app.NewDatabase(s.config)
 	dsn, err := db.ConnString(owner)
 	if err != nil {
 		return err
@@ -126,10 +123,7 @@ func (s *search) run(ctx context.Context, owner string) error {
 
 // rows looks into the tables whose events can have the ID; it returns an error if there are none.
 func (s *search) rows(ctx context.Context, db app.Database, dsn app.ConnString) error {
-	router, err := app.Router(s.config, db.Tables())
-	if err != nil {
-		return err
-	}
+	router := app.Router(s.config, db.Tables())
 	tables := db.Tables()
 	var refused error
 	for i := range tables {

@@ -3,6 +3,7 @@ package outbox
 import (
 	"cmp"
 	"math"
+	"regexp"
 	"strconv"
 	"strings"
 
@@ -135,6 +136,15 @@ func (p *Part) String() string {
 		return "constant " + p.Const
 	}
 	return ""
+}
+
+// FullMatch compiles a regular expression that must match the whole value. It is compiled alone first, so that unbalanced brackets are
+// an error and do not pair up with the added ones.
+func FullMatch(expression string) (*regexp.Regexp, error) {
+	if re, err := regexp.Compile(expression); err != nil {
+		return re, err
+	}
+	return regexp.Compile(`\A(?:` + expression + `)\z`)
 }
 
 // Piece is a part of a template: text, or a name that stands as ${name}.

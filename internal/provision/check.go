@@ -35,27 +35,19 @@ func (r *Report) Count(s cdc.Severity) int {
 type check struct {
 	config *config.Config
 	db     app.Database
-	dsn    app.ConnString
 	store  *checkpoint.Places
 }
 
 // Check verifies that everything that a run needs is there, and changes nothing: configuration, database, Kafka and checkpoint store,
 // concurrently. It lists the findings in that order.
 func Check(ctx context.Context, c *config.Config) (Report, error) {
-	db, err := app.NewDatabase(c)
-	if err != nil {
-		return Report{}, err
-	}
+	db := app.NewDatabase(c)
 	store, err := app.Places(ctx, c)
 	if err != nil {
 		return Report{Findings: []cdc.Finding{cdc.FailedFinding("checkpoint", err)}}, nil
 	}
 	defer func() { _ = store.Close() }()
-	dsn, err := db.ConnString("")
-	if err != nil {
-		return Report{}, err
-	}
-	check := &check{c, db, dsn, store}
+	check := &check{c, db, store}
 	var parts [4]cdc.Report
 	var wg sync.WaitGroup
 	for i, part := range []func(context.Context, *cdc.Report){check.checkConfig, check.checkDatabase, check.checkKafka, check.checkStore} {
@@ -90,11 +82,7 @@ func (c *check) checkDatabase(ctx context.Context, r *cdc.Report) {
 
 // checkTables verifies that the tables have the columns that the router needs.
 func (c *check) checkTables(ctx context.Context, tables map[string]*cdc.Table, r *cdc.Report) {
-	router, err := app.Router(c.config, c.db.Tables())
-	if err != nil {
-		r.Fail("routes", err)
-		return
-	}
+	router := app.Router(c.config, c.db.Tables())
 	for i, table := range c.db.Tables() {
 		name := table.Name.String()
 		t := tables[name]
@@ -121,7 +109,7 @@ func (c *check) checkOrder(ctx context.Context, table *app.Table, r *cdc.Report)
 	ctx, cancel := context.WithTimeout(ctx, orderTimeout)
 	defer cancel()
 	subject := "table " + table.Name.String()
-	reader, err := c.db.Reader(ctx, c.dsn, table)
+	reader, err := c.db.Reader(ctx, c.config.ConnString, table)
 	if err != nil {
 		if cdc.ReasonOf(err) == tableread.ReasonNoOrder { // for others, such as rights, the owner's connection string may do
 			r.Fail(subject, err)
@@ -147,7 +135,7 @@ func (c *check) checkRows(ctx context.Context, r *cdc.Report) {
 }
 
 func (c *check) checkActions(ctx context.Context, r *cdc.Report, subject, ok string, actions []app.RowAction) {
-	err := c.db.Rows(c.dsn, actions).Each(ctx, c.store.Load, func(t cleanup.Rows) error {
+	err := c.db.Rows(c.config.ConnString, actions).Each(ctx, c.store.Load, func(t cleanup.Rows) error {
 		switch err := t.Verify(ctx); {
 		case err == nil:
 			r.OK(subject, ok, t.Name())

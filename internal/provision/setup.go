@@ -185,12 +185,8 @@ func (s *Setup) mayChangeRows(ctx context.Context) (bool, error) {
 	if len(actions) == 0 {
 		return true, nil
 	}
-	dsn, err := s.db.ConnString("")
-	if err != nil {
-		return false, err
-	}
 	may := true
-	err = s.db.Rows(dsn, actions).Each(ctx, nil, func(t cleanup.Rows) error {
+	err := s.db.Rows(s.config.ConnString, actions).Each(ctx, nil, func(t cleanup.Rows) error {
 		may = may && !errors.Is(t.Verify(ctx), cdc.ErrMayNot)
 		return nil
 	})

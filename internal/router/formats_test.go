@@ -65,12 +65,9 @@ func TestFormatsAgainstReference(t *testing.T) {
 			t.Fatal(err)
 		}
 		layout = layout.WithZone(zone).WithNull(rapid.SampledFrom([]outbox.NullPayload{outbox.NullTombstone, outbox.NullEmpty}).Draw(t, "null"))
-		r, err := router.New(router.Options{
+		r := router.New(router.Options{
 			Tables: []router.Table{{Name: outbox.Name{Schema: "app", Table: "jobs"}, Layout: layout, Shape: shape, Source: "/s"}}, Routes: []router.Route{{Topic: "t"}}, Malformed: cdc.PolicyDeadLetter,
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
 		tables, dst := []*cdc.Table{jobs(false), jobs(true)}, &cdc.Routed{}
 		for range rapid.IntRange(1, 3).Draw(t, "batches") {
 			list, table := rapid.SliceOfN(rapid.Custom(drawJob), 1, 5).Draw(t, "jobs"), rapid.SampledFrom(tables).Draw(t, "table")

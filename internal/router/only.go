@@ -41,19 +41,12 @@ func (c *condition) matches(text []byte) bool {
 	return c.matched
 }
 
-func newOnly(setting string, expressions map[string]string) ([]only, error) {
-	var list []only
+func newOnly(expressions map[string]string) (list []only) {
 	for _, name := range slices.Sorted(maps.Keys(expressions)) {
-		if name == "" {
-			return nil, cdc.Fixable("give a column", "%s.only: an empty name", setting)
-		}
-		re, err := fullMatch(expressions[name])
-		if err != nil {
-			return nil, fmt.Errorf("%s.only.%s: bad regular expression: %w", setting, name, err)
-		}
+		re, _ := outbox.FullMatch(expressions[name]) // valid by now
 		list = append(list, only{name, re})
 	}
-	return list, nil
+	return list
 }
 
 // findConditions finds what a table's conditions read. A column that is missing stops the relay, however many tables there are: without

@@ -11,7 +11,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/record"
 )
 
-// Options configure a router, as package config has validated them. Errors name the settings as the configuration file does.
+// Options configure a router, as package config has validated them.
 type Options struct {
 	// Tables are the outbox tables; at least one.
 	Tables []Table
@@ -91,23 +91,16 @@ type table struct {
 	only    []only
 }
 
-func newTables(o Options) (map[string]*table, error) {
+func newTables(o Options) map[string]*table {
 	tables := make(map[string]*table, len(o.Tables))
 	for i, t := range o.Tables {
-		setting := fmt.Sprintf("tables[%d]", i)
-		if tables[t.Name.String()] != nil {
-			return nil, cdc.Fixable("remove one", "%s.name: %s is listed twice", setting, t.Name)
-		}
 		made := &table{
-			setting: setting, name: t.Name.Table, layout: t.Layout, shape: cmp.Or(t.Shape, new(record.Shape)), source: []byte(cmp.Or(o.Source, t.Source)),
+			setting: fmt.Sprintf("tables[%d]", i), name: t.Name.Table, layout: t.Layout, shape: cmp.Or(t.Shape, new(record.Shape)), source: []byte(cmp.Or(o.Source, t.Source)),
 		}
 		if !o.EveryRow {
-			var err error
-			if made.only, err = newOnly(setting, t.Only); err != nil {
-				return nil, err
-			}
+			made.only = newOnly(t.Only)
 		}
 		tables[t.Name.String()] = made
 	}
-	return tables, nil
+	return tables
 }

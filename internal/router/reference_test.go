@@ -22,10 +22,7 @@ import (
 func TestRouteAgainstReference(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		o := drawOptions(t)
-		r, err := router.New(o)
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := router.New(o)
 		tables, dst := []*cdc.Table{drawTable(t), drawTable(t)}, &cdc.Routed{}
 		for range rapid.IntRange(1, 5).Draw(t, "batches") {
 			events := rapid.SliceOfN(rapid.Custom(drawEvent), 0, 6).Draw(t, "events")

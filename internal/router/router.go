@@ -31,22 +31,17 @@ type Router struct {
 	encoder encoder // keeps its memory from batch to batch
 }
 
-// New returns a router, or the first error in the options with the setting and the fix.
-func New(o Options) (*Router, error) {
+// New returns a router.
+func New(o Options) *Router {
 	r := &Router{
 		prefix: o.TopicPrefix, unroutable: o.Unroutable, malformed: cmp.Or(o.Malformed, o.Unroutable), reserved: o.Reserved,
-		skip:  skipSet(o.Skip),
-		added: o.Headers,
-		plans: make(map[*cdc.Table]*plan),
+		skip:   skipSet(o.Skip),
+		added:  o.Headers,
+		plans:  make(map[*cdc.Table]*plan),
+		tables: newTables(o),
 	}
-	var err error
-	if r.tables, err = newTables(o); err != nil {
-		return nil, err
-	}
-	if r.routes, r.names, err = newRoutes(o.Routes); err != nil {
-		return nil, err
-	}
-	return r, nil
+	r.routes, r.names = newRoutes(o.Routes)
+	return r
 }
 
 // Route appends to dst, which was reset for b, one message for each row of b in row order, or a drop with

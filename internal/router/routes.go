@@ -6,7 +6,6 @@ import (
 	"regexp"
 	"slices"
 
-	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/outbox"
 )
 
@@ -38,61 +37,23 @@ type part struct {
 // routeSet compiles routes and collects the columns that they read.
 type routeSet struct{ names []string }
 
-func newRoutes(routes []Route) ([]route, []string, error) {
+func newRoutes(routes []Route) ([]route, []string) {
 	var set routeSet
 	compiled := make([]route, len(routes))
 	for i := range routes {
-		c, err := set.compile(fmt.Sprintf("routes[%d]", i), &routes[i])
-		if err != nil {
-			return nil, nil, err
-		}
-		compiled[i] = c
+		compiled[i] = set.compile(fmt.Sprintf("routes[%d]", i), &routes[i])
 	}
-	return compiled, set.names, nil
+	return compiled, set.names
 }
 
-func (s *routeSet) compile(setting string, r *Route) (route, error) {
+func (s *routeSet) compile(setting string, r *Route) route {
 	c := route{setting: setting, sanitize: r.Sanitize, key: r.Key, partition: r.Partition}
 	for _, name := range slices.Sorted(maps.Keys(r.Match)) {
-		re, err := fullMatch(r.Match[name])
-		if err != nil {
-			return route{}, fmt.Errorf("%s.match.%s: bad regular expression: %w", setting, name, err)
-		}
-		if name == "" {
-			return route{}, cdc.Fixable("give a column", "%s.match: an empty name", setting)
-		}
+		re, _ := outbox.FullMatch(r.Match[name]) // valid by now
 		c.match = append(c.match, matcher{s.slot(name), re})
 	}
-	if group := c.repeatedGroup(); group != "" {
-		return route{}, cdc.Fixable("rename one", "%s.match: the group %s stands in it twice", setting, group)
-	}
-	var err error
-	if c.topic, err = s.template(&c, r.Topic); err != nil {
-		return route{}, fmt.Errorf("%s.topic: %w", setting, err)
-	}
-	return c, nil
-}
-
-// fullMatch compiles an expression that must match the whole value. The expression is compiled alone first, so that
-// unbalanced brackets are reported and do not pair up with the added ones.
-func fullMatch(expression string) (*regexp.Regexp, error) {
-	if _, err := regexp.Compile(expression); err != nil {
-		return nil, err
-	}
-	return regexp.Compile(`\A(?:` + expression + `)\z`)
-}
-
-func (c *route) repeatedGroup() string {
-	seen := make(map[string]bool)
-	for _, m := range c.match {
-		for _, group := range m.re.SubexpNames() {
-			if group != "" && seen[group] {
-				return group
-			}
-			seen[group] = true
-		}
-	}
-	return ""
+	c.topic = s.template(&c, r.Topic)
+	return c
 }
 
 // slot returns the slot of a role or column.
@@ -105,12 +66,8 @@ func (s *routeSet) slot(name string) int {
 }
 
 // template returns the parts of a topic template.
-func (s *routeSet) template(c *route, text string) ([]part, error) {
-	pieces, ok := outbox.CutTemplate(text)
-	if !ok {
-		return nil, cdc.Fixable("write ${column}", "%q has a ${ without a name and a closing }", text)
-	}
-	var parts []part
+func (s *routeSet) template(c *route, text string) (parts []part) {
+	pieces, _ := outbox.CutTemplate(text) // valid by now
 	for _, piece := range pieces {
 		if piece.Name != "" {
 			parts = append(parts, s.variable(c, piece.Name))
@@ -118,7 +75,7 @@ func (s *routeSet) template(c *route, text string) ([]part, error) {
 			parts = append(parts, part{literal: piece.Text})
 		}
 	}
-	return parts, nil
+	return parts
 }
 
 func (s *routeSet) variable(c *route, name string) part {
