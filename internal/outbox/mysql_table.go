@@ -15,18 +15,14 @@ const MySQLTextLength = 255
 
 // MySQLTable returns the script that creates the native table on MySQL 8.4 and 9 and on MariaDB 10.11 and 11, with
 // partitions for From's day, which also takes earlier rows, for Ahead more days, and for later rows. The owner of the
-// table runs it, on one connection. If the table exists, missing days are split from its last partition.
+// table runs it. If the table exists, nothing is changed: the relay and `cdc-relay retention run` add days.
 func MySQLTable(o TableOptions) Script {
 	o.complete()
-	s := Script{
+	return Script{
 		Name: "create_" + fileName(o.Name.Table),
 		Up:   []Statement{createMySQLTable(&o)},
 		Down: []Statement{{Comment: "This loses the events that are not published yet.", SQL: "DROP TABLE IF EXISTS " + o.Name.MySQL()}},
 	}
-	if o.Partition == PartitionDaily {
-		s.Up = append(s.Up, addMySQLPartitions(&o)...)
-	}
-	return s
 }
 
 // createMySQLTable leaves nothing to the database's defaults.
@@ -74,40 +70,6 @@ func mysqlPartitions(o *TableOptions) string {
 	}
 	b.WriteString("  PARTITION " + MySQLMaxPartition + " VALUES LESS THAN (MAXVALUE)\n)")
 	return b.String()
-}
-
-// addMySQLPartitions splits the last partition of a table that existed. MySQL has no statement that does so only if
-// necessary, so the statement is generated and then executed.
-func addMySQLPartitions(o *TableOptions) []Statement {
-	first := o.From.UTC().Truncate(24 * time.Hour)
-	schema := "DATABASE()"
-	if o.Name.Schema != "" {
-		schema = mysqlLiteral(o.Name.Schema)
-	}
-	alter := mysqlLiteral("ALTER TABLE " + o.Name.MySQL() + " REORGANIZE PARTITION " + MySQLMaxPartition + " INTO (")
-	return []Statement{
-		{
-			Comment: fmt.Sprintf("If the table existed: daily partitions (UTC) to %s, split from the last partition.\n"+
-				"Writers wait for it, briefly if the last partition is empty.",
-				first.AddDate(0, 0, o.Ahead).Format(time.DateOnly)),
-			SQL: "SET SESSION group_concat_max_len = 1000000",
-		},
-		{SQL: fmt.Sprintf(`SET @cdc_relay_ddl = (
-  WITH RECURSIVE days (day) AS (
-    SELECT DATE '%s' UNION ALL SELECT day + INTERVAL 1 DAY FROM days WHERE day < '%s'
-  )
-  SELECT COALESCE(CONCAT(%s,
-    GROUP_CONCAT('PARTITION p', DATE_FORMAT(day, '%%Y%%m%%d'), ' VALUES LESS THAN (''', day + INTERVAL 1 DAY, ''')' ORDER BY day SEPARATOR ', '),
-    ', PARTITION %s VALUES LESS THAN (MAXVALUE))'), 'DO 0')
-  FROM days WHERE day >= (
-    SELECT COALESCE(MAX(TRIM(BOTH '''' FROM partition_description)), '0001-01-01') FROM information_schema.partitions
-    WHERE table_schema = %s AND table_name = %s AND partition_description <> 'MAXVALUE'
-  )
-)`, first.Format(time.DateOnly), first.AddDate(0, 0, o.Ahead).Format(time.DateOnly), alter, MySQLMaxPartition, schema, mysqlLiteral(o.Name.Table))},
-		{SQL: "PREPARE cdc_relay_ddl FROM @cdc_relay_ddl"},
-		{SQL: "EXECUTE cdc_relay_ddl"},
-		{SQL: "DEALLOCATE PREPARE cdc_relay_ddl"},
-	}
 }
 
 // MySQLPartition returns the name of the partition for the day (UTC) of at.
