@@ -167,33 +167,11 @@ func timeOfMicros(raw []byte) (time.Time, bool) {
 	return time.Unix(v/1e6+micros2000/1e6, v%1e6*1e3), v != 1<<63-1 && v != -1<<63
 }
 
-// timeOfText parses "2026-01-02 03:04:05.6" by hand, as appendTime prints. It returns false for what is infinite, of years BC or of five
-// digits, with a zone, or no day of the calendar, which MySQL may hold.
+// timeOfText returns false for what is infinite, of years BC or of five digits, with a zone, or no day of the calendar, which MySQL may
+// hold.
 func timeOfText(raw []byte) (time.Time, bool) {
-	if len(raw) < 19 || raw[4] != '-' || raw[7] != '-' || raw[10] != ' ' || raw[13] != ':' || raw[16] != ':' {
-		return time.Time{}, false
-	}
-	var bad bool
-	number := func(from, to int) (n int) {
-		for _, c := range raw[from:to] {
-			bad = bad || c < '0' || c > '9'
-			n = 10*n + int(c-'0')
-		}
-		return n
-	}
-	year, month, day, hour, minute, second := number(0, 4), number(5, 7), number(8, 10), number(11, 13), number(14, 16), number(17, 19)
-	nanos := 0
-	if len(raw) > 19 {
-		if bad = bad || raw[19] != '.' || len(raw) > len("2026-01-02 03:04:05.123456"); bad {
-			return time.Time{}, false
-		}
-		nanos = number(20, len(raw))
-		for range 9 - (len(raw) - 20) {
-			nanos *= 10
-		}
-	}
-	at := time.Date(year, time.Month(month), day, hour, minute, second, nanos, time.UTC)
-	return at, !bad && at.Month() == time.Month(month) && at.Day() == day
+	at, err := time.Parse(time.DateTime, string(raw))
+	return at, err == nil
 }
 
 // AppendMicros appends a time given in Unix microseconds as RFC 3339 in UTC, with a fraction only

@@ -3,7 +3,6 @@ package cdc
 import (
 	"errors"
 	"sort"
-	"sync/atomic"
 	"time"
 )
 
@@ -12,11 +11,7 @@ import (
 // A time of day that clocks show twice, because they are set back, is the first of the two. Clocks that are set forward do not show the
 // times between: these are the moment of the change. So a later time of day is never an earlier moment, and a comparison in SQL selects
 // what a comparison of moments would. Safe for concurrent use.
-type Zone struct {
-	location *time.Location
-	// quiet is a day without changes nearby, and its offset; see [Zone.quietOffset]. Events are mostly of the same day.
-	quiet atomic.Int64
-}
+type Zone struct{ location *time.Location }
 
 // LoadZone returns the zone with a name of the IANA time zone database ("Europe/Berlin").
 func LoadZone(name string) (*Zone, error) {
@@ -40,9 +35,6 @@ func (z *Zone) Moment(shown time.Time) time.Time {
 		return shown
 	}
 	seconds := shown.Unix()
-	if offset, ok := z.quietOffset(seconds / aDay); ok {
-		return shown.Add(time.Duration(offset) * -time.Second)
-	}
 	before, after := z.offset(seconds-aDay), z.offset(seconds+aDay)
 	switch {
 	case before == after || z.offset(seconds-before) == before:
@@ -52,20 +44,6 @@ func (z *Zone) Moment(shown time.Time) time.Time {
 	default:
 		return time.Unix(z.change(seconds-after, seconds-before), 0).UTC()
 	}
-}
-
-// quietOffset returns the offset of a day since 1970, and false if clocks change on it or on the days next to it.
-func (z *Zone) quietOffset(day int64) (int64, bool) {
-	const zero = 1 << 20 // what is stored for the offset 0, so that the zero value is no day
-	if kept := z.quiet.Load(); kept>>32 == day && kept != 0 {
-		return kept&(1<<32-1) - zero, true
-	}
-	offset := z.offset((day - 1) * aDay)
-	if day <= 0 || offset != z.offset((day+2)*aDay) {
-		return 0, false
-	}
-	z.quiet.Store(day<<32 | (offset + zero))
-	return offset, true
 }
 
 // Shown returns the least date and time of day, in UTC, whose Moment is not before at.
