@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
@@ -22,8 +23,8 @@ const (
 	// commandReuse is how long an output serves further connects: a relay opens several connections at once, and a program
 	// that takes longer than a caller waits must serve the caller's next attempt.
 	commandReuse = 5 * time.Second
-	// maxOutput is far above the size of any token, and maxSaid that of the part of standard error in an error.
-	maxOutput, maxSaid = 64 << 10, 500
+	// maxSaid limits the part of standard error in an error.
+	maxSaid = 500
 )
 
 // command checks a command beside the secret that it replaces, and returns the secret that it prints.
@@ -80,51 +81,34 @@ func (c Command) secret() Secret {
 	}}
 }
 
-// run runs the command. Its output is in no error.
+// run runs the command, and ends with it what it has started. Its output is in no error.
 func (c Command) run(ctx context.Context, timeout time.Duration) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, c[0], c[1:]...)
-	out, said := &limited{}, &limited{}
-	cmd.Stdout, cmd.Stderr = out, said
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
 	cmd.WaitDelay = time.Second // for what the program started and left behind
-	inGroup(cmd)
-	err := cmd.Run()
-	name := filepath.Base(c[0])
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	out, err := cmd.Output()
+	name, value := filepath.Base(c[0]), trimNewline(string(out))
 	switch {
 	case errors.Is(ctx.Err(), context.Canceled):
 		return "", ctx.Err()
 	case ctx.Err() != nil:
 		return "", cdc.Fixable("run it as the relay's user to see what it waits for", "%s did not end within %s", name, timeout)
-	case out.full:
-		return "", cdc.Fixable("let it print the password alone", "%s printed more than %d KiB", name, maxOutput>>10)
 	case err != nil && !errors.Is(err, exec.ErrWaitDelay):
-		return "", cdc.Fixable("run it as the relay's user to see why", "%s failed (%w)%s", name, err, said.after(out))
-	}
-	value := trimNewline(string(out.kept))
-	if value == "" {
-		return "", cdc.Fixable("let it print the password on standard output", "%s printed nothing%s", name, said.after(out))
+		return "", cdc.Fixable("run it as the relay's user to see why", "%s failed (%w)%s", name, err, said(stderr.String(), value))
+	case value == "":
+		return "", cdc.Fixable("let it print the password on standard output", "%s printed nothing%s", name, said(stderr.String(), ""))
 	}
 	return value, nil
 }
 
-// limited keeps the start of what is written to it, up to maxOutput.
-type limited struct {
-	kept []byte
-	full bool
-}
-
-func (l *limited) Write(b []byte) (int, error) {
-	room := maxOutput - len(l.kept)
-	l.full = l.full || len(b) > room
-	l.kept = append(l.kept, b[:min(len(b), room)]...)
-	return len(b), nil
-}
-
-// after returns standard error for an error's text, on one line and without the output.
-func (l *limited) after(out *limited) string {
-	text := string(l.kept)
-	for line := range strings.Lines(string(out.kept)) {
+// said returns standard error for an error's text, on one line and without the output.
+func said(text, out string) string {
+	for line := range strings.Lines(out) {
 		if line = strings.TrimSpace(line); line != "" {
 			text = strings.ReplaceAll(text, line, hidden)
 		}

@@ -90,7 +90,6 @@ func TestPasswordCommandFails(t *testing.T) {
 		"exit code": {"echo hunter2; echo 'no hunter2\nhere' >&2; exit 3", "password failed (exit status 3): no *** here. Fix: run it as the relay's user to see why."},
 		"trace":     {"echo 'hunter2 x'; printf '%0493d' 0 >&2; set -x; : hunter2 x; exit 1", "password failed (exit status 1): " + strings.Repeat("0", 493) + "+ : ***. Fix: run it as the relay's user to see why."},
 		"two lines": {"echo hunter2; echo hunter3; echo hunter3 hunter2 >&2; exit 1", "password failed (exit status 1): *** ***. Fix: run it as the relay's user to see why."},
-		"megabytes": {"head -c 5000000 /dev/zero", "password printed more than 64 KiB. Fix: let it print the password alone."},
 		"noise":     {"head -c 5000000 /dev/zero | tr '\\0' x >&2; exit 1", "password failed (exit status 1): " + strings.Repeat("x", 500) + ". Fix: run it as the relay's user to see why."},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -1,7 +1,0 @@
-//go:build !unix
-
-package config
-
-import "os/exec"
-
-func inGroup(*exec.Cmd) {}
