@@ -1,6 +1,7 @@
 package checkpoint
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
@@ -72,20 +73,9 @@ func (p *Known) notSuperseded() error {
 		return cdc.PositionError("position_reset", "find out what consumers have, then set the position with `cdc-relay position set POSITION --skip-events`",
 			"position in Kafka topic %q was reset, and the checkpoint is a copy of an earlier one (%s): what was published after it would be repeated", p.Topic, copied)
 	}
-	const accept = "find out what consumers have and accept the checkpoint, or another position, with `cdc-relay position set POSITION --skip-events`"
-	was, where := p.Stored.PositionTopic, fmt.Sprintf("is not in topic %q", p.Topic)
-	fix := fmt.Sprintf("set `kafka.position_topic: %s`, as exactly-once delivery had it; if that topic is lost, "+accept, was)
-	switch was {
-	case "": // an earlier version wrote it
-		fix = "set kafka.position_topic as exactly-once delivery had it; if that topic is lost, " + accept
-	case p.Topic:
-		fix = accept
-	}
-	if p.Topic == "" {
-		where, fix = "is not used with this configuration", "leave kafka.transactional_id out if it is none, until the relay has started once; "+fix
-	}
-	return cdc.PositionError("position_topic_lost", fix,
-		"position in Kafka that the checkpoint is a copy of (%s) %s: at-least-once delivery has to mark it as superseded, or exactly-once delivery could start from it again", copied, where)
+	return cdc.PositionError("position_topic_lost", fmt.Sprintf("set `kafka.position_topic: %s`, as exactly-once delivery had it, and leave kafka.transactional_id out if it is none, until the relay has started once; "+
+		"if that topic is lost, find out what consumers have and accept the checkpoint, or another position, with `cdc-relay position set POSITION --skip-events`", cmp.Or(p.Stored.PositionTopic, "NAME")),
+		"position in Kafka that the checkpoint is a copy of (%s) is not found with this configuration (topic %q): at-least-once delivery has to mark it as superseded, or exactly-once delivery could start from it again", copied, p.Topic)
 }
 
 func foreignPosition(topic string, of, id cdc.Source) error {
