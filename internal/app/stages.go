@@ -73,7 +73,7 @@ func Publisher(c *config.Config, problems *cdc.Problems, dropped func(reason str
 // publisherOptions are those of a publisher without dead letters.
 func publisherOptions(c *config.Config) publisher.Options {
 	return publisher.Options{
-		Kafka: KafkaOptions(c), Compression: string(c.Kafka.Compression), Create: TopicSpec(c),
+		Kafka: KafkaOptions(c), Compression: c.Kafka.Compression, Create: TopicSpec(c),
 		TransactionalID: c.Kafka.TransactionalID, MaxMessageBytes: int(c.Kafka.MaxMessageBytes),
 		PositionTopic: PositionTopic(c), RetryInitial: c.Retry.Initial, RetryMax: c.Retry.Max,
 		UnknownTopic: kept(c.Errors.UnknownTopic), Malformed: kept(c.Errors.Malformed), TooLarge: kept(c.Errors.TooLarge), Rejected: kept(c.Errors.Rejected),

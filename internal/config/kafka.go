@@ -12,7 +12,7 @@ type Kafka struct {
 	// The client ID in brokers' logs and quotas.
 	ClientID string `yaml:"client_id" jsonschema:"minLength=1,default=cdc-relay"`
 	// Compression of record batches.
-	Compression Compression `yaml:"compression" jsonschema:"enum=none,enum=gzip,enum=snappy,enum=lz4,enum=zstd,default=none"`
+	Compression string `yaml:"compression" jsonschema:"enum=none,enum=gzip,enum=snappy,enum=lz4,enum=zstd,default=none"`
 	// Absent: plain text.
 	TLS *TLS `yaml:"tls,omitempty" jsonschema_extras:"x-optional=true"`
 	// Absent: no SASL, or the client certificate of tls.
@@ -26,18 +26,6 @@ type Kafka struct {
 	// The largest batch for a topic whose limit (max.message.bytes) cannot be read.
 	MaxMessageBytes Size `yaml:"max_message_bytes" jsonschema:"default=1048588"`
 }
-
-// Compression is a codec for record batches.
-type Compression string
-
-// The codecs.
-const (
-	CompressionNone   Compression = "none"
-	CompressionGzip   Compression = "gzip"
-	CompressionSnappy Compression = "snappy"
-	CompressionLZ4    Compression = "lz4"
-	CompressionZstd   Compression = "zstd"
-)
 
 // TLS is the client's side of a TLS connection.
 type TLS struct {

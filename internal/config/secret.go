@@ -38,9 +38,6 @@ func (s Secret) IsZero() bool { return s.reveal == nil }
 // String returns what may be shown.
 func (s Secret) String() string { return s.shown }
 
-// GoString returns what may be shown.
-func (s Secret) GoString() string { return s.shown }
-
 // Format prints what may be shown, whatever the verb.
 func (s Secret) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, s.shown) }
 
