@@ -80,16 +80,23 @@ const EnvOwner = "CDC_RELAY_OWNER_DSN"
 // ConnString returns a connection string with its password. It is called at every connect.
 type ConnString = func(context.Context) (string, error)
 
-// connString returns own, or what parse makes of the string that was given.
-func connString(given string, own ConnString, parse func(string) (string, error)) (ConnString, error) {
+// ConnString implements [Database].
+func (c *configured) ConnString(given string) (ConnString, error) {
 	if given == "" {
-		return own, nil
+		return c.Config.ConnString, nil
 	}
-	dsn, err := parse(given)
+	at, err := config.ReadConnection(given)
+	switch {
+	case err != nil:
+	case at.MySQL != (c.Config.Source.MySQL != nil):
+		err = cdc.Fixable("give the one for this database", "is for another kind of database")
+	case !at.MySQL && at.Database != c.Config.Database():
+		err = cdc.Fixable("give the one for this database", "leads to database %q, and the configuration to %q", at.Database, c.Config.Database())
+	}
 	if err != nil {
 		return nil, cdc.Usage("", "the connection string of the owner (--owner-dsn or %s) %w", EnvOwner, err)
 	}
-	return func(context.Context) (string, error) { return dsn, nil }, nil
+	return func(context.Context) (string, error) { return at.DSN, nil }, nil
 }
 
 // SourceOptions are what a run adds to the configuration of its source.

@@ -57,11 +57,6 @@ func (m *MySQL) Display(p cdc.Position) string { return string(p) }
 // Passed implements [Database].
 func (m *MySQL) Passed(at cdc.Progress, place string) bool { return mysql.Passed(at, place) }
 
-// ConnString implements [Database].
-func (m *MySQL) ConnString(given string) (ConnString, error) {
-	return connString(given, m.Binlog.DSN, config.MySQLConnString)
-}
-
 // Open connects with another connection string than the relay's.
 func (m *MySQL) Open(ctx context.Context, dsn ConnString) (*mysql.Database, error) {
 	o := m.Binlog.Options

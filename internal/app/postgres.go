@@ -64,12 +64,6 @@ func (p *Postgres) SlotPosition() func(ctx context.Context) (cdc.Progress, error
 	}
 }
 
-// ConnString implements [Database].
-func (p *Postgres) ConnString(given string) (ConnString, error) {
-	parse := func(dsn string) (string, error) { return dsn, config.PostgresConnString(dsn, p.Config.Database()) }
-	return connString(given, p.WAL.DSN, parse)
-}
-
 // Open connects with another connection string than the relay's.
 func (p *Postgres) Open(ctx context.Context, dsn ConnString) (*postgres.Database, error) {
 	o := p.WAL.Options

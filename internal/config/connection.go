@@ -3,7 +3,6 @@ package config
 import (
 	"context"
 	"fmt"
-	"net/url"
 	"regexp"
 	"strings"
 
@@ -35,7 +34,7 @@ func ReadConnection(dsn string) (Connection, error) {
 			return Connection{}, err
 		}
 		return Connection{
-			DSN: dsn, Database: database(parsed), Password: givesPassword(dsn),
+			DSN: dsn, Database: database(parsed), Password: dsnOptions(dsn)["password"] != "",
 			Shown: strings.Replace(shownDSN(parsed, dsn), ":"+hidden+"@", "@", 1),
 		}, nil
 	case anyURL.MatchString(dsn) && !isMySQL:
@@ -60,14 +59,4 @@ func credentials(ctx context.Context, section string, from Secret, passwords ...
 		return "", "", fmt.Errorf("%s.password: %w", section, err)
 	}
 	return dsn, password, nil
-}
-
-// givesPassword reports whether a connection string for PostgreSQL has a password in it, and not the environment or a file.
-func givesPassword(dsn string) bool {
-	if u, err := url.Parse(dsn); err == nil {
-		if _, given := u.User.Password(); given {
-			return true
-		}
-	}
-	return dsnOptions(dsn)["password"] != ""
 }

@@ -28,16 +28,6 @@ func (m *MySQL) ConnString(ctx context.Context) (string, error) {
 	return parsed.FormatDSN(), nil
 }
 
-// MySQLConnString converts a connection string in any form that source.mysql.dsn accepts to the form of
-// github.com/go-sql-driver/mysql. Its errors continue the string's name and never contain the string.
-func MySQLConnString(dsn string) (string, error) {
-	parsed, err := parseMySQL(dsn, "")
-	if err != nil {
-		return "", err
-	}
-	return parsed.FormatDSN(), nil
-}
-
 // parseMySQL parses a connection string; password, unless it is "", replaces the one in it. Its errors have constant texts,
 // because a password with an unescaped character can be in any part that the parser quotes.
 func parseMySQL(dsn, password string) (*mysql.Config, error) {

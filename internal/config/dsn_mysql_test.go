@@ -86,12 +86,3 @@ func hold(t *rapid.T, connString func(context.Context) (string, error), password
 		t.Errorf("%q became %q", password, parsed.Passwd)
 	}
 }
-
-func TestMySQLConnString(t *testing.T) {
-	if dsn, err := config.MySQLConnString("mysql://owner:pw@db/orders"); err != nil || dsn != "owner:pw@tcp(db:3306)/orders" {
-		t.Errorf("%q %v", dsn, err)
-	}
-	if dsn, err := config.MySQLConnString("owner:s3cret@db/orders"); err == nil || strings.Contains(err.Error(), "s3cret") {
-		t.Errorf("%q %v", dsn, err)
-	}
-}

@@ -85,16 +85,6 @@ var dotNet = regexp.MustCompile(`(?i)^\s*(Host|Server|Data Source|Port|Database|
 // anyURL matches a connection string that starts with a scheme.
 var anyURL = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9+.:-]*://`)
 
-// PostgresConnString verifies a connection string for another role as source.postgres.dsn takes it: it leads to the same database. Its errors
-// go on from the string's name and never show it.
-func PostgresConnString(dsn, same string) error {
-	parsed, err := parseDSN(dsn)
-	if err == nil && database(parsed) != same {
-		err = cdc.Fixable("give the one for this database", "leads to database %q, and the configuration to %q", database(parsed), same)
-	}
-	return err
-}
-
 // straySign reports whether an @ of a URL stands elsewhere than behind the user name and password.
 func straySign(rest string) bool {
 	signs := strings.Count(rest, "@")

@@ -27,13 +27,16 @@ func shownOptions() []string {
 	}
 }
 
-// dsnOptions returns the options that a valid connection string names.
+// dsnOptions returns the options that a valid connection string names, and the password of a URL.
 func dsnOptions(dsn string) map[string]string {
 	options := map[string]string{}
 	if _, isURL := urlRest(dsn); isURL {
 		if u, err := url.Parse(dsn); err == nil {
 			for key, values := range u.Query() {
 				options[key] = values[len(values)-1]
+			}
+			if password, given := u.User.Password(); given {
+				options["password"] = password
 			}
 		}
 		return options

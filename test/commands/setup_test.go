@@ -255,6 +255,7 @@ func TestOwnerCreatesTheTable(t *testing.T) {
 		t.Errorf("setup as the relay: %s", r)
 	}
 	s.says(2, `leads to database "template1", and the configuration to`, "setup", "--owner-dsn", s.pg.DSN("template1", "owning"))
+	s.says(2, "is for another kind of database", "setup", "--owner-dsn", "mysql://owning@db/orders")
 	if r := s.run("setup", "--owner-dsn", s.pg.DSN(s.name, "owning")); r.code != 0 {
 		t.Errorf("setup as the owner: %s", r)
 	}
