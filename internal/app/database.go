@@ -52,12 +52,12 @@ type Database interface {
 	// Reader opens a table to read its rows by SQL. The caller closes it.
 	Reader(ctx context.Context, dsn ConnString, t *Table) (TableReader, error)
 	// Rows returns the rows of tables that are deleted or marked: those of Deletes or of Marks.
-	Rows(dsn ConnString, actions []RowAction) cleanup.Tables
+	Rows(dsn ConnString, actions []cdc.RowAction) cleanup.Tables
 	// Deletes returns the tables whose old rows are deleted.
-	Deletes(olderThan time.Duration) []RowAction
+	Deletes(olderThan time.Duration) []cdc.RowAction
 	// Marks returns the tables whose published rows write_back marks. Rows that meet the condition published are never pending; "": none
 	// does.
-	Marks(published string) []RowAction
+	Marks(published string) []cdc.RowAction
 	// positioned connects for [WithPositions].
 	positioned(ctx context.Context) (positioned, error)
 }
@@ -162,26 +162,28 @@ func (c *configured) Purged() []Table {
 	return slices.DeleteFunc(slices.Clone(c.tables), func(t Table) bool { return !c.Config.Purged(t.Config) })
 }
 
-// RowAction is what is done with the rows of a table.
-type RowAction struct {
-	Table
-	cdc.RowAction
+// action is what is done with the rows of the table, which the caller adds.
+func (t *Table) action() cdc.RowAction {
+	return cdc.RowAction{Table: t.Name.String(), SQL: t.Name.SQL(), Key: t.Layout.Column(outbox.EventID), IDPrefix: t.Layout.IDPrefix()}
 }
 
 // Deletes implements [Database].
-func (c *configured) Deletes(olderThan time.Duration) (list []RowAction) {
+func (c *configured) Deletes(olderThan time.Duration) (list []cdc.RowAction) {
 	for _, t := range c.Purged() {
-		_, at := t.keyAndTime()
-		list = append(list, RowAction{t, cdc.RowAction{At: at, Zone: t.Layout.Zone(), OlderThan: olderThan}})
+		a := t.action()
+		_, a.At = t.keyAndTime()
+		a.Zone, a.OlderThan = t.Layout.Zone(), olderThan
+		list = append(list, a)
 	}
 	return list
 }
 
 // Marks implements [Database].
-func (c *configured) Marks(published string) (list []RowAction) {
+func (c *configured) Marks(published string) (list []cdc.RowAction) {
 	for _, t := range c.Marked() {
-		w := t.Config.WriteBack
-		list = append(list, RowAction{t, cdc.RowAction{Pending: t.pending(published), Set: assignments(w.Set), OnDeadLetter: assignments(w.OnDeadLetter)}})
+		a, w := t.action(), t.Config.WriteBack
+		a.Pending, a.Set, a.OnDeadLetter = t.pending(published), assignments(w.Set), assignments(w.OnDeadLetter)
+		list = append(list, a)
 	}
 	return list
 }

@@ -163,7 +163,7 @@ func (m *MySQL) maintainable(ctx context.Context, dsn ConnString, owner bool, lo
 }
 
 // Rows implements [Database].
-func (m *MySQL) Rows(dsn ConnString, actions []RowAction) cleanup.Tables {
+func (m *MySQL) Rows(dsn ConnString, actions []cdc.RowAction) cleanup.Tables {
 	return func(ctx context.Context, load cdc.Loader) ([]cleanup.Rows, func(), error) {
 		db, err := m.Open(ctx, dsn)
 		if err != nil {
@@ -173,10 +173,7 @@ func (m *MySQL) Rows(dsn ConnString, actions []RowAction) cleanup.Tables {
 		source.Database = m.Config.Database() // the owner's connection may have another
 		var list []cleanup.Rows
 		for i := range actions {
-			a := &actions[i]
-			list = append(list, db.Rows(mysql.RowOptions{
-				RowAction: a.RowAction, Table: a.Name.String(), Key: a.Layout.Column(outbox.EventID), IDPrefix: a.Layout.IDPrefix(), Source: source, Load: load,
-			}))
+			list = append(list, db.Rows(mysql.RowOptions{RowAction: actions[i], Source: source, Load: load}))
 		}
 		return list, db.Close, nil
 	}

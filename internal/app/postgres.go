@@ -169,7 +169,7 @@ func (p *Postgres) maintainable(ctx context.Context, db *postgres.Database, owne
 }
 
 // Rows implements [Database].
-func (p *Postgres) Rows(dsn ConnString, actions []RowAction) cleanup.Tables {
+func (p *Postgres) Rows(dsn ConnString, actions []cdc.RowAction) cleanup.Tables {
 	return func(ctx context.Context, load cdc.Loader) ([]cleanup.Rows, func(), error) {
 		db, err := p.Open(ctx, dsn)
 		if err != nil {
@@ -177,11 +177,7 @@ func (p *Postgres) Rows(dsn ConnString, actions []RowAction) cleanup.Tables {
 		}
 		var list []cleanup.Rows
 		for i := range actions {
-			a := &actions[i]
-			list = append(list, db.Rows(postgres.RowOptions{
-				RowAction: a.RowAction, Table: a.Name.String(), SQL: a.Name.SQL(), Key: a.Layout.Column(outbox.EventID), IDPrefix: a.Layout.IDPrefix(),
-				Slot: p.WAL.Slot, Load: load,
-			}))
+			list = append(list, db.Rows(postgres.RowOptions{RowAction: actions[i], Slot: p.WAL.Slot, Load: load}))
 		}
 		return list, func() { db.Close(context.WithoutCancel(ctx)) }, nil
 	}

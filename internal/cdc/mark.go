@@ -22,6 +22,9 @@ func NewRowKey(prefix, column string, value any) RowKey {
 
 // RowAction is what is done with rows of a table whose events are published: old ones are deleted, or those that are pending are marked.
 type RowAction struct {
+	// Table is its name ("public.outbox"), SQL the name in PostgreSQL's SQL. Key is the column with the event's ID, and IDPrefix what goes
+	// before it.
+	Table, SQL, Key, IDPrefix string
 	// OlderThan is the age of rows that are deleted, by the column At. Zone is where the clocks were that wrote it, if its type has no zone;
 	// nil: UTC.
 	At        string

@@ -17,10 +17,6 @@ import (
 type RowOptions struct {
 	cdc.RowAction
 
-	// Table is its name ("orders.outbox").
-	Table string
-	// Key is the column with the event's ID, and IDPrefix what goes before it.
-	Key, IDPrefix string
 	// Source is the binlog's identity; the checkpoint that Load finds tells what is relayed.
 	Source cdc.Source
 	Load   cdc.Loader

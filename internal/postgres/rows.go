@@ -15,10 +15,6 @@ import (
 type RowOptions struct {
 	cdc.RowAction
 
-	// Table is its name ("public.outbox"), SQL the name in SQL.
-	Table, SQL string
-	// Key is the column with the event's ID, and IDPrefix what goes before it.
-	Key, IDPrefix string
 	// Slot and Load tell what is relayed; see Partitions.
 	Slot string
 	Load cdc.Loader

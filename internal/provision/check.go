@@ -134,7 +134,7 @@ func (c *check) checkRows(ctx context.Context, r *cdc.Report) {
 	}
 }
 
-func (c *check) checkActions(ctx context.Context, r *cdc.Report, subject, ok string, actions []app.RowAction) {
+func (c *check) checkActions(ctx context.Context, r *cdc.Report, subject, ok string, actions []cdc.RowAction) {
 	err := c.db.Rows(c.config.ConnString, actions).Each(ctx, c.store.Load, func(t cleanup.Rows) error {
 		switch err := t.Verify(ctx); {
 		case err == nil:

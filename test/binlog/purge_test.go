@@ -21,7 +21,7 @@ func (d *database) rows(user string, load cdc.Loader) (*mysql.Rows, error) {
 	}
 	d.t.Cleanup(db.Close)
 	r := db.Rows(mysql.RowOptions{
-		RowAction: cdc.RowAction{At: "at", OlderThan: conformance.Month}, Table: d.name + ".events", Key: "id", Source: cdc.Source{Database: d.name}, Load: load,
+		RowAction: cdc.RowAction{Table: d.name + ".events", Key: "id", At: "at", OlderThan: conformance.Month}, Source: cdc.Source{Database: d.name}, Load: load,
 	})
 	err = r.Verify(d.t.Context())
 	return r, err
@@ -89,7 +89,8 @@ func TestSessionsThatWrite(t *testing.T) {
 			d.exec("INSERT INTO events (id) VALUES (1)")
 			keys := []cdc.RowKey{{ID: "1", Value: int64(1)}}
 			act := func(db *mysql.Database, a cdc.RowAction) error {
-				r := db.Rows(mysql.RowOptions{RowAction: a, Table: d.name + ".events", Key: "id"})
+				a.Table, a.Key = d.name+".events", "id"
+				r := db.Rows(mysql.RowOptions{RowAction: a})
 				err := r.Verify(t.Context())
 				if err == nil {
 					_, err = r.Act(t.Context(), keys, false)

@@ -160,7 +160,8 @@ func TestSessionsThatWrite(t *testing.T) {
 	d.exec("CREATE TABLE events (id int PRIMARY KEY, at timestamptz, sent boolean)")
 	d.exec("ALTER DATABASE " + d.name + " SET default_transaction_read_only = on")
 	events := func(a cdc.RowAction) postgres.RowOptions {
-		return postgres.RowOptions{RowAction: a, Table: "public.events", SQL: "public.events", Key: "id"}
+		a.Table, a.SQL, a.Key = "public.events", "public.events", "id"
+		return postgres.RowOptions{RowAction: a}
 	}
 	for name, prepare := range map[string]func(*postgres.Database) error{
 		"setup": func(db *postgres.Database) error { return db.Patient(t.Context()) },

@@ -14,7 +14,7 @@ import (
 func (d *database) rows(role string) (*postgres.Rows, error) {
 	d.t.Helper()
 	r := d.open(role).Rows(postgres.RowOptions{
-		RowAction: cdc.RowAction{At: "at", OlderThan: conformance.Month}, Table: "public.events", SQL: "public.events", Key: "id", Slot: d.name, Load: checkpoint.None{}.Load,
+		RowAction: cdc.RowAction{Table: "public.events", SQL: "public.events", Key: "id", At: "at", OlderThan: conformance.Month}, Slot: d.name, Load: checkpoint.None{}.Load,
 	})
 	err := r.Verify(d.t.Context())
 	return r, err
