@@ -154,11 +154,12 @@ func (w *witness) same(found *gomysql.Result) error {
 // query runs a statement until ctx ends. No goroutine of the driver has a part in it; see package visibility.
 func (w *witness) query(ctx context.Context, statement string) (*gomysql.Result, error) {
 	deadline, _ := ctx.Deadline()
-	if err := w.conn.SetDeadline(deadline); err != nil {
+	conn := w.conn // this one, also when the interruption comes late
+	if err := conn.SetDeadline(deadline); err != nil {
 		return nil, err
 	}
-	defer context.AfterFunc(ctx, func() { _ = w.conn.SetDeadline(time.Unix(1, 0)) })()
-	found, err := w.conn.Execute(statement)
+	defer context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })()
+	found, err := conn.Execute(statement)
 	if err != nil {
 		return nil, fmt.Errorf("%.40s: %w", statement, err)
 	}

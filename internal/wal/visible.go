@@ -154,11 +154,11 @@ func (q *snapshots) Ask(ctx context.Context) (visibility.Answer[committed], erro
 // thread that sleeps for longer.
 func (q *snapshots) query(ctx context.Context) error {
 	deadline, _ := ctx.Deadline()
-	if err := q.conn.Conn.SetDeadline(deadline); err != nil {
+	conn, front := q.conn.Conn, q.conn.Frontend // these, also when the interruption comes late
+	if err := conn.SetDeadline(deadline); err != nil {
 		return err
 	}
-	defer context.AfterFunc(ctx, func() { _ = q.conn.Conn.SetDeadline(time.Unix(1, 0)) })()
-	front := q.conn.Frontend
+	defer context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })()
 	front.SendBind(&pgproto3.Bind{PreparedStatement: question})
 	front.SendExecute(&pgproto3.Execute{})
 	front.SendSync(&pgproto3.Sync{})

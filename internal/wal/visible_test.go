@@ -1,12 +1,16 @@
 package wal
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
+	"net"
 	"slices"
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgproto3"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -57,4 +61,16 @@ func TestASnapshotThatCannotBeRead(t *testing.T) {
 func TestAStandbyShowsWhatWasReceived(t *testing.T) {
 	assert.True(t, replayed(100).Shows(committed{at: 100, xid: 7}))
 	assert.False(t, replayed(100).Shows(committed{at: 101, xid: 8}))
+}
+
+// A question that ctx ends may be interrupted after its connection was given up.
+func TestALateInterruption(t *testing.T) {
+	ctx, cancel := context.WithDeadline(t.Context(), time.Unix(1, 0))
+	defer cancel()
+	for range 100 {
+		conn, _ := net.Pipe()
+		q := &snapshots{conn: &pgconn.HijackedConn{Conn: conn, Frontend: pgproto3.NewFrontend(conn, conn)}}
+		require.Error(t, q.query(ctx))
+		q.conn = nil // at once, as Close does at last
+	}
 }
