@@ -172,7 +172,7 @@ func PostgresSlot(name string, failover bool) Statement {
 // disk. They can be repeated. drop lists tables to drop with all their events.
 func PostgresTeardown(publication, slot string, drop []Name) Steps {
 	relay := Step{RunnerRelay, []Statement{{SQL: "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots\n" +
-		"WHERE slot_name = " + literal(slot)}}}
+		"WHERE slot_name = " + literal(slot) + " AND database = current_database()"}}}
 	owner := Step{RunnerOwner, []Statement{{SQL: "DROP PUBLICATION IF EXISTS " + Quote(publication)}}}
 	for _, t := range drop {
 		owner.Statements = append(owner.Statements, Statement{SQL: "DROP TABLE IF EXISTS " + t.SQL()}, dropTakenOut(t))

@@ -170,8 +170,11 @@ func ReadPublication(ctx context.Context, conn *pgx.Conn, o Options, version int
 	return st, nil
 }
 
+// unsent follows a fix: PostgreSQL decodes the WAL with the publication of its time, so what was written until now is not sent afterwards either.
+const unsent = "; if a relay has run before, then publish what was not sent with `cdc-relay repair --since TIME`"
+
 func notLogged(table, quoted string) error {
-	return cdc.ConfigError(UnfitTable, "run `ALTER TABLE "+quoted+" SET LOGGED`", "table %s is not logged, so its rows never reach the WAL", table)
+	return cdc.ConfigError(UnfitTable, "run `ALTER TABLE "+quoted+" SET LOGGED`"+unsent, "table %s is not logged, so its rows never reach the WAL", table)
 }
 
 func moves(table, key string) error {
@@ -211,8 +214,6 @@ func publicationProblem(o Options, found []publishedTable, insert, viaRoot bool)
 	bad := func(fix, format string, args ...any) error {
 		return cdc.ConfigError("publication", fix, format, args...)
 	}
-	// PostgreSQL decodes the WAL with the publication of its time: what was written until now is not sent afterwards either.
-	const unsent = "; if a relay has run before, then publish what was not sent with `cdc-relay repair --since TIME`"
 	pub := pgx.Identifier{name}.Sanitize()
 	if !insert {
 		return bad("run `ALTER PUBLICATION "+pub+" SET (publish = 'insert')`"+unsent, "publication %q does not publish inserts", name)

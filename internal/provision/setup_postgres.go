@@ -139,7 +139,7 @@ func (s *postgresSetup) noneHasRows(ctx context.Context, owner *postgres.Databas
 		if rows, _, err := owner.HasRows(ctx, t.SQL()); err != nil {
 			return err
 		} else if rows {
-			return cdc.PositionError(rowsExist, fmt.Sprintf("add it with `cdc-relay setup --skip-existing`, then publish those that consumers need, as with `cdc-relay replay --table %s --yes`; until then leave retention.keep out, which deletes older ones", t),
+			return cdc.PositionError(rowsExist, fmt.Sprintf("add it with `cdc-relay setup --skip-existing`, restart the relays, then publish those that consumers need, as with `cdc-relay replay --table %s --yes`; until then leave retention.keep out, which deletes older ones", t),
 				"table %s has rows and is not in publication %q yet: the relay would not publish them", t, s.WAL.Publication)
 		}
 	}

@@ -35,7 +35,11 @@ func (t *postgresTeardown) open(ctx context.Context, owner app.ConnString) (ther
 	if t.before, err = t.db.Survey(ctx, t.WAL.Options); err != nil {
 		return there, err
 	}
-	if slot := t.before.Slot; slot != nil && slot.ActivePID != 0 {
+	switch slot := t.before.Slot; {
+	case slot == nil:
+	case slot.Database != t.db.Server.Database: // "" is that of a physical one
+		return there, slot.Problem
+	case slot.ActivePID != 0:
 		return there, cdc.Stop(cdc.ClassRuntime, "slot_active", fmt.Errorf(
 			"slot %q is being read (PID %d on the server), and nothing was dropped", t.WAL.Slot, slot.ActivePID), "stop its relay first, then try again")
 	}

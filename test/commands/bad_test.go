@@ -104,7 +104,7 @@ func badDatabase(strict, replica *testenv.PostgresServer, pooler, lenient *teste
 		{"slot of another database", func(s *site) {
 			s.setup().sql("CREATE DATABASE "+s.name+"_2").replace("/"+s.name, "/"+s.name+"_2").setup()
 			s.replace("postgres: {", "postgres: {slot: "+s.slot()+", ")
-		}, []string{"run", "check", "setup"}},
+		}, []string{"run", "check", "setup", "teardown --yes"}},
 		{"slot that sends prepared transactions", func(s *site) {
 			s.setup().dropSlot()
 			s.sql("SELECT pg_create_logical_replication_slot('" + s.slot() + "', 'pgoutput', twophase => true)")
