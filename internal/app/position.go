@@ -153,10 +153,10 @@ func (p *Positions) Set(ctx context.Context, text string, skip bool) error {
 	if err != nil {
 		return err
 	}
-	switch first := !in.Found && in.Source.Slot == ""; { // what was published before is not known
+	switch first, lost := !in.Found && in.Source.Slot == "", omitted(in); { // first: what was published before is not known
 	case skip:
-	case cdc.ReasonOf(in.Refused) == cdc.PublicationAltered:
-		return omitted()
+	case lost != nil:
+		return lost
 	case first && text == current:
 		return cdc.Usage("give --skip-events if that is meant", "no position is stored, so events committed until now and not published would never be")
 	case move.Skips > 0:
@@ -178,10 +178,14 @@ func (p *Positions) Set(ctx context.Context, text string, skip bool) error {
 	return nil
 }
 
-// omitted is for a checkpoint that tells of an altered publication: one in its place would not.
-func omitted() error {
-	return cdc.Usage("publish that with `cdc-relay repair`, or give --skip-events if consumers have it",
-		"publication was altered since the relay last ran, and what it omitted meanwhile would never be published")
+// omitted is for a checkpoint that alone tells a run that events are missing: one in its place would not. On MySQL and MariaDB the binlog
+// tells.
+func omitted(in *cdc.Inspection) error {
+	tells := []string{"history_lost", "timeline_fork", "backfill_unfinished", cdc.PublicationAltered}
+	if in.Source.Slot == "" || !slices.Contains(tells, cdc.ReasonOf(in.Refused)) {
+		return nil
+	}
+	return cdc.Usage(cdc.Fix(in.Refused)+"; or give --skip-events if consumers have what is missing", "%s; afterwards nothing would tell that events are missing", in.Refused)
 }
 
 func (p *Positions) reportMove(m cdc.Move, was *cdc.Inspection) {
@@ -243,8 +247,8 @@ func (p *Positions) Reset(ctx context.Context, skip, force bool) error {
 	case !in.Found && in.LoadErr == nil:
 		p.printf("no checkpoint is stored in %s: %s\n", location, p.db.atReset())
 		return nil
-	case cdc.ReasonOf(in.Refused) == cdc.PublicationAltered && !skip:
-		return omitted()
+	case omitted(in) != nil && !skip:
+		return omitted(in)
 	case cdc.ReasonOf(in.Refused) == "slot_ahead" && !skip:
 		return cdc.Usage("give --skip-events if they were published or are not needed", "slot %q is ahead of the checkpoint, so events between them may never have been published", in.Source.Slot)
 	}

@@ -28,6 +28,16 @@ func TestSetPositionWithinATransaction(t *testing.T) {
 	}
 }
 
+// What the position alone tells is not forgotten without --skip-events.
+func TestSetPositionForgetsNoLoss(t *testing.T) {
+	for _, reason := range []string{"history_lost", "timeline_fork", "backfill_unfinished", cdc.PublicationAltered} {
+		err := omitted(&cdc.Inspection{Source: cdc.Source{Slot: "s"}, Refused: cdc.PositionError(reason, "repair it", "lost")})
+		if cdc.ReasonOf(err) != "usage" || !strings.HasPrefix(cdc.Fix(err), "repair it; or give --skip-events") {
+			t.Errorf("%s: %v", reason, err)
+		}
+	}
+}
+
 // A position that is set by hand may be behind rows that nobody has published.
 func TestSetPositionSettlesNothing(t *testing.T) {
 	if c := checkpoint.Moved(cdc.Checkpoint{Settled: "condition", Progress: cdc.Progress{Backfill: "TRUE"}}, cdc.Source{}, "p", true); c.Settled+c.Progress.Backfill != "" {

@@ -70,7 +70,7 @@ func claimsGeneration(t *testing.T, stored uint64, want func(began uint64) uint6
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		began := uint64(time.Now().UnixMilli())
-		f := &fakes{stored: &cdc.Checkpoint{Generation: stored, Sequence: 9, Progress: cdc.Progress{Position: "x"}}}
+		f := &fakes{stored: &cdc.Checkpoint{Generation: stored, Sequence: 9, Progress: cdc.Progress{Position: "x", Commit: "w"}, Source: cdc.Source{Fingerprint: "other tables"}}}
 		var first cdc.Checkpoint
 		f.save = func(c cdc.Checkpoint) error {
 			if first.Generation == 0 {
@@ -79,7 +79,7 @@ func claimsGeneration(t *testing.T, stored uint64, want func(began uint64) uint6
 			return nil
 		}
 		mustDrive(t, f, options())
-		if first.Generation != want(began) || first.Sequence != 0 || first.Progress.Position != "start" {
+		if first.Generation != want(began) || first.Sequence != 0 || first.Progress.Position != "start" || first.Progress.Commit != "" {
 			t.Errorf("claimed with %+v", first)
 		}
 	})

@@ -138,6 +138,9 @@ func (a *attempt) claim(ctx context.Context, id cdc.Source, from cdc.Position, r
 		c.Progress.Position, c.Progress.Part = from, cdc.Part{}
 		c.Settled = "" // what is between the two may never be published
 	}
+	if id.Fingerprint != c.Source.Fingerprint { // rows of a table that is new may come from before, and tell of no other history
+		c.Progress.Commit, c.Progress.TxID = "", ""
+	}
 	c.Settled = stillSettled(c.Settled, a.opts.Conditions)
 	c.Source, c.SavedAt = id, time.Now()
 	if source, ok := a.Source.(Adopting); ok {

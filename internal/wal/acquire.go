@@ -1,6 +1,7 @@
 package wal
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -80,10 +81,7 @@ func (s *Source) connect(ctx context.Context) (*session, error) {
 // acquire checks, in the order in which a person would fix things: version, WAL level, publication, slot; then
 // it takes the slot and applies the start rules, and last looks at the tables.
 func (ss *session) acquire(ctx context.Context, load cdc.Resumer) (cdc.Source, error) {
-	if err := ss.checkVersion(ctx); err != nil {
-		return cdc.Source{}, err
-	}
-	if err := ss.checkPublication(ctx); err != nil {
+	if err := ss.checkServer(ctx); err != nil {
 		return cdc.Source{}, err
 	}
 	if err := ss.verifyAsynchronous(ctx, ss.sql); err != nil {
@@ -106,10 +104,7 @@ func (ss *session) acquire(ctx context.Context, load cdc.Resumer) (cdc.Source, e
 	if err != nil {
 		return cdc.Source{}, err
 	}
-	sv.source, sv.timeline = promoted.source, promoted.timeline
-	if err := sv.readForks(ctx, ss.repl); err != nil {
-		return cdc.Source{}, err
-	}
+	sv.source, sv.timeline, sv.forks = promoted.source, promoted.timeline, promoted.forks
 	if err := ss.start(ctx); err != nil {
 		return cdc.Source{}, err
 	}
@@ -138,17 +133,19 @@ func (ss *session) resolveStart(ctx context.Context, sv server, load cdc.Resumer
 	return p, err
 }
 
-func (ss *session) checkVersion(ctx context.Context) error {
+func (ss *session) checkServer(ctx context.Context) error {
 	var level string
-	if err := ss.sql.QueryRow(ctx, `SELECT current_setting('server_version_num'), current_setting('wal_level')`).Scan(&ss.versionText, &level); err != nil {
-		return fmt.Errorf("read the server's version: %w", err)
+	err := ss.sql.QueryRow(ctx, `SELECT current_setting('server_version_num'), current_setting('wal_level')`).Scan(&ss.versionText, &level)
+	if err == nil {
+		ss.version, err = strconv.Atoi(ss.versionText)
 	}
-	v, err := strconv.Atoi(ss.versionText)
 	if err != nil {
 		return fmt.Errorf("read the server's version: %w", err)
 	}
-	ss.version = v
-	return postgres.ServerProblem(v, level)
+	if err := postgres.ServerProblem(ss.version, level); err != nil {
+		return err
+	}
+	return ss.checkPublication(ctx)
 }
 
 // checkPublication takes the publication as it is at the first acquire of this process as the baseline
@@ -202,7 +199,9 @@ func identify(ctx context.Context, repl *pgconn.PgConn, source cdc.Source) (serv
 		return server{}, postgres.IdentifyError(err)
 	}
 	source.SystemID, source.Database, source.Timeline = id.SystemID, id.DBName, uint32(id.Timeline)
-	return server{source: source, flushed: id.XLogPos, timeline: source.Timeline}, nil
+	sv := server{source: source, flushed: id.XLogPos, timeline: source.Timeline}
+	err = sv.readForks(ctx, repl)
+	return sv, err
 }
 
 func (ss *session) readSlotInto(ctx context.Context, sv *server) error {
@@ -254,12 +253,11 @@ func (sv *server) readForks(ctx context.Context, repl *pgconn.PgConn) error {
 			continue
 		}
 		tli, err := strconv.ParseUint(fields[0], 10, 32)
-		if err != nil {
+		fork, bad := pglogrepl.ParseLSN(fields[1])
+		if err = cmp.Or(err, bad); err != nil {
 			return fmt.Errorf("read the history of timeline %d: %w", sv.timeline, err)
 		}
-		if sv.forks[uint32(tli)], err = pglogrepl.ParseLSN(fields[1]); err != nil {
-			return fmt.Errorf("read the history of timeline %d: %w", sv.timeline, err)
-		}
+		sv.forks[uint32(tli)] = fork
 	}
 	return nil
 }
@@ -332,11 +330,9 @@ func (ss *session) takeOver(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("start replication: %w", err)
 		}
-		framed, err := msg.Encode(ss.leftover)
-		if err != nil {
+		if ss.leftover, err = msg.Encode(ss.leftover); err != nil {
 			return fmt.Errorf("start replication: %w", err)
 		}
-		ss.leftover = framed
 	}
 	hijacked, err := ss.repl.Hijack()
 	if err != nil {

@@ -1,6 +1,7 @@
 package wal
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -15,15 +16,12 @@ import (
 // relay looked loses rows just as silently. Without a store c is empty, and this is not known.
 func (r startRules) checkMeanwhile(c cdc.Checkpoint) error {
 	before, err := postgres.ParseFingerprint(c.Source.Fingerprint)
-	if err != nil {
-		return cdc.PositionError("bad_checkpoint", fixCheckpoint, "checkpoint cannot be used: %w", err)
+	last, bad := postgres.ParseLSN(c.Progress.Position)
+	if err = cmp.Or(err, bad); err != nil {
+		return badCheckpoint(err)
 	}
 	if !before.Changed(r.baseline, r.opts.tracked) {
 		return nil
-	}
-	last, err := postgres.ParseLSN(c.Progress.Position)
-	if err != nil {
-		return cdc.PositionError("bad_checkpoint", fixCheckpoint, "checkpoint cannot be used: %w", err)
 	}
 	return r.opts.altered("since the relay last ran", last)
 }
@@ -84,11 +82,8 @@ func (ss *session) noted(m []byte) error {
 	if err := decoded(&note, m); err != nil {
 		return err
 	}
-	if note.Prefix != alteredNote+ss.src.opts.Slot {
-		return nil
-	}
 	last, err := pglogrepl.ParseLSN(string(note.Content))
-	if err != nil { // not written by a relay
+	if err != nil || note.Prefix != alteredNote+ss.src.opts.Slot { // not written by a relay of this slot
 		return nil //nolint:nilerr // as the comment says
 	}
 	if ss.src.opts.PassAlteration {

@@ -6,6 +6,8 @@ import (
 	"io"
 	"slices"
 	"testing"
+
+	"github.com/cdc-relay/cdc-relay/internal/postgres"
 )
 
 // keepaliveAt is a keepalive that asks for nothing.
@@ -39,5 +41,14 @@ func TestKeepaliveBeforePartComesAgain(t *testing.T) {
 	}
 	if k.rows != rows+1 {
 		t.Errorf("%d rows were handed on, want %d", k.rows, rows+1)
+	}
+	// What was handed on and is not in the checkpoint yet is not of another history.
+	feed.transaction, feed.most = func(int) []byte { return transactionOf(1, rowSize, outboxID) }, 5
+	third := newSession(first.src, nil, nil)
+	third.conn, third.monitor, third.relations, third.said.at = feed, first.monitor, first.relations, first.said.at
+	third.startAt = startPoint{from: first.src.handedOn.end, lastEnd: 500}
+	third.prepare(k)
+	if err := third.stream(t.Context()); !errors.Is(err, io.EOF) || k.rows != rows+1 || first.src.Progress(first.src.handed.Load()).Commit != postgres.FormatLSN(2001) {
+		t.Errorf("after %d rows: %v", k.rows, err)
 	}
 }

@@ -1,6 +1,7 @@
 package wal
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -41,9 +42,6 @@ func inspect(ctx context.Context, db *postgres.Database, repl *pgconn.PgConn, o 
 	}
 	sv, err := identify(ctx, repl, cdc.Source{Slot: o.Slot, Fingerprint: pub.Fingerprint.String()})
 	if err != nil {
-		return Inspection{}, err
-	}
-	if err := sv.readForks(ctx, repl); err != nil {
 		return Inspection{}, err
 	}
 	in := Inspection{Inspection: cdc.Inspection{Source: sv.source}, WALEnd: postgres.FormatLSN(sv.flushed)}
@@ -87,20 +85,14 @@ func (in *Inspection) Preview(to cdc.Position) (cdc.Move, error) {
 		return cdc.Move{}, postgres.MissingSlot(in.Source.Slot)
 	}
 	slot, err := postgres.ParseLSN(cdc.Position(in.Slot.ConfirmedFlushLSN))
-	if err != nil {
-		return cdc.Move{}, err
-	}
-	end, err := postgres.ParseLSN(in.WALEnd)
-	if err != nil {
-		return cdc.Move{}, err
-	}
+	end, bad := postgres.ParseLSN(in.WALEnd)
 	now := slot
-	if in.Found && in.Checkpoint.Progress.Position != "" {
-		if now, err = postgres.ParseLSN(in.Checkpoint.Progress.Position); err != nil {
-			return cdc.Move{}, err
-		}
+	if in.Found && in.Checkpoint.Progress.Position != "" && bad == nil {
+		now, bad = postgres.ParseLSN(in.Checkpoint.Progress.Position)
 	}
-	switch {
+	switch err = cmp.Or(err, bad); {
+	case err != nil:
+		return cdc.Move{}, err
 	case target < slot:
 		return cdc.Move{}, cdc.PositionError("behind_slot",
 			"publish what consumers miss with `cdc-relay repair --since TIME`",
@@ -109,8 +101,10 @@ func (in *Inspection) Preview(to cdc.Position) (cdc.Move, error) {
 		return cdc.Move{}, cdc.ConfigError("beyond_wal", "give a position that exists already", "%s lies beyond %s, the end of the server's WAL", target, end)
 	}
 	to = postgres.FormatLSN(target)
+	// Between the commit and the position no row of an outbox may come (rule 6): not where some are passed over, nor in another history.
+	keeps := in.Checkpoint.Progress.Commit <= to && target <= now && in.Refused == nil && in.Checkpoint.Source.Fingerprint == in.Source.Fingerprint
 	return cdc.Move{
-		To: to, Skips: uint64(max(target, now) - now), Repeats: uint64(max(target, now) - target), KeepsCommit: in.Checkpoint.Progress.Commit <= to, Slot: target > slot,
+		To: to, Skips: uint64(max(target, now) - now), Repeats: uint64(max(target, now) - target), KeepsCommit: keeps, Slot: target > slot,
 	}, nil
 }
 

@@ -1,6 +1,7 @@
 package wal
 
 import (
+	"cmp"
 	"fmt"
 	"sort"
 	"strconv"
@@ -134,17 +135,16 @@ func handedOnBefore(c cdc.Checkpoint, tables []string) (handedOn, error) {
 	}
 	at := handedOn{part: part{rows: stored.Rows}}
 	commit, xid, _ := strings.Cut(stored.TxID, "/")
-	var err error
-	if at.end, err = postgres.ParseLSN(c.Progress.Position); err == nil {
-		at.commit, err = postgres.ParseLSN(cdc.Position(commit))
-	}
-	if err == nil {
-		_, err = fmt.Sscan(xid, &at.xid)
-	}
-	if err != nil {
-		return handedOn{}, cdc.PositionError("bad_checkpoint", fixCheckpoint, "checkpoint cannot be used: %w", err)
+	var bad [3]error
+	at.end, bad[0] = postgres.ParseLSN(c.Progress.Position)
+	at.commit, bad[1] = postgres.ParseLSN(cdc.Position(commit))
+	_, bad[2] = fmt.Sscan(xid, &at.xid)
+	if err := cmp.Or(bad[:]...); err != nil {
+		return handedOn{}, badCheckpoint(err)
 	}
 	return at, nil
 }
 
-const fixCheckpoint = "drop it with `cdc-relay position reset`"
+func badCheckpoint(err error) error {
+	return cdc.PositionError("bad_checkpoint", "drop it with `cdc-relay position reset`", "checkpoint cannot be used: %w", err)
+}

@@ -27,13 +27,11 @@ func (ss *session) relation(ctx context.Context, m []byte) error {
 	if r.tracked {
 		label = r.table.String()
 		r.received = ss.src.metrics.received.WithLabelValues(label)
-	}
-	r.filtered = ss.src.metrics.filtered.WithLabelValues(label)
-	if r.tracked {
 		if err := ss.resolveTypes(ctx, r); err != nil {
 			return err
 		}
 	}
+	r.filtered = ss.src.metrics.filtered.WithLabelValues(label)
 	// The server repeats a Relation whenever its cache was invalidated: keep the Table, and with it all
 	// that was derived from it, unless something changed.
 	if old := ss.relations[id]; old != nil && sameTable(old.table, r.table) {

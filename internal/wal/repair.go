@@ -51,17 +51,11 @@ func (r *Repair) Lead(ctx context.Context, load cdc.Resumer) (g backfill.Ground,
 	if r.ss, err = r.src.connect(ctx); err != nil {
 		return g, err
 	}
-	if err := r.ss.checkVersion(ctx); err != nil {
-		return g, err
-	}
-	if err := r.ss.checkPublication(ctx); err != nil {
+	if err := r.ss.checkServer(ctx); err != nil {
 		return g, err
 	}
 	sv, err := r.ss.identify(ctx)
 	if err != nil {
-		return g, err
-	}
-	if err := sv.readForks(ctx, r.ss.repl); err != nil {
 		return g, err
 	}
 	if err := r.keepOthersOut(ctx); err != nil {
@@ -276,7 +270,9 @@ func (r *Repair) judge(ctx context.Context, sv *server, lost error, g *backfill.
 	case r.fresh:
 		g.Next.XMin = strconv.FormatUint(xmin, 10)
 	case history == nil && g.Found && saved.resume >= sv.slot:
-		g.Next = g.Stored.Progress
+		if g.Next = g.Stored.Progress; g.Stored.Source.Fingerprint != sv.source.Fingerprint { // see resolve
+			g.Next.Commit, g.Next.TxID = "", ""
+		}
 	case history == nil:
 		g.Next.XMin = g.Stored.Progress.XMin
 	}

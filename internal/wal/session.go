@@ -48,6 +48,7 @@ type session struct {
 	batch     *pooledBatch       // rows not handed on yet, or nil
 	debt      int                // bytes kept in memory by batches handed on; the next batch is charged for them
 	received  prometheus.Counter // counts the rows of batch
+	reached   lsn                // how far the server has come in the WAL
 	next      mark               // what the next batch handed on makes safe
 	said      status
 	pings     pings
@@ -116,6 +117,9 @@ func (ss *session) prepare(out cdc.Queue) {
 	ss.out = out
 	ss.due = s.handedOn.part
 	ss.next = mark{seq: s.handed.Load(), resume: ss.startAt.from, lastEnd: ss.startAt.lastEnd, lastXID: ss.startAt.lastXID, part: ss.due}
+	if k, ok := s.positions.at(ss.next.seq); ok && k.lastEnd > ss.next.lastEnd { // of what was handed on before and is not saved yet
+		ss.next.lastEnd, ss.next.lastXID = k.lastEnd, k.lastXID
+	}
 	s.positions.add(ss.next)
 	s.horizons.start(postgres.Horizon{XMin: ss.startAt.xmin, At: ss.startAt.from})
 	ss.chunk = s.arenas.take(max(chunkSize, len(ss.leftover)+minRead))

@@ -83,9 +83,7 @@ func New(opts Options, log *slog.Logger, reg prometheus.Registerer) *Source {
 	if opts.Problems == nil {
 		opts.Problems = new(cdc.Problems)
 	}
-	s := &Source{opts: opts, log: log, text: opts.Text}
-	s.metrics = newMetrics(reg)
-	return s
+	return &Source{opts: opts, log: log, text: opts.Text, metrics: newMetrics(reg)}
 }
 
 // Progress says how far the WAL is safe once the batch seq and all before it are durable. It may be

@@ -48,7 +48,8 @@ type startPoint struct {
 	// later does and before anything is confirmed.
 	expect    lsn
 	expectXID uint32
-	// lastEnd is the end of the last transaction with outbox rows that is known, lastXID its xid; carried on into new checkpoints.
+	// lastEnd is the end of the last transaction with outbox rows that is known, lastXID its xid; carried on into new checkpoints. 0: not
+	// known, also of tables or a publication that are not those of the checkpoint.
 	lastEnd lsn
 	lastXID uint32
 	// xmin is the checkpoint's horizon; 0: not known.
@@ -95,6 +96,8 @@ func (r startRules) apply(sv server, stored storedCheckpoint) (startPoint, hande
 //     lost its last writes and a slot that was moved look alike.
 //  4. A server whose WAL ends before P has lost history; a standby may only not have replayed it yet.
 //  5. When the slot stands before the last outbox commit, that commit must come again.
+//  6. Between that commit and P no row of an outbox may come. A server whose disk was put back to an earlier state (a snapshot, a replicated
+//     disk) is refused by rule 4 only until other traffic has pushed its WAL past P; its own rows before P would be dropped.
 func resolve(sv server, sd storedCheckpoint, at handedOn, confirmed lsn) (startPoint, error) {
 	c, err := readCheckpoint(sv, sd)
 	if err != nil {
@@ -114,6 +117,9 @@ func resolve(sv server, sd storedCheckpoint, at handedOn, confirmed lsn) (startP
 			return startPoint{}, err
 		}
 		p.xmin = c.xmin
+		if sd.checkpoint.Source.Fingerprint != sv.source.Fingerprint { // no row of a new table was looked for before P
+			p.lastEnd, p.lastXID = 0, 0
+		}
 	}
 	if at.end > p.from {
 		p.from = at.end
@@ -136,20 +142,16 @@ func readCheckpoint(sv server, sd storedCheckpoint) (mark, error) {
 			c.Source.SystemID, c.Source.Database, c.Source.Slot, sv.source.SystemID, sv.source.Database, sv.source.Slot)
 	}
 	var k mark
-	var bad [3]error
+	var bad [4]error
 	k.resume, bad[0] = postgres.ParseLSN(c.Progress.Position)
 	k.lastEnd, bad[1] = postgres.ParseLSN(c.Progress.Commit)
 	k.xmin, bad[2] = postgres.ParseXMin(c.Progress.XMin)
+	var xid uint64
+	xid, bad[3] = strconv.ParseUint(cmp.Or(c.Progress.TxID, "0"), 10, 32)
 	if err := cmp.Or(bad[:]...); err != nil {
-		return k, cdc.PositionError("bad_checkpoint", fixCheckpoint, "checkpoint cannot be used: %w", err)
+		return k, badCheckpoint(err)
 	}
-	if c.Progress.TxID != "" {
-		xid, err := strconv.ParseUint(c.Progress.TxID, 10, 32)
-		if err != nil {
-			return k, cdc.PositionError("bad_checkpoint", fixCheckpoint, "checkpoint cannot be used: its xid %q is no number", c.Progress.TxID)
-		}
-		k.lastXID = uint32(xid)
-	}
+	k.lastXID = uint32(xid)
 	return k, nil
 }
 

@@ -24,6 +24,8 @@ func TestResolve(t *testing.T) {
 	foreign.checkpoint.Source.SystemID = "2"
 	unreadable := checkpointAt(100, 90, "7")
 	unreadable.checkpoint.Progress.Position = "nonsense"
+	otherTables := checkpointAt(100, 90, "7")
+	otherTables.checkpoint.Source.Fingerprint = "public.other=1"
 	badXID := checkpointAt(100, 90, "x")
 
 	for name, tt := range map[string]struct {
@@ -40,6 +42,7 @@ func TestResolve(t *testing.T) {
 		"checkpoint ahead of slot":          {slot: 80, saved: checkpointAt(100, 90, "7"), want: startPoint{slot: 80, from: 100, expect: 90, expectXID: 7, lastEnd: 90, lastXID: 7}},
 		"slot past the last commit":         {slot: 95, saved: checkpointAt(100, 90, "7"), want: startPoint{slot: 95, from: 100, lastEnd: 90, lastXID: 7}},
 		"slot at the last commit's end":     {slot: 90, saved: checkpointAt(100, 90, "7"), want: startPoint{slot: 90, from: 100, lastEnd: 90, lastXID: 7}},
+		"other tables than before":          {slot: 80, saved: otherTables, want: startPoint{slot: 80, from: 100, expect: 90, expectXID: 7}},
 		"idle checkpoint without a commit":  {slot: 80, saved: checkpointAt(100, 0, ""), want: startPoint{slot: 80, from: 100}},
 		"checkpoint without a position":     {slot: 80, saved: checkpointAt(0, 0, ""), want: startPoint{slot: 80, from: 80}},
 		"slot ahead of checkpoint":          {slot: 120, saved: checkpointAt(100, 90, "7"), reason: "slot_ahead"},
@@ -75,6 +78,21 @@ func TestResolve(t *testing.T) {
 				t.Errorf("its fix: %s", stop.Fix)
 			}
 		})
+	}
+}
+
+// What the server has before the checkpoint's position may tell that it is of another history: until the server has come there nothing is
+// confirmed.
+func TestNothingIsConfirmedBeforeTheCheckpoint(t *testing.T) {
+	ss := fedSession(&feed{}, nil)
+	ss.startAt = startPoint{slot: 80, from: 100}
+	ss.prepare(nil)
+	for _, tt := range [][2]lsn{{0, 0}, {99, 0}, {100, 100}} {
+		ss.reached = tt[0]
+		ss.advance()
+		if got := ss.src.lastConfirmed(); got != tt[1] {
+			t.Errorf("at %s %s is confirmed", tt[0], got)
+		}
 	}
 }
 

@@ -88,9 +88,9 @@ func (ss *session) untilTick() time.Duration {
 
 // advance moves the position that the server may be told: durable downstream (Confirm), and received
 // before the last look that found the publication unchanged. It stays where it is until the commit that must come again
-// has come (rule 5): the checkpoint may be of another history.
+// has come (rule 5), and the WAL up to the checkpoint (rule 6): the checkpoint may be of another history.
 func (ss *session) advance() {
-	if ss.startAt.expect != 0 {
+	if ss.startAt.expect != 0 || max(ss.reached, ss.startAt.slot) < ss.startAt.from {
 		return
 	}
 	s := ss.src
@@ -165,12 +165,9 @@ func (ss *session) farewell(ctx context.Context) error {
 		return nil
 	}
 	ss.advance()
-	if err := ss.sayStatus(time.Now()); err != nil {
-		return nil
-	}
 	// CopyDone, Terminate. Then read to the end: closing a socket with unread data resets it, and the
 	// server might never see what was just said.
-	if err := ss.write([]byte{'c', 0, 0, 0, 4, 'X', 0, 0, 0, 4}); err != nil {
+	if ss.sayStatus(time.Now()) != nil || ss.write([]byte{'c', 0, 0, 0, 4, 'X', 0, 0, 0, 4}) != nil {
 		return nil
 	}
 	if err := ss.conn.SetReadDeadline(time.Now().Add(farewellTimeout)); err == nil {

@@ -107,6 +107,7 @@ func (ss *session) begin(m []byte) error {
 		return fmt.Errorf("replication stream: %w", err)
 	}
 	ss.goesOn()
+	ss.reached = b.FinalLSN
 	ss.tx = transaction{commit: b.FinalLSN, micros: b.CommitTime.UnixMicro(), xid: b.Xid, open: true, drop: b.FinalLSN < ss.startAt.from}
 	switch due := ss.due; {
 	case due.rows == 0 || b.FinalLSN < due.commit:
@@ -165,17 +166,20 @@ func (b *pooledBatch) fits(rows int) bool {
 	return have+rows <= batchRows && b.Bytes*(have+rows) <= batchBytes*have
 }
 
-// fixOtherHistory drops the position: the commit that it waits for does not come.
+// fixOtherHistory drops the position, which would stop the next start too.
 const fixOtherHistory = "drop the position with `cdc-relay position reset`, then " + sinceThen
 
 func (ss *session) otherHistory(what string) error {
-	return cdc.PositionError("other_history", fixOtherHistory,
-		"the checkpoint's last outbox commit (end %s, xid %d) did not come again from the slot, %s: the checkpoint belongs to another history of this database (a backup was restored, or a clone is read)", ss.startAt.expect, ss.startAt.expectXID, what)
+	return anotherHistory("the checkpoint's last outbox commit (end %s, xid %d) did not come again from the slot, %s", ss.startAt.expect, ss.startAt.expectXID, what)
 }
 
 func otherHistoryPart(due part, what string) error {
+	return anotherHistory("transaction %d at %s, of which %d rows were published, did not come again from the slot, %s", due.xid, due.commit, due.rows, what)
+}
+
+func anotherHistory(format string, args ...any) error {
 	return cdc.PositionError("other_history", fixOtherHistory,
-		"transaction %d at %s, of which %d rows were published, did not come again from the slot, %s: the position belongs to another history of this database (a backup was restored, or a clone is read)", due.xid, due.commit, due.rows, what)
+		format+": the checkpoint belongs to another history of this database (a backup was restored, or a clone is read)", args...)
 }
 
 func (ss *session) insert(ctx context.Context, m []byte, off int) error {
@@ -197,6 +201,9 @@ func (ss *session) insert(ctx context.Context, m []byte, off int) error {
 		return nil
 	}
 	tx.rows = true
+	if tx.drop && ss.next.lastEnd != 0 && tx.commit >= ss.next.lastEnd { // rule 6
+		return anotherHistory("transaction %d at %s has a row of %s, and by the checkpoint there is no outbox commit between %s and %s", tx.xid, tx.commit, r.table, ss.next.lastEnd, ss.startAt.from)
+	}
 	if tx.drop || tx.ordinal < tx.skip {
 		tx.ordinal++
 		r.filtered.Inc()
@@ -253,6 +260,7 @@ func (ss *session) keepalive(ctx context.Context, k pglogrepl.PrimaryKeepaliveMe
 	if ss.tx.open {
 		return nil
 	}
+	ss.reached = k.ServerWALEnd
 	if ss.due.rows > 0 && k.ServerWALEnd > ss.due.commit {
 		return otherHistoryPart(ss.due, fmt.Sprintf("the WAL continues at %s", k.ServerWALEnd))
 	}

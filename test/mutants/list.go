@@ -219,6 +219,11 @@ func readerMutants() []mutant {
 			caughtBy{wal, "^TestOtherTransactionAtTheSamePosition$", ""},
 		},
 		{
+			"drop a row that proves another history", "internal/wal/stream.go",
+			[]edit{{"if tx.drop && ss.next.lastEnd != 0 && tx.commit >= ss.next.lastEnd {", "if false {"}},
+			caughtBy{wal, "^TestRestoredServerIsPastTheCheckpoint$", ""},
+		},
+		{
 			"confirm past the last look at the publication", "internal/wal/status.go",
 			[]edit{{"s.positions.trim(min(s.durable.Load(), ss.monitor.good.Load()))", "s.positions.trim(s.durable.Load())"}},
 			caughtBy{faults, "^TestChangedPublication$", postgres},

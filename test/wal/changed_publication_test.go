@@ -61,10 +61,7 @@ func TestChangedPublicationWhileStandingBy(t *testing.T) {
 		t.Fatal(err)
 	}
 	d.exec("ALTER PUBLICATION " + d.name + " SET (publish = 'insert')")
-	var slot string
-	if err := d.conn.QueryRow(t.Context(), "SELECT confirmed_flush_lsn::text FROM pg_replication_slots WHERE slot_name = $1", d.name).Scan(&slot); err != nil {
-		t.Fatal(err)
-	}
+	slot := d.text("SELECT confirmed_flush_lsn::text FROM pg_replication_slots WHERE slot_name = $1", d.name)
 	_, _, err := standby.Acquire(t.Context(), none)
 	if cdc.ReasonOf(err) != cdc.PublicationAltered || !strings.Contains(err.Error(), "standing by") || !strings.Contains(err.Error(), "after "+slot+" ") {
 		t.Errorf("the standby does not name the slot's position %s: %v", slot, err)

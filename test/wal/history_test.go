@@ -3,10 +3,17 @@ package wal
 import (
 	"context"
 	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/cdctest"
+	"github.com/cdc-relay/cdc-relay/internal/postgres"
+	"github.com/cdc-relay/cdc-relay/internal/testenv"
+	"github.com/cdc-relay/cdc-relay/internal/wal"
 )
 
 // If the server does not send the checkpoint's last commit again, the checkpoint is of another history. The relay must not
@@ -24,26 +31,16 @@ func TestOtherHistoryConfirmsNothing(t *testing.T) {
 	d.awaitFree()
 	d.insert(1, 1)
 	d.exec("CREATE TABLE more (x int)") // WAL after the commit
-	var end string
-	if err := d.conn.QueryRow(t.Context(), "SELECT lpad(upper(to_hex((pg_current_wal_flush_lsn() - '0/0')::bigint)), 16, '0')").Scan(&end); err != nil {
-		t.Fatal(err)
-	}
+	end := d.text("SELECT lpad(upper(to_hex((pg_current_wal_flush_lsn() - '0/0')::bigint)), 16, '0')")
 	c := cdc.Checkpoint{Source: id, Progress: cdc.Progress{Position: cdc.Position(end), Commit: cdc.Position(end), TxID: "7"}}
 	s = d.source()
 	if _, _, err := s.Acquire(t.Context(), func(context.Context, cdc.Source) (cdc.Checkpoint, bool, error) { return c, true, nil }); err != nil {
 		t.Fatal(err)
 	}
-	done := make(chan error, 1)
-	go func() { done <- s.Run(t.Context(), q) }()
-	var stop *cdc.StopError
-	if err := <-done; !errors.As(err, &stop) || stop.Reason != "other_history" {
+	if err := s.Run(t.Context(), q); !hasReason(err, "other_history") {
 		t.Fatalf("the relay continued, and ended with %v", err)
 	}
-	var confirmed string
-	if err := d.conn.QueryRow(t.Context(), `SELECT lpad(upper(to_hex((confirmed_flush_lsn - '0/0')::bigint)), 16, '0')
-		FROM pg_replication_slots WHERE slot_name = $1`, d.name).Scan(&confirmed); err != nil {
-		t.Fatal(err)
-	}
+	confirmed := d.text("SELECT lpad(upper(to_hex((confirmed_flush_lsn - '0/0')::bigint)), 16, '0') FROM pg_replication_slots WHERE slot_name = $1", d.name)
 	if confirmed != string(from) {
 		cdctest.Violation(t, cdctest.Lost, "the slot was moved from %s to %s, and nothing was published", from, confirmed)
 	}
@@ -100,7 +97,64 @@ func TestOtherTransactionAtTheSamePosition(t *testing.T) {
 	}
 }
 
+// A server whose disk was put back to an earlier state has the slot, the timeline and the identity of before. Once its WAL is past the
+// checkpoint, which had moved on while the outbox was idle, only a row from before that tells of another history. A row of a table that the
+// checkpoint does not know tells of none.
+//
+//covers:postgres 13 rows both
+func TestRestoredServerIsPastTheCheckpoint(t *testing.T) {
+	shared := server
+	defer func() { server = shared }()
+	server = testenv.Postgres(t, testenv.PostgresOptions{})
+	d, c := newDatabase(t), cdc.Checkpoint{}
+	must := func(errs ...error) {
+		t.Helper()
+		if err := errors.Join(errs...); err != nil {
+			t.Fatal(err)
+		}
+		d.conn = d.connect("")
+	}
+	run := func(tables ...string) error { // until the position moves
+		q, last := newQueue(t), c
+		s := d.sourceWith(wal.Options{Options: postgres.Options{Tables: tables}})
+		ctx, cancel := context.WithCancel(t.Context())
+		q.confirm = func(seq uint64) {
+			if p := s.Progress(seq); p.Position > last.Progress.Position && p.Commit+last.Progress.Commit != "" {
+				c.Progress = p
+				cancel()
+			}
+			if last.Progress.Commit == "" {
+				s.Confirm(seq)
+			}
+		}
+		id, _, err := s.Acquire(ctx, func(context.Context, cdc.Source) (cdc.Checkpoint, bool, error) {
+			return last, last.Progress.Position != "", nil
+		})
+		if c.Source = id; err != nil {
+			return err
+		}
+		return s.Run(ctx, q)
+	}
+	d.exec("CREATE TABLE noise AS SELECT * FROM outbox")
+	d.exec("ALTER PUBLICATION " + d.name + " ADD TABLE noise")
+	noise := func(n int) { d.exec(strings.Replace(insertRows, "outbox", "noise", 1), 1, n) }
+	d.insert(1, 1)
+	data := filepath.Join(filepath.Dir(server.LogPath()), "data")
+	// The slot is behind the event.
+	must(run(), server.Stop(t.Context(), testenv.Fast), exec.CommandContext(t.Context(), "cp", "-a", data, data+".before").Run(), server.Start(t.Context()))
+	noise(100)
+	must(run())
+	ours := c
+	noise(1)
+	must(run("public.outbox", "public.noise"), server.Stop(t.Context(), testenv.Fast), os.RemoveAll(data), os.Rename(data+".before", data), server.Start(t.Context()))
+	d.insert(2, 2)
+	noise(1000)
+	c = ours
+	if err := run(); !hasReason(err, "other_history") || c.Progress != ours.Progress {
+		cdctest.Violation(t, cdctest.Lost, "the run ended at %s, past %s, with %v", c.Progress.Position, ours.Progress.Position, err)
+	}
+}
+
 func hasReason(err error, reason string) bool {
-	var stop *cdc.StopError
-	return errors.As(err, &stop) && stop.Reason == reason
+	return cdc.ReasonOf(err) == reason
 }

@@ -63,20 +63,9 @@ func TestReadingBeginsDuringALook(t *testing.T) {
 	if err := way.Swallow(testenv.Responses); err != nil {
 		t.Fatal(err)
 	}
-	var since time.Time
-	if err := d.conn.QueryRow(t.Context(), "SELECT clock_timestamp()").Scan(&since); err != nil {
-		t.Fatal(err)
-	}
-	for looking, deadline := false, time.Now().Add(patience); !looking; {
-		if time.Now().After(deadline) {
-			t.Fatal("nobody looks at the publication")
-		}
-		err := d.conn.QueryRow(t.Context(), `SELECT count(*) > 0, pg_sleep(0.01) FROM pg_stat_activity
-			WHERE datname = $1 AND backend_type = 'client backend' AND pid <> pg_backend_pid() AND query_start > $2`, d.name, since).Scan(&looking, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
+	since := d.text("SELECT clock_timestamp()::text")
+	d.await("a look at the publication", `EXISTS (SELECT FROM pg_stat_activity
+		WHERE datname = $1 AND backend_type = 'client backend' AND pid <> pg_backend_pid() AND query_start > $2::text::timestamptz)`, d.name, since)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- s.Run(ctx, q) }()
@@ -132,13 +121,5 @@ func TestReleaseFreesTheSlot(t *testing.T) {
 
 func (d *database) awaitFree() {
 	d.t.Helper()
-	deadline := time.Now().Add(patience)
-	for active := true; active; {
-		if time.Now().After(deadline) {
-			d.t.Fatal("the slot is still active")
-		}
-		if err := d.conn.QueryRow(d.t.Context(), "SELECT active, pg_sleep(0.01) FROM pg_replication_slots WHERE slot_name = $1", d.name).Scan(&active, nil); err != nil {
-			d.t.Fatal(err)
-		}
-	}
+	d.await("the slot", "EXISTS (SELECT FROM pg_replication_slots WHERE slot_name = $1 AND NOT active)", d.name)
 }

@@ -3,7 +3,6 @@ package wal
 import (
 	"context"
 	"testing"
-	"time"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdctest"
 )
@@ -35,13 +34,6 @@ func TestSlotLostBeforeReading(t *testing.T) {
 // awaitSent waits until the walsender has sent what was committed.
 func (d *database) awaitSent() {
 	d.t.Helper()
-	for sent, deadline := false, time.Now().Add(patience); !sent; {
-		if time.Now().After(deadline) {
-			d.t.Fatal("the walsender sends nothing")
-		}
-		if err := d.conn.QueryRow(d.t.Context(), `SELECT COALESCE(bool_or(r.sent_lsn >= pg_current_wal_flush_lsn()), false), pg_sleep(0.01)
-			FROM pg_stat_replication r JOIN pg_replication_slots s ON s.active_pid = r.pid WHERE s.slot_name = $1`, d.name).Scan(&sent, nil); err != nil {
-			d.t.Fatal(err)
-		}
-	}
+	d.await("the walsender", `EXISTS (SELECT FROM pg_stat_replication r JOIN pg_replication_slots s ON s.active_pid = r.pid
+		WHERE s.slot_name = $1 AND r.sent_lsn >= pg_current_wal_flush_lsn())`, d.name)
 }

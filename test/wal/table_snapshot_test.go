@@ -1,14 +1,12 @@
 package wal
 
 import (
-	"context"
 	"strings"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
-	"github.com/cdc-relay/cdc-relay/internal/cdctest"
 	"github.com/cdc-relay/cdc-relay/internal/postgres"
 	"github.com/cdc-relay/cdc-relay/internal/tableread"
 )
@@ -102,12 +100,7 @@ func TestDetachedWhileAStatementWaits(t *testing.T) {
 					}
 					got <- ids
 				}()
-				if err := cdctest.Await(t.Context(), "the reader to wait", func(ctx context.Context) (waits bool, err error) {
-					err = d.conn.QueryRow(ctx, "SELECT count(*) > 0 FROM pg_locks WHERE relation = 'days'::regclass AND NOT granted").Scan(&waits)
-					return waits, err
-				}); err != nil {
-					t.Fatal(err)
-				}
+				d.await("the reader to wait", "EXISTS (SELECT FROM pg_locks WHERE relation = 'days'::regclass AND NOT granted)")
 				d.exec("COMMIT")
 				equal(t, strings.Fields(<-got), strings.Fields("1 2 3 4 5"))
 				d.exec("ALTER TABLE days ATTACH PARTITION first FOR VALUES FROM ('2026-01-01') TO ('2026-01-02')")

@@ -37,17 +37,14 @@ func (d *database) setNames(names string) {
 // await asks the server until it answers true.
 func (d *database) await(what, question string, args ...any) {
 	d.t.Helper()
-	for deadline := time.Now().Add(patience); ; {
-		var yes bool
-		if err := d.conn.QueryRow(d.t.Context(), "SELECT ("+question+"), pg_sleep(0.01)", args...).Scan(&yes, nil); err != nil {
-			d.t.Fatal(err)
-		}
-		if yes {
-			return
-		}
-		if time.Now().After(deadline) {
-			d.t.Fatalf("waited %s for %s", patience, what)
-		}
+	ctx, cancel := context.WithTimeout(d.t.Context(), patience)
+	defer cancel()
+	err := cdctest.Await(ctx, what, func(ctx context.Context) (yes bool, err error) {
+		err = d.conn.QueryRow(ctx, "SELECT ("+question+")", args...).Scan(&yes)
+		return yes, err
+	})
+	if err != nil {
+		d.t.Fatal(err)
 	}
 }
 
