@@ -27,8 +27,8 @@ type Client struct {
 	// controller is the address of the broker that creates topics, where not every broker does (ZooKeeper).
 	controller string
 	conn       *sarama.Broker
-	// failed is the address that did not answer last; it is tried again after the others.
-	failed string
+	// left and failed are the addresses whose answers were of no use, and that did not answer, last: they are tried after the others.
+	left, failed string
 }
 
 // NewClient connects to nothing.
@@ -42,6 +42,15 @@ func (c *Client) Close() {
 	if c.conn != nil {
 		_ = c.conn.Close()
 		c.conn = nil
+	}
+}
+
+// Leave makes the next request go to another broker, if one answers: a broker that is cut off from the controllers still answers, with what
+// it knew before.
+func (c *Client) Leave() {
+	if c.conn != nil {
+		c.left = c.conn.Addr()
+		c.Close()
 	}
 }
 
@@ -90,16 +99,14 @@ func (c *Client) candidates() []string {
 			all = append(append(all, list[start:]...), list[:start]...)
 		}
 	}
-	uniq := make([]string, 0, len(all)+1)
-	for _, addr := range all {
-		if addr != c.failed && !slices.Contains(uniq, addr) {
-			uniq = append(uniq, addr)
-		}
-	}
-	if slices.Contains(all, c.failed) {
-		uniq = append(uniq, c.failed)
-	}
-	return uniq
+	last := func(addr string) int { return slices.Index([]string{c.left, c.failed}, addr) }
+	slices.SortStableFunc(all, func(a, b string) int { return cmp.Compare(last(a), last(b)) })
+	tried := map[string]bool{}
+	return slices.DeleteFunc(all, func(addr string) bool {
+		again := tried[addr]
+		tried[addr] = true
+		return again
+	})
 }
 
 // open connects for requests that brokers answer from memory: a broker that hangs is noticed sooner.

@@ -50,6 +50,8 @@ type metadataJob struct {
 	limits []string // topics whose limit is not known
 	create *kafka.TopicSpec
 	own    []string // topics that are not created
+	// again: the last answer about a topic was of no use.
+	again bool
 }
 
 type metadataResult struct {
@@ -61,6 +63,9 @@ type metadataResult struct {
 }
 
 func (j metadataJob) run(ctx context.Context, c *kafka.Client) notice {
+	if j.again {
+		c.Leave()
+	}
 	r := metadataResult{job: j}
 	if r.md, r.err = c.Metadata(ctx, j.topics); r.err != nil {
 		return r
@@ -154,9 +159,14 @@ func (l *loop) submitRenewal(routine bool) {
 	l.questions = nil
 }
 
+// leaveInterval is the least time between two metadata requests that go to another broker, because they open a connection. Metadata that is
+// requested again within soonAgain was of no use.
+const leaveInterval, soonAgain = time.Second, 10 * time.Second
+
 func (l *loop) metadataJob() metadataJob {
 	j := metadataJob{create: l.opts.Create}
 	for _, tp := range l.wanted {
+		j.again = j.again || l.now.Sub(tp.askedAt) < soonAgain && !l.now.Before(l.leaveAt)
 		if tp.own {
 			j.own = append(j.own, tp.name)
 		}
@@ -165,6 +175,9 @@ func (l *loop) metadataJob() metadataJob {
 		if tp.limitStale {
 			j.limits = append(j.limits, tp.name)
 		}
+	}
+	if j.again {
+		l.leaveAt = l.now.Add(leaveInterval)
 	}
 	clear(l.wanted)
 	l.wanted = l.wanted[:0]

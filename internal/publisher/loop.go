@@ -52,6 +52,7 @@ type loop struct {
 	openRequests int               // requests that are with connections
 	openBatches  int               // batches in them
 	refreshAt    time.Time
+	leaveAt      time.Time // when metadata may next be requested of another broker
 
 	txn     transaction
 	letters *deadLetters

@@ -55,7 +55,7 @@ func reactionTo(o outcome) reaction {
 		}}
 	case temporary:
 		return reaction{when: never}
-	case moved, absent: // only metadata tells that a topic is missing: it comes from other brokers too
+	case moved, absent: // only metadata tells that a topic is missing: other brokers are asked for it, too
 		return reaction{when: never, refreshMetadata: true}
 	case denied:
 		return reaction{when: repeated, do: func(l *loop, b *batch, block *sarama.ProduceResponseBlock) {

@@ -2,6 +2,7 @@ package publisher_test
 
 import (
 	"net"
+	"net/netip"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -325,5 +326,46 @@ func TestHungBrokerIsLeftForTheNewLeader(t *testing.T) {
 	s.answered(t, last)
 	if got := values(read(t, c.ListenAddrs(), "t", 2)); !slices.Equal(got, []string{"a", "b"}) {
 		t.Errorf("published %v", got)
+	}
+}
+
+// A broker that is cut off from the controllers answers for ever with what it knew before: other brokers are asked, too.
+func TestOldMetadata(t *testing.T) {
+	for name, known := range map[string]bool{"an earlier leader": true, "a topic that is not known yet": false} {
+		t.Run(name, func(t *testing.T) {
+			c := newCluster(t, 3, 1)
+			if err := c.MoveTopicPartition("t", 0, 2); err != nil {
+				t.Fatal(err)
+			}
+			var old atomic.Int32
+			c.ControlKey(kmsg.Metadata.Int16(), func(req kmsg.Request) (kmsg.Response, error, bool) {
+				c.KeepControl()
+				res, _ := req.ResponseKind().(*kmsg.MetadataResponse)
+				for i, addr := range c.ListenAddrs() {
+					at := netip.MustParseAddrPort(addr)
+					res.Brokers = append(res.Brokers, kmsg.MetadataResponseBroker{NodeID: int32(i), Host: at.Addr().String(), Port: int32(at.Port())})
+				}
+				tp := kmsg.MetadataResponseTopic{Topic: kmsg.StringPtr("t"), ErrorCode: kerr.UnknownTopicOrPartition.Code}
+				if known {
+					tp.ErrorCode, tp.Partitions = 0, []kmsg.MetadataResponseTopicPartition{{Leader: 1}}
+				}
+				res.Topics = append(res.Topics, tp)
+				cutOff := c.CurrentNode() == 0
+				if cutOff {
+					old.Add(1)
+				}
+				return res, nil, cutOff
+			})
+			opts := optionsAt(c.ListenAddrs()[0])
+			opts.UnknownTopic, opts.Timing.Patience = cdc.PolicyDrop, time.Second
+			s := open(t, opts)
+			s.answered(t, s.send(t, msg("k", "a")))
+			if old.Load() == 0 || metric(t, s.reg, "cdc_relay_events_dropped_total") != 0 {
+				t.Errorf("old metadata was answered %d times; an event is dropped, or none", old.Load())
+			}
+			if got := values(read(t, c.ListenAddrs()[1:], "t", 1)); !slices.Equal(got, []string{"a"}) {
+				t.Errorf("published %v", got)
+			}
+		})
 	}
 }
