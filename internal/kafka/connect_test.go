@@ -20,7 +20,10 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/kafka"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	// sarama registers one meter for each topic that is read, in go-metrics' global registry.
+	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("github.com/rcrowley/go-metrics.(*meterArbiter).tick"))
+}
 
 // newCluster starts a fake of some brokers with topic "t" of some partitions.
 func newCluster(t *testing.T, brokers, partitions int, more ...kfake.Opt) *kfake.Cluster {

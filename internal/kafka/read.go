@@ -22,6 +22,9 @@ const (
 
 	fetchBytes = 1 << 20
 	fetchWait  = 250 // ms
+	// emptyAgain is how often an offset before the end is asked for again that is answered without records: a batch that compaction has
+	// emptied, which sarama leaves out, or one that tiered storage did not return in time.
+	emptyAgain = 4
 )
 
 // Record is a committed record that was read. Its slices are its reader's.
@@ -201,7 +204,7 @@ func record(partition int32, offset int64, batch *sarama.RecordBatch, r *sarama.
 	return rec
 }
 
-// behind is the offset to read next. A batch that compaction has emptied is left out of the response.
+// behind is the offset to read next.
 func behind(block *sarama.FetchResponseBlock, offset int64) int64 {
 	offset++
 	for _, set := range block.RecordsSet {
@@ -215,21 +218,27 @@ func behind(block *sarama.FetchResponseBlock, offset int64) int64 {
 func (r *reader) fetch(offset, end int64) (*sarama.FetchResponseBlock, error) {
 	req := &sarama.FetchRequest{Version: 11, MaxWaitTime: fetchWait, MinBytes: 1, MaxBytes: fetchBytes, Isolation: sarama.ReadCommitted, SessionEpoch: -1}
 	req.AddBlock(r.topic, r.id, offset, fetchBytes, -1)
-	res, err := r.conn.Fetch(req)
-	if err != nil {
-		return nil, fmt.Errorf("read topic %q: %w", r.topic, err)
+	for empty := 0; ; {
+		res, err := r.conn.Fetch(req)
+		if err != nil {
+			return nil, fmt.Errorf("read topic %q: %w", r.topic, err)
+		}
+		block := res.GetBlock(r.topic, r.id)
+		switch {
+		case block == nil && res.ThrottleTime > 0: // over the client's quota: sarama waits before it sends the next one
+		case block == nil:
+			return nil, fmt.Errorf("read topic %q: %w", r.topic, errNoPartition)
+		case block.Err != sarama.ErrNoError:
+			return nil, readError(r.topic, block.Err)
+		case block.LastStableOffset < end: // a new leader has yet to hear from its followers
+			return nil, cdc.Fixable(fmt.Sprintf("wait for up to %s, after which Kafka aborts the transaction of a relay that was killed and had another kafka.transactional_id; if it lasts longer, end the transaction of another producer: only the relay may write to this topic", TransactionTimeout),
+				"read topic %q: it is readable to offset %d, not to %d yet, because a transaction is open in it", r.topic, block.LastStableOffset, end)
+		case len(block.RecordsSet) > 0, offset >= block.LastStableOffset, empty == emptyAgain:
+			return block, nil
+		default:
+			empty++
+		}
 	}
-	block := res.GetBlock(r.topic, r.id)
-	switch {
-	case block == nil:
-		return nil, fmt.Errorf("read topic %q: %w", r.topic, errNoPartition)
-	case block.Err != sarama.ErrNoError:
-		return nil, readError(r.topic, block.Err)
-	case block.LastStableOffset < end: // a new leader has yet to hear from its followers
-		return nil, cdc.Fixable(fmt.Sprintf("wait for up to %s, after which Kafka aborts the transaction of a relay that was killed and had another kafka.transactional_id; if it lasts longer, end the transaction of another producer: only the relay may write to this topic", TransactionTimeout),
-			"read topic %q: it is readable to offset %d, not to %d yet, because a transaction is open in it", r.topic, block.LastStableOffset, end)
-	}
-	return block, nil
 }
 
 // committed yields the batches without those of aborted transactions, whose records stay in the log. A transaction of

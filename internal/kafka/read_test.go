@@ -1,0 +1,46 @@
+package kafka_test
+
+import (
+	"testing"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/cdc-relay/cdc-relay/internal/kafka"
+)
+
+// A broker leaves the partition out while the client is over its quota, and tiered storage answers without records if it is slow: no record
+// is passed over.
+func TestAnswerWithoutRecords(t *testing.T) {
+	for name, answer := range map[string]func(*kmsg.FetchResponse){
+		"over the quota": func(res *kmsg.FetchResponse) { res.ThrottleMillis = 1 },
+		"slow tiered storage": func(res *kmsg.FetchResponse) {
+			tp := kmsg.FetchResponseTopic{Topic: "t", Partitions: []kmsg.FetchResponseTopicPartition{{HighWatermark: 1, LastStableOffset: 1, PreferredReadReplica: -1, RecordBatches: []byte{}}}}
+			res.Topics = append(res.Topics, tp)
+		},
+	} {
+		c := newCluster(t, 1, 1)
+		producer, err := kgo.NewClient(kgo.SeedBrokers(c.ListenAddrs()...))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := producer.ProduceSync(t.Context(), &kgo.Record{Topic: "t"}).FirstErr(); err != nil {
+			t.Fatal(err)
+		}
+		producer.Close()
+		asked := 0
+		c.ControlKey(kmsg.Fetch.Int16(), func(req kmsg.Request) (kmsg.Response, error, bool) {
+			c.KeepControl()
+			res, _ := req.ResponseKind().(*kmsg.FetchResponse)
+			answer(res)
+			asked++
+			return res, nil, asked < 3
+		})
+		found := 0
+		client := newClient(t, kafka.Options{Brokers: c.ListenAddrs()})
+		err = client.Read(t.Context(), "t", 0, kafka.Oldest, kafka.Committed, func(*kafka.Record) error { found++; return nil })
+		if err != nil || found != 1 {
+			t.Errorf("%s: %d records found, %v", name, found, err)
+		}
+	}
+}
