@@ -10,6 +10,10 @@ import (
 // of more than 100 MiB. A topic that [LetterTopic] describes takes letters of up to this size.
 const LargestRecord = 99 << 20
 
+// CreateLetterTopic is the fix for a topic of dead letters that does not exist, or no longer.
+const CreateLetterTopic = "create it with `cdc-relay setup`; if it was deleted, its dead letters are lost with it: publish their events with " +
+	"`cdc-relay replay --since TIME`"
+
 // LetterTopic says how a topic of dead letters is created, for letters of up to limit bytes, or of the brokers' default if that is 0. like
 // has the replication and the settings of the other topics; it may be nil.
 func LetterTopic(partitions, limit int, like *TopicSpec) *TopicSpec {
@@ -40,7 +44,7 @@ func (c *Client) VerifyLetterTopics(ctx context.Context, topic, index string, pa
 func (t *TopicInfo) LetterProblem(partitions int) error {
 	return t.unsafe(keeping{
 		reason: "dead_letter_topic", topic: "topic of dead letters", what: "dead letters", partitions: partitions,
-		create:  "create it with `cdc-relay setup`",
+		create:  CreateLetterTopic,
 		replace: "set dead_letter.partitions to the number that it has, or dead_letter.topic to another one once no letter is left",
 	})
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/deadletter"
+	"github.com/cdc-relay/cdc-relay/internal/kafka"
 )
 
 // # Dead letters
@@ -313,6 +314,5 @@ func (s *deadLetters) release(name string) {
 }
 
 func ownTopicError(tp *topic, cause error) error {
-	return cdc.Stop(cdc.ClassConfig, "dead_letter_topic", fmt.Errorf("publish to topic of dead letters %q: %w", tp.name, cause),
-		"create it with `cdc-relay setup`, and see to it that nobody deletes it")
+	return cdc.Stop(cdc.ClassConfig, "dead_letter_topic", fmt.Errorf("publish to topic of dead letters %q: %w", tp.name, cause), kafka.CreateLetterTopic)
 }
