@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -150,11 +149,10 @@ const interval = time.Second
 // askPause is longer than the time between two asks of one command.
 const askPause = 50 * time.Millisecond
 
-// Run resolves letters until ctx ends. saved returns the position that was saved last.
-func (r *Resolver) Run(ctx context.Context, saved func() cdc.Progress) {
-	var following sync.WaitGroup
-	following.Go(func() { r.follow(ctx, r.barrier, r.asked) })
-	defer following.Wait()
+// Run resolves letters until ctx ends, or nobody could ask for it any more. saved returns the position that was saved last.
+func (r *Resolver) Run(ctx context.Context, saved func() cdc.Progress) error {
+	followed := make(chan error, 1)
+	go func() { followed <- r.follow(ctx, r.barrier, r.asked) }()
 	tick := time.NewTicker(interval)
 	defer tick.Stop()
 	for more := false; ; {
@@ -167,12 +165,13 @@ func (r *Resolver) Run(ctx context.Context, saved func() cdc.Progress) {
 			r.takeMore()
 		case <-r.opts.Due:
 		case <-tick.C:
-		case <-ctx.Done():
-			return
+		case err := <-followed: // nil when ctx ends
+			return err
 		}
 		var err error
-		more, err = r.step(ctx, saved())
-		r.noteError(ctx, err)
+		if more, err = r.step(ctx, saved()); err != nil && ctx.Err() == nil {
+			r.log.Warn("dead letters not resolved, retrying", cdc.Repeats(), slog.Any("error", err))
+		}
 	}
 }
 
@@ -232,13 +231,6 @@ func (r *Resolver) forget(ctx context.Context, saved cdc.Progress) (err error) {
 		r.opts.Due.Notify()
 	}
 	return nil
-}
-
-// noteError logs an error. What failed is tried again.
-func (r *Resolver) noteError(ctx context.Context, err error) {
-	if err != nil && ctx.Err() == nil {
-		r.log.Warn("dead letters not resolved, retrying", cdc.Repeats(), slog.Any("error", err))
-	}
 }
 
 // wanted reports whether a letter is to be published now, unless an earlier one of its key is not.

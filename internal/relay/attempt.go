@@ -99,8 +99,11 @@ func (a *attempt) maintain(ctx context.Context) {
 
 // resolveLetters resolves dead letters.
 func (a *attempt) resolveLetters(ctx context.Context) {
-	if a.Letters != nil {
-		a.Letters.Run(ctx, func() cdc.Progress { return a.checkpointOrNone().Progress })
+	if a.Letters == nil {
+		return
+	}
+	if err := a.Letters.Run(ctx, func() cdc.Progress { return a.checkpointOrNone().Progress }); err != nil {
+		a.fail(cdc.About(cdc.OnKafka, err))
 	}
 }
 

@@ -42,7 +42,7 @@ func (f *fullLetters) Stuck() (last uint64, stuck bool) {
 type letterStage struct{ *fullLetters }
 
 func (letterStage) Load(context.Context, cdc.Source, cdc.Progress) error { return nil }
-func (letterStage) Run(context.Context, func() cdc.Progress)             {}
+func (letterStage) Run(context.Context, func() cdc.Progress) error       { return nil }
 
 // stoppingSource hands on ten batches and stops. The router takes a second for each, which is longer than it takes to save the one before.
 type stoppingSource struct{ *fakes }

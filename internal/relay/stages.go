@@ -105,8 +105,8 @@ type Letters interface {
 	// Load reads which letters there are. It follows Open of the sink and precedes its first Send, and with exactly-once delivery the
 	// commit of the claim. from is where the relay starts.
 	Load(ctx context.Context, id cdc.Source, from cdc.Progress) error
-	// Run ends when ctx does. saved returns the position that was saved last.
-	Run(ctx context.Context, saved func() cdc.Progress)
+	// Run ends when ctx does, or with an error that ends the run. saved returns the position that was saved last.
+	Run(ctx context.Context, saved func() cdc.Progress) error
 	// Stuck reports whether the sink accepts nothing behind the batch last, because there may be no more letters.
 	Stuck() (last uint64, stuck bool)
 }

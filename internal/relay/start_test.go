@@ -258,8 +258,8 @@ func (l *absentLetters) Load(context.Context, cdc.Source, cdc.Progress) error {
 	return nil
 }
 
-func (*absentLetters) Run(context.Context, func() cdc.Progress) {}
-func (*absentLetters) Stuck() (last uint64, stuck bool)         { return 0, false }
+func (*absentLetters) Run(context.Context, func() cdc.Progress) error { return nil }
+func (*absentLetters) Stuck() (last uint64, stuck bool)               { return 0, false }
 
 // The transactional ID has changed, and the index of dead letters cannot be read at once: the next try is not fenced by the claim of the
 // same start.
