@@ -136,20 +136,10 @@ func (p *pending) removeGone(x *Index) {
 	}
 }
 
-// retries reports whether somebody asks to publish a letter.
-func (s asks) retries(id string) bool {
+// want reports whether somebody asks for it. A letter that is to be dropped is not published any more.
+func (s asks) want(do, id string) bool {
 	for _, p := range s {
-		if p.do == Retry && p.left[id] {
-			return true
-		}
-	}
-	return false
-}
-
-// drops reports whether somebody asks to drop a letter: it is not published any more.
-func (s asks) drops(id string) bool {
-	for _, p := range s {
-		if p.do == Drop && p.left[id] {
+		if p.do == do && p.left[id] {
 			return true
 		}
 	}
@@ -213,7 +203,7 @@ func (s asks) review(x *Index, wanted Wanted, postponed func(id string) string) 
 				}
 				if why := postponed(head.ID); why != "" {
 					p.waits = why
-				} else if found && isStored && !s.drops(head.ID) && !wanted(head.ID, head.Blocked, head.Tried, head.Attempts) { // it stays, and what is behind it
+				} else if found && isStored && !s.want(Drop, head.ID) && !wanted(head.ID, head.Blocked, head.Tried, head.Attempts) { // it stays, and what is behind it
 					p.failed++
 					delete(p.left, id)
 				}

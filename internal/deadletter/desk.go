@@ -1,6 +1,7 @@
 package deadletter
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -100,7 +101,7 @@ func (f *Filter) takes(l *Listed) bool {
 
 // List returns the letters that the filter takes, in their order, and the offset behind what it has read of the index.
 func (d *Desk) List(ctx context.Context, f Filter) (list []Listed, end int64, err error) {
-	records, end, err := d.read(ctx)
+	records, end, err := ReadIndex(ctx, d.Kafka, d.Index, kafka.Committed)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -113,11 +114,12 @@ func (d *Desk) List(ctx context.Context, f Filter) (list []Listed, end int64, er
 	return list, end, nil
 }
 
-func (d *Desk) read(ctx context.Context) (records *Records, end int64, err error) {
-	client := kafka.NewClient(d.Kafka)
+// ReadIndex reads an index to before an offset, or to [kafka.Committed]. end is the offset behind the last record.
+func ReadIndex(ctx context.Context, opts kafka.Options, index string, to int64) (records *Records, end int64, err error) {
+	client := kafka.NewClient(opts)
 	defer client.Close()
 	records = NewRecords()
-	err = client.Read(ctx, d.Index, 0, kafka.Oldest, kafka.Committed, func(r *kafka.Record) error {
+	err = client.Read(ctx, index, 0, kafka.Oldest, to, func(r *kafka.Record) error {
 		end = r.Offset + 1
 		return records.Add(string(r.Key), r.Value)
 	})
@@ -129,7 +131,7 @@ func (d *Desk) read(ctx context.Context) (records *Records, end int64, err error
 
 // Whole is that of the index's [Records].
 func (d *Desk) Whole(ctx context.Context) error {
-	records, _, err := d.read(ctx)
+	records, _, err := ReadIndex(ctx, d.Kafka, d.Index, kafka.Committed)
 	if err != nil {
 		return err
 	}
@@ -383,10 +385,5 @@ func Counts(list []Listed, group func(*Listed) string) map[string]int {
 
 // Groups are those of counts, the largest first.
 func Groups(counts map[string]int) []string {
-	return slices.SortedFunc(maps.Keys(counts), func(a, b string) int {
-		if counts[a] != counts[b] {
-			return counts[b] - counts[a]
-		}
-		return strings.Compare(a, b)
-	})
+	return slices.SortedFunc(maps.Keys(counts), func(a, b string) int { return cmp.Or(counts[b]-counts[a], strings.Compare(a, b)) })
 }

@@ -197,8 +197,8 @@ func (r *Records) Whole() error {
 
 func cutKey(key string) (prefix, id string) {
 	for _, prefix := range []string{entryPrefix, askPrefix} {
-		if len(key) > len(prefix) && key[:len(prefix)] == prefix {
-			return prefix, key[len(prefix):]
+		if id, ok := strings.CutPrefix(key, prefix); ok {
+			return prefix, id
 		}
 	}
 	return key, ""

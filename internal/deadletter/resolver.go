@@ -236,12 +236,12 @@ func (r *Resolver) forget(ctx context.Context, saved cdc.Progress) (err error) {
 // wanted reports whether a letter is to be published now, unless an earlier one of its key is not.
 func (r *Resolver) wanted(id string, blocked bool, tried time.Time, attempts int) bool {
 	switch {
-	case r.asks.drops(id), r.postponed(id) != "":
+	case r.asks.want(Drop, id), r.postponed(id) != "":
 		return false
 	case time.Now().Before(r.lost[id]):
-		return r.asks.retries(id)
+		return r.asks.want(Retry, id)
 	}
-	return !blocked || r.asks.retries(id) || r.due(tried, attempts)
+	return !blocked || r.asks.want(Retry, id) || r.due(tried, attempts)
 }
 
 // postponed returns why a letter is not to be tried yet, or "".

@@ -299,7 +299,7 @@ func (d *round) publishable(chunk []piece) ([]piece, error) {
 		switch {
 		case hold != "" && d.stuck[hold]:
 			return true
-		case d.r.asks.drops(p.work.ID), hold != "" && behind && m != nil && m.Topic != topic: // somebody has asked since the round began
+		case d.r.asks.want(Drop, p.work.ID), hold != "" && behind && m != nil && m.Topic != topic: // somebody has asked since the round began
 			d.stuck[hold] = true
 			return true
 		case m == nil || d.leaders[m.Topic] == "":

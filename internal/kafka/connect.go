@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/IBM/sarama"
+	gometrics "github.com/rcrowley/go-metrics"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/socket"
@@ -137,7 +138,7 @@ func (c *Client) config(ctx context.Context, timeout time.Duration, inFlight int
 	conf.ClientID = c.opts.ClientID
 	// The newest version that sarama knows: sarama lowers that of each request to what the broker supports.
 	conf.Version = sarama.MaxVersion
-	conf.MetricRegistry = nilRegistry{}
+	conf.MetricRegistry = nilRegistry{gometrics.NewRegistry()}
 	conf.Net.MaxOpenRequests = inFlight + 1
 	conf.Net.DialTimeout = c.opts.DialTimeout
 	conf.Net.ReadTimeout, conf.Net.WriteTimeout = timeout, timeout

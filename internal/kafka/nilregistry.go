@@ -4,7 +4,7 @@ import gometrics "github.com/rcrowley/go-metrics"
 
 // nilRegistry turns sarama's metrics off: its meters start a goroutine that is never stopped, and each request updates
 // two dozen of them. go-metrics' own switch for this is a global variable.
-type nilRegistry struct{}
+type nilRegistry struct{ gometrics.Registry }
 
 // GetOrRegister returns an instrument that does nothing, of the kind that the constructor makes.
 func (nilRegistry) GetOrRegister(_ string, constructor any) any {
@@ -19,11 +19,3 @@ func (nilRegistry) GetOrRegister(_ string, constructor any) any {
 		return constructor
 	}
 }
-
-func (nilRegistry) Each(func(string, any))            {}
-func (nilRegistry) Get(string) any                    { return nil }
-func (nilRegistry) GetAll() map[string]map[string]any { return nil }
-func (nilRegistry) Register(string, any) error        { return nil }
-func (nilRegistry) RunHealthchecks()                  {}
-func (nilRegistry) Unregister(string)                 {}
-func (nilRegistry) UnregisterAll()                    {}

@@ -80,26 +80,6 @@ func (j metadataJob) run(ctx context.Context, c *kafka.Client) notice {
 	return r
 }
 
-// producerJob requests a producer ID and epoch in place of the current ones.
-type producerJob struct {
-	transactionalID string
-	current         kafka.Producer
-	routine         bool // the current one is still valid
-	lost            bool // an earlier renewal may have succeeded
-	questions       []*fencedQuestion
-}
-
-type producerResult struct {
-	job      producerJob
-	producer kafka.Producer
-	err      error
-}
-
-func (j producerJob) run(ctx context.Context, c *kafka.Client) notice {
-	p, err := c.Renew(ctx, j.transactionalID, j.current, j.lost)
-	return producerResult{j, p, err}
-}
-
 // fencedQuestion is a call of Fenced. It is answered by a renewal that is requested after it.
 type fencedQuestion struct {
 	fenced bool
@@ -154,9 +134,14 @@ func (l *loop) submitDue() {
 	}
 }
 
+// submitRenewal requests a producer ID and epoch in place of the current ones. routine: these are still valid.
 func (l *loop) submitRenewal(routine bool) {
-	l.jobs.submit(l, producerJob{l.transactionalID, l.producer, routine, l.renewalLost, l.questions}.run)
+	current, lost, questions := l.producer, l.renewalLost, l.questions
 	l.questions = nil
+	l.jobs.submit(l, func(ctx context.Context, c *kafka.Client) notice {
+		p, err := c.Renew(ctx, l.transactionalID, current, lost)
+		return call(func(l *loop) { l.renewed(p, err, routine, questions) })
+	})
 }
 
 // leaveInterval is the least time between two metadata requests that go to another broker, because they open a connection. Metadata that is
@@ -294,37 +279,32 @@ func (l *loop) needProducer(cause error) {
 	}
 }
 
-func (r producerResult) apply(l *loop) {
-	l.jobDone(r.err)
+func (l *loop) renewed(p kafka.Producer, err error, routine bool, questions []*fencedQuestion) {
+	l.jobDone(err)
 	var stop *cdc.StopError
-	fenced := errors.As(r.err, &stop) && stop.Class == cdc.ClassFenced
-	l.renewalLost = r.err != nil && (l.renewalLost || !fenced)
-	r.answer(l, fenced)
+	fenced := errors.As(err, &stop) && stop.Class == cdc.ClassFenced
+	l.renewalLost = err != nil && (l.renewalLost || !fenced)
+	if err != nil && !fenced { // the next one answers them
+		l.questions = append(l.questions, questions...)
+		questions = nil
+	}
+	for _, q := range questions {
+		q.fenced = fenced
+		close(q.done)
+	}
 	switch {
-	case r.err != nil && r.job.routine: // the old one is valid, unless brokers reject a batch
+	case err != nil && routine: // the old one is valid, unless brokers reject a batch
 		l.renewAt = l.now.Add(l.opts.Timing.RenewInterval / 24)
-		l.log.Warn("fencing in Kafka not renewed, retrying later", cdc.Repeats(), slog.Any("error", r.err))
+		l.log.Warn("fencing in Kafka not renewed, retrying later", cdc.Repeats(), slog.Any("error", err))
 	case fenced:
 		l.fenced = true
-		l.stopAt(0, nil, r.err)
-	case r.err == nil:
-		l.adopt(r.producer)
-		if !r.job.routine {
+		l.stopAt(0, nil, err)
+	case err == nil:
+		l.adopt(p)
+		if !routine {
 			l.producerLost = false
 			l.restamp()
 		}
-	}
-}
-
-// answer answers the questions, unless the request failed: then the next one does.
-func (r producerResult) answer(l *loop, fenced bool) {
-	if r.err != nil && !fenced {
-		l.questions = append(l.questions, r.job.questions...)
-		return
-	}
-	for _, q := range r.job.questions {
-		q.fenced = fenced
-		close(q.done)
 	}
 }
 

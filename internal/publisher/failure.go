@@ -88,7 +88,7 @@ func (l *loop) dropUnsendable(p *partition) {
 		}
 		gone := p.queue.pop()
 		l.giveUp(&gone, why)
-		l.dequeued(p.topic, 1)
+		p.topic.queued--
 	}
 }
 
@@ -173,7 +173,7 @@ func (l *loop) dropPartition(p *partition, cause error) {
 	for p.queue.len() > 0 {
 		e := p.queue.pop()
 		l.giveUp(&e, rejection{"unknown_topic", l.opts.UnknownTopic, cause})
-		l.dequeued(p.topic, 1)
+		p.topic.queued--
 	}
 }
 
@@ -212,7 +212,7 @@ func (l *loop) failItems(tp *topic, why rejection) {
 		if p.batch != nil {
 			sent = p.batch.n
 		}
-		l.dequeued(tp, fail(&p.queue, sent))
+		tp.queued -= fail(&p.queue, sent)
 	}
 }
 

@@ -29,11 +29,6 @@ type LetterOptions struct {
 	Due deadletter.Due
 }
 
-// forLetters is a notice about letters.
-type forLetters func(s *deadLetters)
-
-func (fn forLetters) apply(l *loop) { fn(l.letters) }
-
 // withoutLetters are those of a publisher whose events do not become letters. The router refuses rows only for dead letters: another one
 // panics, because to go on would lose the row.
 func withoutLetters() *deadLetters {

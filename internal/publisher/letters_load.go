@@ -7,7 +7,6 @@ import (
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/deadletter"
-	"github.com/cdc-relay/cdc-relay/internal/kafka"
 )
 
 // # Letters at a start
@@ -39,7 +38,7 @@ func (p *Publisher) startLetters(l *loop) {
 	l.letters = &deadLetters{
 		loop: l, opts: o, index: p.newIndex(nil, nil), closing: map[string]time.Time{}, parked: map[string][]queuedMessage{},
 	}
-	p.mail.post(forLetters((*deadLetters).writeBarrier))
+	p.mail.post(call(func(l *loop) { l.letters.writeBarrier() }))
 }
 
 func (p *Publisher) newIndex(entries map[string]*deadletter.Entry, passed func(place string) bool) *deadletter.Index {
@@ -89,9 +88,9 @@ func (p *Publisher) LoadLetters(ctx context.Context, id cdc.Source, passed func(
 	}); err != nil {
 		return nil, err
 	}
-	records, err := p.readIndex(ctx, end)
+	records, _, err := deadletter.ReadIndex(ctx, p.opts.Kafka, p.opts.Letters.Index, end)
 	if err != nil {
-		return nil, fmt.Errorf("read the index of dead letters: %w", err)
+		return nil, err
 	}
 	if err := p.verifySource(records.Source, id); err != nil {
 		return nil, err
@@ -109,16 +108,6 @@ func (p *Publisher) LoadLetters(ctx context.Context, id cdc.Source, passed func(
 		s.install(loaded.Index, p.cleanup(records, loaded, id), done)
 	})
 	return loaded, err
-}
-
-func (p *Publisher) readIndex(ctx context.Context, end int64) (*deadletter.Records, error) {
-	client := kafka.NewClient(p.opts.Kafka)
-	defer client.Close()
-	records := deadletter.NewRecords()
-	err := client.Read(ctx, p.opts.Letters.Index, 0, kafka.Oldest, end, func(r *kafka.Record) error {
-		return records.Add(string(r.Key), r.Value)
-	})
-	return records, err
 }
 
 // verifySource refuses letters of another source: this relay would hold, publish and drop what is not its own.

@@ -1,6 +1,7 @@
 package publisher
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
@@ -75,18 +76,16 @@ type Timing struct {
 }
 
 func withDefaults(o Options) Options {
-	setDefault(&o.Timing.Patience, 5*time.Second)
-	setDefault(&o.Timing.RenewInterval, 24*time.Hour)
-	setDefault(&o.Timing.MetadataInterval, 5*time.Minute)
-	setDefault(&o.Timing.Closed, 5*time.Second)
-	setDefault(&o.maxBatchBytes, 240<<10) // four fit into a request
-	setDefault(&o.maxBuffered, 1<<20)
-	setDefault(&o.inFlight, 2)
+	o.Timing.Patience = cmp.Or(o.Timing.Patience, 5*time.Second)
+	o.Timing.RenewInterval = cmp.Or(o.Timing.RenewInterval, 24*time.Hour)
+	o.Timing.MetadataInterval = cmp.Or(o.Timing.MetadataInterval, 5*time.Minute)
+	o.Timing.Closed = cmp.Or(o.Timing.Closed, 5*time.Second)
+	o.maxBatchBytes = cmp.Or(o.maxBatchBytes, 240<<10) // four fit into a request
+	o.maxBuffered = cmp.Or(o.maxBuffered, 1<<20)
+	o.inFlight = cmp.Or(o.inFlight, 2)
+	o.Problems = cmp.Or(o.Problems, new(cdc.Problems))
 	if o.Dropped == nil {
 		o.Dropped = func(string) {}
-	}
-	if o.Problems == nil {
-		o.Problems = new(cdc.Problems)
 	}
 	if o.Timing.Now == nil {
 		o.Timing.Now = time.Now
@@ -97,11 +96,4 @@ func withDefaults(o Options) Options {
 // ownTopic reports whether a topic holds no events, but what the relay itself needs.
 func (o *Options) ownTopic(name string) bool {
 	return name == o.PositionTopic || o.Letters != nil && (name == o.Letters.Topic || name == o.Letters.Index)
-}
-
-func setDefault[T comparable](v *T, def T) {
-	var zero T
-	if *v == zero {
-		*v = def
-	}
 }

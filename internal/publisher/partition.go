@@ -405,9 +405,8 @@ func (l *loop) acknowledged(b *batch) {
 		p.topic.lastError = repeatedError{} // whatever metadata says
 	}
 	p.batch = nil
-	n := b.n
+	p.topic.queued -= b.n
 	l.pool.put(b)
-	l.dequeued(p.topic, n)
 }
 
 // batch is the one record batch of a partition that is in flight, or about to be sent again. While it is not known

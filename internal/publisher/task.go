@@ -115,6 +115,6 @@ func (p *Publisher) ask(ctx context.Context, what func(s *deadLetters, done chan
 // askUnless is ask that ends with a failure of the publisher. Before the first batch nobody else hears of one.
 func (p *Publisher) askUnless(ctx context.Context, failed <-chan cdc.Durable, what func(s *deadLetters, done chan struct{})) error {
 	done := make(chan struct{})
-	p.mail.post(forLetters(func(s *deadLetters) { what(s, done) }))
+	p.mail.post(call(func(l *loop) { what(l.letters, done) }))
 	return await(ctx, p, done, failed)
 }

@@ -27,8 +27,6 @@ type topic struct {
 	sticky *partition
 	// queued counts the messages in the partitions' queues.
 	queued int
-	// grown is the metadata of a larger number of partitions; applied once queued is 0.
-	grown []*sarama.PartitionMetadata
 	// short is since when messages have been for partitions that the topic does not have; zero: none has since it had as many as now.
 	short time.Time
 	// counted is when metadata last told the number of partitions, and recount says that it is to tell it again before the parked messages go on.
@@ -56,7 +54,7 @@ func (l *loop) topic(name string) *topic {
 
 // parks reports whether messages wait until the topic's partitions are known.
 func (tp *topic) parks() bool {
-	return len(tp.partitions) == 0 || tp.grown != nil || tp.recount || tp.err != nil
+	return len(tp.partitions) == 0 || tp.recount || tp.err != nil
 }
 
 // park keeps a message until the topic's metadata is known. Metadata of a missing topic is requested again before its
@@ -154,20 +152,27 @@ func (l *loop) whenRepeated(tp *topic, code sarama.KError, do func()) {
 // applyPartitions applies the leaders, and a partition count that has changed.
 func (l *loop) applyPartitions(tp *topic, parts []*sarama.PartitionMetadata) {
 	had := len(tp.partitions)
-	switch {
-	case had == 0:
-		l.addPartitions(tp, parts)
-	case len(parts) > had:
-		l.log.Warn("the topic has more partitions now: keys move to others", "topic", tp.name, "before", had, "after", len(parts))
-		tp.grown = parts
-	case len(parts) < had:
+	if len(parts) < had {
 		l.fewerPartitions(tp, len(parts))
 		return
 	}
+	if had > 0 && len(parts) > had {
+		l.log.Warn("the topic has more partitions now: keys move to others", "topic", tp.name, "before", had, "after", len(parts))
+	}
 	tp.lastError, tp.counted = repeatedError{}, l.now
 	l.passed(&tp.failing)
-	l.setLeaders(tp, parts)
-	l.growIfEmpty(tp)
+	for id := had; id < len(parts); id++ {
+		tp.partitions = append(tp.partitions, &partition{topic: tp, id: int32(id)})
+	}
+	for _, md := range parts {
+		if int(md.ID) < len(tp.partitions) {
+			l.setLeader(tp.partitions[md.ID], md)
+		}
+	}
+	if len(parts) > had {
+		tp.short, tp.recount = time.Time{}, false
+		l.unpark(tp)
+	}
 	l.recounted(tp)
 }
 
@@ -220,24 +225,6 @@ func (l *loop) fewerPartitions(tp *topic, now int) {
 	})
 }
 
-func (l *loop) setLeaders(tp *topic, parts []*sarama.PartitionMetadata) {
-	for _, md := range parts {
-		if int(md.ID) < len(tp.partitions) {
-			l.setLeader(tp.partitions[md.ID], md)
-		}
-	}
-}
-
-// addPartitions adds the partitions that are new and enqueues the messages that waited for them.
-func (l *loop) addPartitions(tp *topic, parts []*sarama.PartitionMetadata) {
-	for id := len(tp.partitions); id < len(parts); id++ {
-		tp.partitions = append(tp.partitions, &partition{topic: tp, id: int32(id)})
-	}
-	l.setLeaders(tp, parts)
-	tp.short, tp.recount = time.Time{}, false
-	l.unpark(tp)
-}
-
 // unpark enqueues the messages that are parked, in order, until one makes those behind it wait again.
 func (l *loop) unpark(tp *topic) {
 	for range tp.parked.len() {
@@ -247,23 +234,6 @@ func (l *loop) unpark(tp *topic) {
 			l.enqueue(tp, e)
 		}
 	}
-}
-
-// dequeued notes that n messages of the partitions' queues are resolved.
-func (l *loop) dequeued(tp *topic, n int) {
-	tp.queued -= n
-	l.growIfEmpty(tp)
-}
-
-// growIfEmpty changes to the larger partition count once nothing is queued with the old one, so that a key's messages
-// stay in order although they go to another partition.
-func (l *loop) growIfEmpty(tp *topic) {
-	if tp.grown == nil || tp.queued > 0 {
-		return
-	}
-	parts := tp.grown
-	tp.grown, tp.sticky = nil, nil
-	l.addPartitions(tp, parts)
 }
 
 // setLeader sets the leader of p. A batch that waits for a new leader is sent at once, and so is a batch that the old
@@ -324,7 +294,7 @@ func (l *loop) topicMissing(tp *topic, cause error) {
 // dropPartitions forgets tp's partitions and gives up what they have queued.
 func (l *loop) dropPartitions(tp *topic, cause error) {
 	parts := tp.partitions
-	tp.partitions, tp.sticky, tp.grown = nil, nil, nil
+	tp.partitions, tp.sticky = nil, nil
 	for _, p := range parts {
 		l.dropPartition(p, cause)
 	}

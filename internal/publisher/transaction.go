@@ -73,7 +73,7 @@ func (noTransaction) hasRoom() bool                                { return true
 func (noTransaction) accepted(*cdc.Routed)                         {}
 func (noTransaction) includes(*partition) bool                     { return true }
 func (noTransaction) turn()                                        {}
-func (noTransaction) commit(r *commitRequest)                      { r.done <- commitResult{0, errNoTransaction} }
+func (noTransaction) commit(r *commitRequest)                      { r.answer(0, errNoTransaction) }
 func (noTransaction) loses(error) bool                             { return false }
 func (noTransaction) stopAt(seq uint64, err error) (uint64, error) { return seq, err }
 func (noTransaction) failed(error)                                 {}
@@ -117,14 +117,13 @@ type kafkaTransaction struct {
 	began       time.Time // with the first batch
 	committedAt time.Time // the one before
 
-	busy     busy
-	deniedAt time.Time      // of the first refusal in a row
-	request  *commitRequest // whose position is to be committed
-	offset   int64          // of its record
-	worked   bool           // tasks have begun in it
-	atEnd    bool           // its last batch has no rows; see Options.Whole
-	then     []func()       // called when it is committed
-	awaited  bool           // somebody waits for that
+	lastError repeatedError  // of the coordinator
+	request   *commitRequest // whose position is to be committed
+	offset    int64          // of its record
+	worked    bool           // tasks have begun in it
+	atEnd     bool           // its last batch has no rows; see Options.Whole
+	then      []func()       // called when it is committed
+	awaited   bool           // somebody waits for that
 	// boundary are requests that wait for its end, before which nothing more is accepted.
 	boundary []func(*deadLetters)
 	// careful is how many more events are published in transactions of one batch; see stopAt. The next attempt takes it over.
@@ -149,12 +148,14 @@ const (
 // commitRequest is a call of Commit.
 type commitRequest struct {
 	key, value []byte
-	done       chan commitResult // capacity 1
+	done       chan struct{} // closed
+	offset     int64
+	err        error
 }
 
-type commitResult struct {
-	offset int64
-	err    error
+func (r *commitRequest) answer(offset int64, err error) {
+	r.offset, r.err = offset, err
+	close(r.done)
 }
 
 // Commit commits everything that was accepted since the last Commit, with a record in the topic of positions, and
@@ -162,28 +163,20 @@ type commitResult struct {
 // that says Cut. It blocks
 // until the coordinator has answered. Its error is that of Durable, or that of ctx.
 func (p *Publisher) Commit(ctx context.Context, key string, value []byte) (offset int64, err error) {
-	req := &commitRequest{key: []byte(key), value: value, done: make(chan commitResult, 1)}
-	p.mail.post(req)
-	select {
-	case res := <-req.done:
-		return res.offset, res.err
-	case <-ctx.Done():
-		return 0, ctx.Err()
-	case <-p.life().Done():
-		return 0, ErrKilled
+	req := &commitRequest{key: []byte(key), value: value, done: make(chan struct{})}
+	p.mail.post(call(func(l *loop) { l.txn.commit(req) }))
+	if err := await(ctx, p, req.done, nil); err != nil {
+		return 0, err
 	}
-}
-
-func (r *commitRequest) apply(l *loop) {
-	l.txn.commit(r)
+	return req.offset, req.err
 }
 
 func (t *kafkaTransaction) commit(r *commitRequest) {
 	switch {
 	case t.loop.failure != nil:
-		r.done <- commitResult{0, t.loop.failure.err}
+		r.answer(0, t.loop.failure.err)
 	case t.phase != reported && (t.phase != collecting || t.first != 0):
-		r.done <- commitResult{0, errNoTransaction}
+		r.answer(0, errNoTransaction)
 	default:
 		t.request = r
 		t.recordPosition()
@@ -334,7 +327,7 @@ func (t *kafkaTransaction) ended(err error) {
 	if !t.jobDone(err) || l.failure != nil { // Commit gets the failure
 		return
 	}
-	t.request.done <- commitResult{offset: t.offset}
+	t.request.answer(t.offset, nil)
 	t.careful = max(0, t.careful-t.events) // not one less for a commit of none, such as those of the start
 	t.to(collecting)
 	for _, fn := range t.then {
@@ -352,17 +345,16 @@ func (t *kafkaTransaction) ended(err error) {
 func (t *kafkaTransaction) jobDone(err error) bool {
 	l, jobs := t.loop, &t.loop.coordinator
 	jobs.out = false
-	if errors.Is(err, sarama.ErrConcurrentTransactions) {
-		if at, ok := t.busy.again(l.now); ok {
-			jobs.next = at
-			return false
-		}
-	}
-	t.busy = busy{}
 	if err == nil {
 		l.passed(&jobs.trouble)
-		jobs.backoff, t.deniedAt = nil, time.Time{}
+		jobs.backoff, t.lastError = nil, repeatedError{}
 		return true
+	}
+	code, _ := errors.AsType[sarama.KError](err)
+	lasted := t.lastError.lasted(code, l.now)
+	if code == sarama.ErrConcurrentTransactions && lasted < busyLimit {
+		jobs.next = l.now.Add(min(max(lasted, busyFirst), busyLast))
+		return false
 	}
 	l.met(&jobs.trouble, jobs.at, err)
 	var stop *cdc.StopError
@@ -370,25 +362,20 @@ func (t *kafkaTransaction) jobDone(err error) bool {
 	case errors.Is(err, cdc.ErrRewind):
 		l.rewind(err)
 	case errors.As(err, &stop):
-		t.denied(err)
+		if lasted >= l.opts.Timing.Patience {
+			t.denied(err)
+		}
 	default:
-		t.deniedAt = time.Time{}
 		l.logFailure("", err)
 	}
 	jobs.next = l.after(&jobs.backoff, l.opts.RetryMax)
 	return false
 }
 
-// denied stops before the first event of a topic that may not be written, or at once, if the error lasts: a new grant
-// does not reach every broker at once.
+// denied stops before the first event of a topic that may not be written, or at once. The error has lasted: a new grant does not reach
+// every broker at once.
 func (t *kafkaTransaction) denied(err error) {
 	l := t.loop
-	if t.deniedAt.IsZero() {
-		t.deniedAt = l.now
-	}
-	if l.now.Sub(t.deniedAt) < l.opts.Timing.Patience {
-		return
-	}
 	if denied, ok := errors.AsType[*kafka.TopicDenied](err); ok && denied.Topic != l.opts.PositionTopic {
 		if tp := l.topics[denied.Topic]; tp != nil { // it may have been found missing meanwhile
 			l.refuseRecords(tp, denied)
@@ -428,7 +415,7 @@ func (t *kafkaTransaction) stopAt(seq uint64, err error) (uint64, error) {
 
 func (t *kafkaTransaction) failed(err error) {
 	if t.request != nil {
-		t.request.done <- commitResult{0, err}
+		t.request.answer(0, err)
 	}
 }
 
@@ -449,25 +436,10 @@ func (t *kafkaTransaction) defers(r func(*deadLetters)) bool {
 	return true
 }
 
-// busy is a coordinator that has not finished the transaction before: it answers CONCURRENT_TRANSACTIONS until it has written
-// the commit into all partitions. The loop waits, not the job: partitions that get messages meanwhile are added with the others.
-type busy struct {
-	since time.Time // zero: it is not busy
-	pause time.Duration
-}
-
+// A coordinator that has not finished the transaction before answers CONCURRENT_TRANSACTIONS until it has written the commit into all
+// partitions. The loop waits, not the job: partitions that get messages meanwhile are added with the others.
 const (
 	busyFirst, busyLast = time.Millisecond, 20 * time.Millisecond
 	// busyLimit makes a failure of it.
 	busyLimit = 5 * time.Second
 )
-
-// again returns when the job is to be repeated, and false if that has been done for too long.
-func (b *busy) again(now time.Time) (time.Time, bool) {
-	if b.since.IsZero() {
-		*b = busy{since: now, pause: busyFirst}
-	}
-	at := now.Add(b.pause)
-	b.pause = min(2*b.pause, busyLast)
-	return at, now.Sub(b.since) < busyLimit
-}

@@ -94,7 +94,7 @@ func letterOrderMutants() []mutant {
 		},
 		{
 			"events pass one that waits for its partition", "internal/publisher/topic.go",
-			[]edit{{"tp.grown != nil || tp.recount || tp.err != nil", "tp.grown != nil || tp.err != nil"}},
+			[]edit{{"len(tp.partitions) == 0 || tp.recount || tp.err != nil", "len(tp.partitions) == 0 || tp.err != nil"}},
 			caughtBy{publisher, "^TestPartitionBeyondBecomesLetter$", ""},
 		},
 		{
@@ -138,12 +138,12 @@ func dropMutants() []mutant {
 	return []mutant{
 		{
 			"publish what an accepted drop names", "internal/deadletter/resolver.go",
-			[]edit{{"case r.asks.drops(id), r.postponed(id)", "case r.postponed(id)"}},
+			[]edit{{"case r.asks.want(Drop, id), r.postponed(id)", "case r.postponed(id)"}},
 			caughtBy{letters, "^TestOnlyTheChosenLettersAreDropped$", ""},
 		},
 		{
 			"publish what somebody asks to drop since the round began", "internal/deadletter/round.go",
-			[]edit{{"case d.r.asks.drops(p.work.ID), ", "case "}},
+			[]edit{{"case d.r.asks.want(Drop, p.work.ID), ", "case "}},
 			caughtBy{letters, "^TestDropDuringARound$", ""},
 		},
 		{
