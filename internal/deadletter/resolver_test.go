@@ -6,14 +6,9 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
-	"strings"
 	"testing"
-	"time"
-
-	"github.com/twmb/franz-go/pkg/kfake"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
-	"github.com/cdc-relay/cdc-relay/internal/kafka"
 )
 
 // resolverSink is a sink that resolves what it is asked to.
@@ -100,25 +95,6 @@ func TestDropIsAFact(t *testing.T) {
 				t.Errorf("removed %v, %v", sink.forgotten, err)
 			}
 		}
-	}
-}
-
-// Somebody deletes the index and makes it again below the leader, which would hear of no command any more: the run ends.
-func TestIndexIsMadeAgain(t *testing.T) {
-	c, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, "dead.index"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	o := ResolverOptions{Kafka: kafka.Options{Brokers: c.ListenAddrs(), RequestTimeout: time.Minute}, Index: "dead.index", Due: NewDue(), Passed: func(cdc.Progress, string) bool { return false }}
-	r := NewResolver(o, &resolverSink{}, nil, slog.New(slog.DiscardHandler))
-	if err := r.Load(t.Context(), cdc.Source{}, cdc.Progress{}); err != nil {
-		t.Fatal(err)
-	}
-	r.barrier = 5
-	said := cdc.Explain(r.Run(t.Context(), func() cdc.Progress { return cdc.Progress{} }))
-	if !strings.Contains(said, `index of dead letters "dead.index" ends before offset 5`) || !strings.Contains(said, "cdc-relay replay") {
-		t.Errorf("it says %q", said)
 	}
 }
 

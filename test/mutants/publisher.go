@@ -17,7 +17,7 @@ func publisherMutants() []mutant {
 		},
 		{
 			"take an error of one partition for success", "internal/publisher/outcome.go",
-			[]edit{{"	case moved, absent: // only metadata tells that a topic is missing: it comes from other brokers too\n		return reaction{when: never, refreshMetadata: true}", "	case moved, absent:\n		return reaction{when: atOnce, refreshMetadata: true, do: func(l *loop, b *batch, _ *sarama.ProduceResponseBlock) { l.acknowledged(b) }}"}},
+			[]edit{{"	case moved, absent: // only metadata tells that a topic is missing: other brokers are asked for it, too\n		return reaction{when: never, refreshMetadata: true}", "	case moved, absent:\n		return reaction{when: atOnce, refreshMetadata: true, do: func(l *loop, b *batch, _ *sarama.ProduceResponseBlock) { l.acknowledged(b) }}"}},
 			caughtBy{publisher, "^(TestRetryableErrorsRepeatTheSameBatch|TestLeaderMoves)$", ""},
 		},
 		{
