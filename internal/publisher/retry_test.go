@@ -329,7 +329,8 @@ func TestHungBrokerIsLeftForTheNewLeader(t *testing.T) {
 	}
 }
 
-// A broker that is cut off from the controllers answers for ever with what it knew before: other brokers are asked, too.
+// A broker that is cut off from the controllers answers for ever with what it knew before: other brokers are asked, too, and messages
+// wait for their answer in order.
 func TestOldMetadata(t *testing.T) {
 	for name, known := range map[string]bool{"an earlier leader": true, "a topic that is not known yet": false} {
 		t.Run(name, func(t *testing.T) {
@@ -354,8 +355,9 @@ func TestOldMetadata(t *testing.T) {
 			opts := optionsAt(c.ListenAddrs()[0])
 			opts.UnknownTopic, opts.Timing.Patience = cdc.PolicyDrop, time.Second
 			s := open(t, opts)
-			s.answered(t, s.send(t, msg("k", "a")))
-			if got := values(read(t, c.ListenAddrs()[1:], "t", 1)); !slices.Equal(got, []string{"a"}) {
+			s.send(t, msg("k", "a"))
+			s.answered(t, s.send(t, msg("k", "b")))
+			if got := values(read(t, c.ListenAddrs()[1:], "t", 2)); !slices.Equal(got, []string{"a", "b"}) {
 				t.Errorf("published %v", got)
 			}
 		})

@@ -56,29 +56,6 @@ func client(t *testing.T, addrs []string, opts ...kgo.Opt) *kgo.Client {
 	return cl
 }
 
-func TestUnknownTopicMayAppearInTime(t *testing.T) {
-	c := newCluster(t, 1, 1)
-	asked := make(chan struct{}, 100)
-	c.ControlKey(kmsg.Metadata.Int16(), func(kmsg.Request) (kmsg.Response, error, bool) {
-		c.KeepControl()
-		asked <- struct{}{}
-		return nil, nil, false
-	})
-	opts := options(c)
-	opts.Timing.Patience = patience
-	s := open(t, opts)
-	s.send(t, to("late", numbered(0, 5, 1)...)...)
-	for range 3 {
-		<-asked // it is asked for again
-	}
-	s.send(t, to("late", numbered(5, 5, 1)...)...)
-	createTopic(t, c.ListenAddrs(), "late", 3, nil)
-	s.answered(t, 2)
-	if got := values(read(t, c.ListenAddrs(), "late", 10)); !slices.Equal(got, []string{"0", "1", "2", "3", "4", "5", "6", "7", "8", "9"}) {
-		t.Errorf("published %v", got)
-	}
-}
-
 func TestUnknownTopicDrops(t *testing.T) {
 	c := newCluster(t, 1, 1)
 	opts := options(c)
@@ -220,21 +197,6 @@ func TestTopicSeemsGone(t *testing.T) {
 	}
 	if got := values(read(t, c.ListenAddrs(), "t", 6)); !slices.Equal(got, []string{"0", "1", "2", "3", "4", "5"}) {
 		t.Errorf("published %v", got)
-	}
-}
-
-func TestPartitionsAreAdded(t *testing.T) {
-	c := newCluster(t, 1, 2)
-	opts := options(c)
-	opts.Timing.MetadataInterval = 20 * time.Millisecond
-	s := open(t, opts)
-	s.answered(t, s.send(t, numbered(0, 50, 20)...))
-	growTopic(t, c, "t", 16)
-	asked := c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Metadata}, Topic: "t", Observe: true, Count: -1})
-	eventually(t, "the publisher to have learnt of it", func() bool { return asked.Hits() > 2 })
-	s.answered(t, s.send(t, numbered(50, 50, 20)...))
-	if !slices.ContainsFunc(read(t, c.ListenAddrs(), "t", 100), func(r *kgo.Record) bool { return r.Partition >= 2 }) {
-		t.Error("no message is in a new partition")
 	}
 }
 
