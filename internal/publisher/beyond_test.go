@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/deadletter"
@@ -97,6 +98,39 @@ func TestPartitionBeyondDrops(t *testing.T) {
 	s.answered(t, 4)
 	if in := places(read(t, c.ListenAddrs(), "t", 31)); in["there"] != 1 {
 		t.Errorf("it is in partition %d", in["there"])
+	}
+}
+
+// Writers may hear of a new partition before the relay does. What is sent meanwhile waits behind it.
+func TestPartitionMayAppearInTime(t *testing.T) {
+	c := newCluster(t, 1, 1)
+	opts := options(c)
+	opts.Timing.Patience = patience
+	s := open(t, opts)
+	s.answered(t, s.send(t, into(0, msg("k", "0"))...))
+	asked := make(chan struct{}, 100)
+	c.ControlKey(kmsg.Metadata.Int16(), func(kmsg.Request) (kmsg.Response, error, bool) {
+		c.KeepControl()
+		asked <- struct{}{}
+		return nil, nil, false
+	})
+	s.send(t, into(2, msg("k", "1"), msg("k", "2"))...)
+	s.send(t, append(into(0, msg("k", "3")), into(2, msg("k", "4"))...)...)
+	for range 3 {
+		<-asked // it is asked for again
+	}
+	growTopic(t, c, "t", 2)
+	for range 3 {
+		<-asked
+	}
+	growTopic(t, c, "t", 3)
+	s.answered(t, 3)
+	in := map[int32][]string{}
+	for _, r := range read(t, c.ListenAddrs(), "t", 5) {
+		in[r.Partition] = append(in[r.Partition], string(r.Value))
+	}
+	if want := map[int32][]string{0: {"0", "3"}, 2: {"1", "2", "4"}}; fmt.Sprint(in) != fmt.Sprint(want) {
+		t.Errorf("published %v, want %v", in, want)
 	}
 }
 

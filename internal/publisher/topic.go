@@ -27,6 +27,8 @@ type topic struct {
 	sticky *partition
 	// queued counts the messages in the partitions' queues.
 	queued int
+	// short is since when messages have been for partitions that the topic does not have; zero: none has since it had as many as now.
+	short time.Time
 	// counted is when metadata last told the number of partitions, and recount says that it is to tell it again before the parked messages go on.
 	counted time.Time
 	recount bool
@@ -157,7 +159,7 @@ func (l *loop) applyPartitions(tp *topic, parts []*sarama.PartitionMetadata) {
 	if had > 0 && len(parts) > had {
 		l.log.Warn("the topic has more partitions now: keys move to others", "topic", tp.name, "before", had, "after", len(parts))
 	}
-	tp.lastError, tp.counted, tp.recount = repeatedError{}, l.now, false
+	tp.lastError, tp.counted = repeatedError{}, l.now
 	l.passed(&tp.failing)
 	for id := had; id < len(parts); id++ {
 		tp.partitions = append(tp.partitions, &partition{topic: tp, id: int32(id)})
@@ -167,19 +169,46 @@ func (l *loop) applyPartitions(tp *topic, parts []*sarama.PartitionMetadata) {
 			l.setLeader(tp.partitions[md.ID], md)
 		}
 	}
-	l.unpark(tp)
+	if len(parts) > had {
+		tp.short, tp.recount = time.Time{}, false
+		l.unpark(tp)
+	}
+	l.recounted(tp)
 }
 
-// beyond takes a message for a partition that the topic does not have, as far as is known: it waits until metadata has told the number again,
-// and then is given up.
+// beyond takes a message for a partition that the topic does not have, as far as is known. A broker may hear of a new partition after its
+// writers do, as of a new topic: the message waits for the patience, and then is given up. Later ones wait only until metadata has told the
+// number again, unless it did within the last second, which is not enough for a letter: somebody may just have added the partition for it.
 func (l *loop) beyond(tp *topic, e queuedMessage) {
-	if l.now.Equal(tp.counted) {
+	if tp.short.IsZero() {
+		tp.short = l.now
+	}
+	recent := time.Second
+	if e.pending.kind == republished {
+		recent = 0
+	}
+	if l.isShort(tp) && l.now.Sub(tp.counted) <= recent {
 		l.giveUpBeyond(tp, e)
 		return
 	}
 	tp.recount = true
 	tp.parked.push(e)
 	l.wantMetadata(tp)
+}
+
+// isShort reports whether the number of partitions has been too small for the patience.
+func (l *loop) isShort(tp *topic) bool { return l.now.Sub(tp.short) >= l.opts.Timing.Patience }
+
+// recounted lets messages go on that waited for the number of partitions, or requests it again.
+func (l *loop) recounted(tp *topic) {
+	switch {
+	case !tp.recount:
+	case l.isShort(tp):
+		tp.recount = false
+		l.unpark(tp)
+	default:
+		l.wantMetadata(tp)
+	}
 }
 
 // fewerPartitions sends nothing more with the old count. A broker with old metadata may return the smaller count for a
