@@ -1,4 +1,0 @@
-package testenv
-
-// Children exports childrenOf for tests.
-var Children = childrenOf
