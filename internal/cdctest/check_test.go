@@ -319,33 +319,3 @@ func drawBreak(t *rapid.T, published []string) (broken []string, want string) {
 	}
 	return nil, ""
 }
-
-func TestReportShowsTheFirstOfEachKind(t *testing.T) {
-	var committed []string
-	for i := 1; i <= 30; i++ {
-		committed = append(committed, "a"+strconv.Itoa(i))
-	}
-	err := read(t, strings.Join(committed, " "), "a2 a1").check(t).Err()
-	for _, want := range []string{"30 committed, 2 delivered, 28 lost", "seq 1 was first published after seq 2", "and 18 more"} {
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v does not say %q", err, want)
-		}
-	}
-}
-
-func TestDifference(t *testing.T) {
-	for _, tt := range []struct {
-		got, want string
-		kind      cdctest.Kind
-	}{
-		{"b a", "a b", cdctest.Order},
-		{"a a", "a b", cdctest.Duplicates},
-		{"a b b", "a b", cdctest.Duplicates},
-		{"a c", "a b", cdctest.Phantom},
-		{"a a c", "a b c", cdctest.Duplicates},
-	} {
-		if kind := cdctest.Difference(strings.Fields(tt.got), strings.Fields(tt.want)); kind != tt.kind {
-			t.Errorf("%s instead of %s: %s, want %s", tt.got, tt.want, kind, tt.kind)
-		}
-	}
-}

@@ -93,6 +93,9 @@ func (r *Rig) Verify() *Report {
 	r.Must(err)
 	for _, l := range r.loads {
 		r.tb.Logf("writers: %s", l.Ledger)
+		if l.Ledger.Transactions() > 1000 && l.Ledger.RolledBack() == 0 { // of ten transactions one is
+			r.tb.Error("the writers rolled nothing back")
+		}
 		if err := l.Ledger.Check(truth); err != nil {
 			r.Violation(Unpublished, "%v", err)
 			r.tb.FailNow()
