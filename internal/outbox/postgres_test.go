@@ -77,8 +77,7 @@ func testPartitions(t *testing.T, pg *testenv.PostgresServer) {
 	from := time.Date(2026, 3, 7, 1, 0, 0, 0, time.UTC)
 	name := outbox.Name{Schema: "public", Table: "outbox"}
 	script := func(ahead int) outbox.Script {
-		s := outbox.PostgresTable(outbox.TableOptions{Name: name, From: from, Ahead: ahead})
-		return s
+		return outbox.PostgresTable(outbox.TableOptions{Name: name, From: from, Ahead: ahead})
 	}
 	apply(t, conn, script(1).Up)
 	exec(t, conn, "CREATE TABLE cdc_relay.public_outbox_20260309 (LIKE public.outbox INCLUDING ALL)") // created, not attached
@@ -143,11 +142,11 @@ func testSetup(t *testing.T, pg *testenv.PostgresServer) {
 		Make: []outbox.TableOptions{{Name: first, From: time.Now(), Ahead: 1}}, Read: []outbox.Name{first},
 		Publication: "cdc_relay_shop", Slot: "cdc_relay_shop", Failover: pg.Version >= 17, Role: "relay",
 	}
-	runSteps(t, runners, setup(t, options))
-	runSteps(t, runners, setup(t, options))
+	runSteps(t, runners, outbox.PostgresSetup(options))
+	runSteps(t, runners, outbox.PostgresSetup(options))
 	options.Make = append(options.Make, outbox.TableOptions{Name: second, Partition: outbox.PartitionNone})
 	options.Read = append(options.Read, second)
-	runSteps(t, runners, setup(t, options))
+	runSteps(t, runners, outbox.PostgresSetup(options))
 	if got := query(t, admin, "SELECT string_agg(schemaname || '.' || tablename, ' ' ORDER BY tablename) FROM pg_publication_tables"); got != "sales.more sales.outbox" {
 		t.Errorf("published: %s", got)
 	}
@@ -191,8 +190,8 @@ func testOddNames(t *testing.T, pg *testenv.PostgresServer) {
 	runners := map[outbox.Runner]*pgx.Conn{
 		outbox.RunnerAdmin: conn, outbox.RunnerOwner: conn, outbox.RunnerRelay: connect(t, pg, "odd", role),
 	}
-	runSteps(t, runners, setup(t, options))
-	runSteps(t, runners, setup(t, options))
+	runSteps(t, runners, outbox.PostgresSetup(options))
+	runSteps(t, runners, outbox.PostgresSetup(options))
 	if got := query(t, conn, "SELECT count(*) FROM pg_tables WHERE schemaname = 'cdc_relay' AND tablename = '"+
 		outbox.PostgresPartition(long, day()).Table+"'"); got != "1" {
 		t.Errorf("the partition of a long name has another name")
@@ -201,12 +200,6 @@ func testOddNames(t *testing.T, pg *testenv.PostgresServer) {
 	if got := query(t, conn, "SELECT count(*) FROM pg_inherits JOIN pg_class ON oid = inhrelid WHERE relkind = 'r'"); got != "6" {
 		t.Errorf("%s partitions of the other tables", got)
 	}
-}
-
-func setup(t *testing.T, o outbox.SetupOptions) outbox.Steps {
-	t.Helper()
-	steps := outbox.PostgresSetup(o)
-	return steps
 }
 
 func runSteps(t *testing.T, runners map[outbox.Runner]*pgx.Conn, steps outbox.Steps) {

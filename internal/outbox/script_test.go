@@ -18,25 +18,30 @@ var update = flag.Bool("update", false, "write the golden files")
 func day() time.Time { return time.Date(2026, 1, 2, 23, 59, 0, 0, time.UTC) }
 
 func TestScriptFiles(t *testing.T) {
-	s := outbox.PostgresTable(outbox.TableOptions{Name: outbox.Name{Schema: "public", Table: "outbox"}, From: day(), Ahead: 14})
-	for f, names := range map[outbox.Format]string{
-		outbox.FormatPlain:         "create_outbox.sql",
-		outbox.FormatGoose:         "20260102235900_create_outbox.sql",
-		outbox.FormatGolangMigrate: "20260102235900_create_outbox.up.sql 20260102235900_create_outbox.down.sql",
-		outbox.FormatFlyway:        "V20260102235900__create_outbox.sql",
-		outbox.FormatAtlas:         "20260102235900_create_outbox.sql",
+	name, mysqlName := outbox.Name{Schema: "public", Table: "outbox"}, outbox.Name{Schema: "shop", Table: "outbox"}
+	for prefix, s := range map[string]outbox.Script{
+		"":       outbox.PostgresTable(outbox.TableOptions{Name: name, From: day(), Ahead: 14}),
+		"mysql_": outbox.MySQLTable(outbox.TableOptions{Name: mysqlName, From: day(), Ahead: 2}),
 	} {
-		files, err := s.Files(f, day())
-		must(t, err)
-		var got []string
-		for _, file := range files {
-			got = append(got, file.Name)
-			if literal(f) { // the others are applied by test/languages
-				golden(t, string(f)+"_"+strings.TrimPrefix(file.Name, "20260102235900_"), file.Text)
+		for f, names := range map[outbox.Format]string{
+			outbox.FormatPlain:         "create_outbox.sql",
+			outbox.FormatGoose:         "20260102235900_create_outbox.sql",
+			outbox.FormatGolangMigrate: "20260102235900_create_outbox.up.sql 20260102235900_create_outbox.down.sql",
+			outbox.FormatFlyway:        "V20260102235900__create_outbox.sql",
+			outbox.FormatAtlas:         "20260102235900_create_outbox.sql",
+		} {
+			files, err := s.Files(f, day())
+			must(t, err)
+			var got []string
+			for _, file := range files {
+				got = append(got, file.Name)
+				if literal(f) { // the others are applied by test/languages
+					golden(t, prefix+string(f)+"_"+strings.TrimPrefix(file.Name, "20260102235900_"), file.Text)
+				}
 			}
-		}
-		if strings.Join(got, " ") != names {
-			t.Errorf("%s: files %s", f, got)
+			if strings.Join(got, " ") != names {
+				t.Errorf("%s: files %s", f, got)
+			}
 		}
 	}
 }
@@ -56,39 +61,19 @@ func TestFlywayPlaceholderIsRefused(t *testing.T) {
 	}
 }
 
-func TestStepsAsText(t *testing.T) {
-	table := outbox.Name{Schema: "public", Table: "outbox"}
-	steps := outbox.PostgresSetup(outbox.SetupOptions{
-		Make: []outbox.TableOptions{{Name: table, Partition: outbox.PartitionNone}},
-		Read: []outbox.Name{table, {Schema: "app", Table: "order"}}, Publication: "cdc_relay_shop", Slot: "cdc_relay_shop",
-		Failover: true, Role: "relay",
-	})
-	golden(t, "setup.sql", steps.String())
-	golden(t, "teardown.sql", outbox.PostgresTeardown("cdc_relay_shop", "cdc_relay_shop", []outbox.Name{table}).String())
-}
-
-func TestMySQLAsText(t *testing.T) {
+// The steps that change settings, with what is to be done by hand. What setup and teardown print besides is in test/commands.
+func TestSettingsAsText(t *testing.T) {
 	table := outbox.Name{Schema: "shop", Table: "outbox"}
-	s := outbox.MySQLTable(outbox.TableOptions{Name: table, From: day(), Ahead: 2})
-	for _, f := range []outbox.Format{outbox.FormatPlain, outbox.FormatGoose, outbox.FormatGolangMigrate} {
-		files, err := s.Files(f, day())
-		must(t, err)
-		for _, file := range files {
-			golden(t, "mysql_"+string(f)+"_"+strings.TrimPrefix(file.Name, "20260102235900_"), file.Text)
-		}
-	}
 	for flavor, wrong := range map[cdc.Flavor][]mysql.Setting{
 		cdc.MySQL:   {{Name: "gtid_mode", Has: "OFF", Want: "ON"}, {Name: "binlog_format", Want: "ROW"}, {Name: "sync_binlog", Want: "1"}},
 		cdc.MariaDB: {{Name: "log_bin", Want: "binlog"}, {Name: "binlog_format", Want: "ROW"}, {Name: "binlog_row_metadata", Want: "FULL"}},
 	} {
-		settings := changing(flavor, wrong)
 		steps := outbox.MySQLSetup(outbox.SetupOptions{
 			Flavor: flavor, Make: []outbox.TableOptions{{Name: table, Partition: outbox.PartitionNone}},
-			Read: []outbox.Name{table}, Maintain: []outbox.Name{table}, Role: "relay@10.0.%", Settings: settings,
+			Read: []outbox.Name{table}, Maintain: []outbox.Name{table}, Role: "relay@10.0.%", Settings: changing(flavor, wrong),
 		})
 		golden(t, string(flavor)+"_setup.sql", steps.String())
 	}
-	golden(t, "mysql_teardown.sql", outbox.MySQLTeardown([]outbox.Name{table}, []outbox.Name{table}).String())
 }
 
 // changing returns the statements that change settings.
