@@ -13,9 +13,11 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/kafka"
 )
 
-// topic is the topic of positions. Its Commit number failing has no answer; lost says whether it is done all the same.
+// topic is the topic of positions. Its Commit number failing has no answer; lost says whether it is done all the same. Its leader knows the
+// first known records to be committed: what it has appended itself, and everything before it.
 type topic struct {
 	records          [][2]string
+	known            int
 	commits, failing int
 	lost             bool
 	open             bool
@@ -37,6 +39,7 @@ func (k *topic) Commit(_ context.Context, key string, value []byte) (int64, erro
 	k.commits++
 	if k.commits != k.failing || k.lost {
 		k.records = append(k.records, [2]string{key, string(value)})
+		k.known = len(k.records)
 	}
 	if k.commits == k.failing {
 		return 0, errors.New("no answer")
@@ -46,7 +49,7 @@ func (k *topic) Commit(_ context.Context, key string, value []byte) (int64, erro
 
 func (k *topic) LastPosition(_ context.Context, key string, end int64) ([]byte, bool, error) {
 	if end == kafka.Committed {
-		end = int64(len(k.records))
+		end = int64(k.known)
 	}
 	for _, r := range slices.Backward(k.records[:end]) {
 		if r[0] == key {
@@ -112,4 +115,22 @@ func start(t *testing.T, h *Handover, id cdc.Source, want cdc.Position) error {
 	c.Generation, c.Sequence, c.SavedAt = max(c.Generation, loaded.Generation)+1, 0, time.Now()
 	c.ExactlyOnce, c.PositionTopic = false, ""
 	return h.Claim(t.Context(), c, loaded)
+}
+
+// A leader that does not know yet what is committed is not asked before it has committed a barrier, and the barrier is not
+// taken for a position.
+func TestLastPositionBeforeABarrier(t *testing.T) {
+	log := &topic{open: true}
+	kept := NewTopic(log)
+	for _, p := range []cdc.Position{"a", "b"} {
+		if err := kept.Commit(t.Context(), cdc.Checkpoint{Generation: 1, Progress: cdc.Progress{Position: p}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 2 {
+		log.known = 1 // "a" alone
+		if last, found, err := kept.Last(t.Context()); err != nil || !found || last.Progress.Position != "b" {
+			t.Errorf("%q, %v, %v", last.Progress.Position, found, err)
+		}
+	}
 }

@@ -123,17 +123,6 @@ func TestRedisReset(t *testing.T) {
 	}
 }
 
-func TestRedisRefusals(t *testing.T) {
-	_, s := startRedis(t)
-	must(t, s.Save(t.Context(), numbered(7, 12)))
-	foreign := numbered(8, 1)
-	foreign.Source.Database = "billing"
-	wantStop(t, s.Save(t.Context(), foreign), cdc.ClassPosition,
-		key, "another source", `database "orders"`, `database "billing"`, "checkpoint.redis.key", "position reset")
-	wantStop(t, s.Save(t.Context(), numbered(6, 99)), cdc.ClassFenced,
-		key, "generation 7, sequence 12", "ours is generation 6, sequence 99", cdc.ErrFenced.Error())
-}
-
 func TestRedisSecrets(t *testing.T) {
 	server := miniredis.RunT(t)
 	server.RequireUserAuth("relay", "secret")
