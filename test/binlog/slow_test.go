@@ -9,23 +9,29 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
 
-// A relay whose window is full closes its connection. Once there is room it continues from its position.
+// A relay whose window is full closes its connection, or the server does after net_write_timeout. Once there is room it continues from its
+// position.
 //
 //covers:binlogs 32 rows both
 func TestHangUpWhileTheWindowIsFull(t *testing.T) {
-	onEach(t, func(d *database) {
-		t := d.t
-		d.simple()
-		d.exec("CREATE TABLE other (pad LONGBLOB)")
-		r := d.full()
-		d.eventually(noDump) // before net_write_timeout, which is 60 s
-		select {
-		case err := <-r.done:
-			t.Fatalf("the source ended while there is no room: %v", err)
-		default:
-		}
-		d.drained(r)
-	})
+	for name, timeout := range map[string]string{"by the relay": "DEFAULT", "by the server": "1"} {
+		t.Run(name, func(t *testing.T) {
+			onEach(t, func(d *database) {
+				d.simple()
+				d.exec("CREATE TABLE other (pad LONGBLOB)")
+				d.exec("SET GLOBAL net_write_timeout = " + timeout)
+				defer d.exec("SET GLOBAL net_write_timeout = DEFAULT")
+				r := d.full()
+				d.eventually(noDump) // before net_write_timeout, which is 60 s by default
+				select {
+				case err := <-r.done:
+					d.t.Fatalf("the source ended while there is no room: %v", err)
+				default:
+				}
+				d.drained(r)
+			})
+		})
+	}
 }
 
 // noDump is a query for whether there is no dump thread.
@@ -107,39 +113,6 @@ func (d *database) shutdown() time.Duration {
 		d.t.Fatal(err)
 	}
 	return took
-}
-
-// A server closes a connection whose client reads nothing for net_write_timeout. The next attempt continues from there.
-//
-//covers:binlogs 32 rows both
-func TestReconnectAfterNetWriteTimeout(t *testing.T) {
-	onEach(t, func(d *database) {
-		t := d.t
-		d.simple()
-		d.exec("CREATE TABLE other (pad LONGBLOB)")
-		d.exec("SET GLOBAL net_write_timeout = 1")
-		defer d.exec("SET GLOBAL net_write_timeout = DEFAULT")
-		q := newQueue()
-		q.limit = 1
-		r := start(t, d.source(current()), q, none)
-		d.session(insert(1))
-		r.expect(1)
-		d.session(insert(2)) // there is no room for them
-		for n := range 40 {
-			d.session("INSERT INTO other VALUES (REPEAT('x', 1000000))", insert(3+n))
-		}
-		d.eventually(noDump)
-		q.mu.Lock()
-		q.limit = 0
-		q.mu.Unlock()
-		q.space <- struct{}{}
-		if err := r.ended(); err == nil {
-			t.Fatal("Run returned no error although the server closed the connection")
-		}
-		again := start(t, r.source, q, none)
-		again.expectUpTo(1, 42)
-		again.mustStop()
-	})
 }
 
 // eventually waits until a query returns 1.
