@@ -30,6 +30,7 @@ func ReleasedBeforeReading(t *testing.T, d Outbox) {
 		t.Fatal(err)
 	}
 	released.Release(t.Context())
+	released.Release(t.Context()) // which does no harm
 	d.Free()
 	other := start(t, d.Source(), d.Begin())
 	d.Insert(0, 1, 1)

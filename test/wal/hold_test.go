@@ -107,18 +107,6 @@ func TestShutdownBeforeRun(t *testing.T) {
 	q.holds(t, 1, 30_000)
 }
 
-// Release frees a slot without Run, and a second Release is harmless.
-func TestReleaseFreesTheSlot(t *testing.T) {
-	d := newDatabase(t)
-	s := d.source()
-	for range 3 {
-		acquire(t, s)
-		s.Release(t.Context())
-		s.Release(t.Context())
-		d.awaitFree()
-	}
-}
-
 func (d *database) awaitFree() {
 	d.t.Helper()
 	d.await("the slot", "EXISTS (SELECT FROM pg_replication_slots WHERE slot_name = $1 AND NOT active)", d.name)
