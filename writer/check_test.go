@@ -102,21 +102,6 @@ func requireEventError(t *testing.T, err error, index int, field, reason string)
 	}
 }
 
-func TestEventErrorIsOneSentence(t *testing.T) {
-	events := newEvents(3)
-	events[2].Headers = map[string]string{"ce_time": "now"}
-	err := newWriter(t).Append(t.Context(), &recorder{}, events...)
-	const want = `event 2: Headers["ce_time"] is a name that the relay reserves: ` +
-		`choose one that neither starts with ce_ nor is content-type`
-	if err == nil || err.Error() != want {
-		t.Errorf("error %q, want %q", err, want)
-	}
-	err = newWriter(t).Append(t.Context(), &recorder{}, newEvent(), nil)
-	if want := "event 1 is nil: pass a pointer to an Event"; err == nil || err.Error() != want {
-		t.Errorf("error %q, want %q", err, want)
-	}
-}
-
 func TestAppendRefusesTheSameEventTwice(t *testing.T) {
 	for name, spoil := range map[string]func(*writer.Event){
 		"new":   func(*writer.Event) {},

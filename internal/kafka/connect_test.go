@@ -111,17 +111,3 @@ func TestConnectErrors(t *testing.T) {
 		})
 	}
 }
-
-func TestPasswordIsReadAtEveryConnect(t *testing.T) {
-	c := newCluster(t, 1, 1, kfake.EnableSASL(), kfake.Superuser("PLAIN", "relay", "secret"))
-	password := "old"
-	sasl := &kafka.SASL{Mechanism: "PLAIN", Username: "relay", Password: func(context.Context) (string, error) { return password, nil }}
-	client := newClient(t, kafka.Options{Brokers: c.ListenAddrs(), SASL: sasl})
-	if _, err := client.TakeOver(t.Context(), "cdc-relay.test"); err == nil {
-		t.Fatal("it connected with the old password")
-	}
-	password = "secret"
-	if _, err := client.TakeOver(t.Context(), "cdc-relay.test"); err != nil {
-		t.Fatal(err)
-	}
-}

@@ -113,17 +113,6 @@ func TestErrorsOfTheHandler(t *testing.T) {
 	}
 }
 
-// The panic's stack shows where it happened.
-func TestPanicHasAStack(t *testing.T) {
-	db := newDatabase(t, servers[0])
-	in := db.ways()[0].open(t, sql.LevelDefault).inbox(t, "c")
-	_, err := in.handle(t.Context(), message("1"), func(context.Context, execer) error { panic("out of tea") })
-	var p *inbox.PanicError
-	if !errors.As(err, &p) || p.Value != "out of tea" || !strings.Contains(string(p.Stack), "TestPanicHasAStack") {
-		t.Errorf("%v", err)
-	}
-}
-
 // A handler that waits in the database for longer than Config.Timeout has failed: it is parked after its attempts, on each driver, and
 // nothing says that the database fails.
 func TestHandlerTimeout(t *testing.T) {
