@@ -50,14 +50,6 @@ func TestPageOfLetters(t *testing.T) {
 	}
 }
 
-func BenchmarkPageOfLetters(b *testing.B) {
-	now := time.Now()
-	all := someLetters(10_000, now)
-	for b.Loop() {
-		pageOf(all, "", map[string]string{"reason": "too_large"})
-	}
-}
-
 type nowhere struct{ relay.Sink }
 
 func (nowhere) Send(context.Context, *cdc.Routed) error { return nil }
@@ -86,13 +78,5 @@ func TestTail(t *testing.T) {
 	send("orders", "5")
 	if s.asked.Load() || len(s.topics) != 0 {
 		t.Error("it still listens")
-	}
-}
-
-func BenchmarkTailThatNobodyAsksFor(b *testing.B) {
-	s := newTail(nowhere{})
-	r := &cdc.Routed{Messages: make([]cdc.Message, 256)}
-	for b.Loop() {
-		_ = s.Send(b.Context(), r)
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"io"
 	"net"
 	"reflect"
-	"syscall"
 	"testing"
 	"time"
 
@@ -119,60 +118,4 @@ func parsed(t *testing.T, body []byte) map[string][]byte {
 		}
 	}
 	return batches
-}
-
-// BenchmarkEncode says what encoding a request ourselves saves, from messages to bytes on a connection.
-func BenchmarkEncode(b *testing.B) {
-	const size = 250
-	discard := func(conn net.Conn) { _, _ = io.Copy(io.Discard, conn) }
-	b.Run("ours", func(b *testing.B) {
-		conn, err := net.Dial("tcp", sink(b, discard))
-		if err != nil {
-			b.Fatal(err)
-		}
-		defer conn.Close()
-		r := testRequest(1, size)
-		var buf []byte
-		measure(b, 2*size, func() error {
-			buf = r.appendTopics(buf[:0])
-			_, err := conn.Write(buf)
-			return err
-		})
-	})
-	b.Run("saramas", func(b *testing.B) {
-		broker := saramas(b, sink(b, discard))
-		r := testRequest(1, size)
-		measure(b, 2*size, func() error {
-			for _, batch := range r.batches { // forget what sarama has encoded
-				p, n, bytes := batch.p, batch.n, batch.bytes
-				batch.reset()
-				batch.fill(p, n, bytes, sarama.CompressionNone)
-				batch.req = r
-			}
-			r.addBatches()
-			return broker.AsyncProduce(&r.produce, nil)
-		})
-	})
-}
-
-func measure(b *testing.B, events int, f func() error) {
-	b.Helper()
-	b.ReportAllocs()
-	before := processorTime(b)
-	for b.Loop() {
-		if err := f(); err != nil {
-			b.Fatal(err)
-		}
-	}
-	b.ReportMetric(float64(processorTime(b)-before)/float64(b.N*events), "cpu-ns/event")
-}
-
-// processorTime is what this process has used, in nanoseconds: unlike the time it does not depend on other processes.
-func processorTime(b *testing.B) int64 {
-	b.Helper()
-	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		b.Fatal(err)
-	}
-	return u.Utime.Nano() + u.Stime.Nano()
 }

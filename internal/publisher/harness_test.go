@@ -49,6 +49,24 @@ func newCluster(t *testing.T, brokers, partitions int, more ...kfake.Opt) *kfake
 	return c
 }
 
+// silentCluster does not answer requests to publish; asked is sent to once there is one.
+func silentCluster(t *testing.T, partitions int) (c *kfake.Cluster, asked chan struct{}) {
+	t.Helper()
+	asked, release := make(chan struct{}, 1), make(chan struct{})
+	t.Cleanup(func() { close(release) }) // after the cluster's end: kfake may deadlock if a control wakes up just before it
+	c = newCluster(t, 1, partitions)
+	c.ControlKey(produceKey, func(kmsg.Request) (kmsg.Response, error, bool) {
+		c.KeepControl()
+		select {
+		case asked <- struct{}{}:
+		default:
+		}
+		c.SleepControl(func() { <-release })
+		return nil, nil, false
+	})
+	return c, asked
+}
+
 func options(c *kfake.Cluster) publisher.Options { return optionsAt(c.ListenAddrs()...) }
 
 func optionsAt(brokers ...string) publisher.Options {

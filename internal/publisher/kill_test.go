@@ -14,7 +14,6 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
-	"github.com/cdc-relay/cdc-relay/internal/kafka"
 	"github.com/cdc-relay/cdc-relay/internal/publisher"
 )
 
@@ -81,12 +80,12 @@ func TestKillClosesEverything(t *testing.T) {
 }
 
 func TestKillDoesNotWaitForBrokers(t *testing.T) {
-	addr, a := startAcker(t, 8, 1000)
-	opts := optionsAt(addr)
-	opts.Kafka.RequestTimeout, opts.TransactionalID = time.Hour, kafka.TransactionalNone
+	c, asked := silentCluster(t, 8)
+	opts := options(c)
+	opts.Kafka.RequestTimeout = time.Hour
 	s := open(t, opts)
 	s.send(t, numbered(0, 100, 50)...)
-	<-a.swallowed
+	<-asked
 	promptly(t, s.Kill)
 }
 

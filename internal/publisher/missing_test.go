@@ -8,10 +8,10 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
-	"github.com/cdc-relay/cdc-relay/internal/kafka"
 )
 
 // seriesOf returns the values of a metric by topic.
@@ -94,14 +94,15 @@ func heap() int64 {
 // Topics beyond the limit share their series.
 func TestSeriesOfManyTopics(t *testing.T) {
 	const topics = 1100
-	addr, _ := startAcker(t, 1, 0)
-	opts := options(newCluster(t, 1, 1))
-	opts.Kafka.Brokers, opts.TransactionalID = []string{addr}, kafka.TransactionalNone
-	s := open(t, opts)
+	names := make([]string, topics)
+	for i := range names {
+		names[i] = "t" + strconv.Itoa(i)
+	}
+	s := open(t, options(newCluster(t, 1, 1, kfake.SeedTopics(1, names...))))
 	for range 2 {
 		var messages []cdc.Message
-		for i := range topics {
-			messages = append(messages, to("t"+strconv.Itoa(i), msg("k", "a"))...)
+		for _, name := range names {
+			messages = append(messages, to(name, msg("k", "a"))...)
 		}
 		s.answered(t, s.send(t, messages...))
 	}

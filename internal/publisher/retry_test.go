@@ -13,7 +13,6 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
-	"github.com/cdc-relay/cdc-relay/internal/kafka"
 )
 
 // onProduce is a fault for produce requests to topic "t".
@@ -140,16 +139,6 @@ func TestLostBatchStaysAhead(t *testing.T) {
 	close(waiting)
 	s.answered(t, last)
 	inOrder(t, c.ListenAddrs(), 10, 1)
-}
-
-func TestSwallowedResponseIsNoticed(t *testing.T) {
-	addr, a := startAcker(t, 1, 1)
-	opts := optionsAt(addr)
-	opts.Kafka.RequestTimeout, opts.TransactionalID = 2*time.Second, kafka.TransactionalNone
-	s := open(t, opts)
-	s.send(t, msg("k", "a"))
-	<-a.swallowed
-	s.answered(t, 1)
 }
 
 func TestLeaderMoves(t *testing.T) {
@@ -300,26 +289,45 @@ func (l hungListener) Accept() (net.Conn, error) {
 	return &hung{Conn: conn, armed: l.armed}, err
 }
 
-func TestHungBrokerIsLeftForTheNewLeader(t *testing.T) {
-	var armed atomic.Int32
-	c := newCluster(t, 2, 1, kfake.ListenFn(func(network, addr string) (net.Listener, error) {
+// hungCluster has the connection hang on which the given request to publish came, so that its answer gets lost; hangs reports that.
+func hungCluster(t *testing.T, brokers int, request int32) (c *kfake.Cluster, hangs func() bool) {
+	t.Helper()
+	var armed, attempts atomic.Int32
+	c = newCluster(t, brokers, 1, kfake.ListenFn(func(network, addr string) (net.Listener, error) {
 		l, err := net.Listen(network, addr)
 		return hungListener{l, &armed}, err
 	}))
-	var attempts atomic.Int32
 	c.ControlKey(produceKey, func(kmsg.Request) (kmsg.Response, error, bool) {
 		c.KeepControl()
-		if attempts.Add(1) == 2 {
+		if attempts.Add(1) == request {
 			armed.Store(1)
 		}
 		return nil, nil, false
 	})
+	return c, func() bool { return attempts.Load() >= request && armed.Load() == 0 }
+}
+
+func TestSwallowedResponseIsNoticed(t *testing.T) {
+	c, hangs := hungCluster(t, 1, 1)
+	opts := options(c)
+	opts.Kafka.RequestTimeout = 2 * time.Second
+	s := open(t, opts)
+	s.send(t, msg("k", "a"))
+	eventually(t, "the answer to get lost", hangs)
+	s.answered(t, s.send(t, msg("k", "b")))
+	if got := values(read(t, c.ListenAddrs(), "t", 2)); !slices.Equal(got, []string{"a", "b"}) {
+		t.Errorf("published %v", got)
+	}
+}
+
+func TestHungBrokerIsLeftForTheNewLeader(t *testing.T) {
+	c, hangs := hungCluster(t, 2, 2)
 	opts := options(c)
 	opts.Kafka.RequestTimeout = time.Hour
 	s := open(t, opts)
 	s.answered(t, s.send(t, msg("k", "a")))
 	last := s.send(t, msg("k", "b"))
-	eventually(t, "the answer to get lost", func() bool { return attempts.Load() == 2 && armed.Load() == 0 })
+	eventually(t, "the answer to get lost", hangs)
 	if err := c.MoveTopicPartition("t", 0, 1-c.LeaderFor("t", 0)); err != nil {
 		t.Fatal(err)
 	}

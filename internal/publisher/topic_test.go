@@ -323,14 +323,7 @@ func sendAll(t *testing.T, s *sink, keys int) *atomic.Int64 {
 // A request to many partitions would carry a record or two for each, if no more could wait than for one.
 func TestMoreMayWaitForMorePartitions(t *testing.T) {
 	taken := func(partitions int) *atomic.Int64 {
-		release := make(chan struct{})
-		t.Cleanup(func() { close(release) }) // after the cluster's end: kfake may deadlock if a control wakes up just before it
-		c := newCluster(t, 1, partitions)
-		c.ControlKey(kmsg.Produce.Int16(), func(kmsg.Request) (kmsg.Response, error, bool) {
-			c.KeepControl()
-			c.SleepControl(func() { <-release })
-			return nil, nil, false
-		})
+		c, _ := silentCluster(t, partitions)
 		opts := options(c)
 		opts.SetMaxBuffered(10 << 10)
 		opts.Kafka.RequestTimeout = time.Hour

@@ -191,3 +191,29 @@ func stopped(tb testing.TB, err error, class cdc.Class, reason string, says ...s
 func micros(unix int64) string {
 	return string(binary.BigEndian.AppendUint64(nil, uint64(unix-946684800000000)))
 }
+
+// binaryTable is the native table as a source that reads binary describes it.
+func binaryTable() *cdc.Table {
+	t := native()
+	setForm(t, "event_id", cdc.FormUUID)
+	setForm(t, "schema_version", cdc.FormInt)
+	setForm(t, "headers", cdc.FormJSONB)
+	setForm(t, "payload", cdc.FormBytes)
+	setForm(t, "occurred_at", cdc.FormMicros2000)
+	setForm(t, "created_at", cdc.FormMicros2000)
+	return t
+}
+
+// binaryRow is an order's row as binaryTable holds it.
+func binaryRow(r row) row {
+	id := "\x01\x98\xc0\xde\x00\x00\x70\x00\x80\x00\x00\x00\x00\x00\x00\x2a"
+	at := string(binary.BigEndian.AppendUint64(nil, 1767323045600000-946684800000000))
+	b := r.with("event_id", id).with("occurred_at", at).with("created_at", at)
+	if _, ok := r["headers"]; ok {
+		b["headers"] = "\x01" + r["headers"]
+	}
+	if _, ok := r["schema_version"]; ok {
+		b["schema_version"] = "\x00\x00\x00\x03"
+	}
+	return b
+}
