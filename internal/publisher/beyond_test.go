@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
-	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/deadletter"
@@ -108,21 +107,12 @@ func TestPartitionMayAppearInTime(t *testing.T) {
 	opts.Timing.Patience = patience
 	s := open(t, opts)
 	s.answered(t, s.send(t, into(0, msg("k", "0"))...))
-	asked := make(chan struct{}, 100)
-	c.ControlKey(kmsg.Metadata.Int16(), func(kmsg.Request) (kmsg.Response, error, bool) {
-		c.KeepControl()
-		asked <- struct{}{}
-		return nil, nil, false
-	})
+	asked := metadataOf(c)
 	s.send(t, into(2, msg("k", "1"), msg("k", "2"))...)
 	s.send(t, append(into(0, msg("k", "3")), into(2, msg("k", "4"))...)...)
-	for range 3 {
-		<-asked // it is asked for again
-	}
+	asked(t)
 	growTopic(t, c, "t", 2)
-	for range 3 {
-		<-asked
-	}
+	asked(t)
 	growTopic(t, c, "t", 3)
 	s.answered(t, 3)
 	in := map[int32][]string{}

@@ -28,11 +28,7 @@ func TestRandomErrorsKeepOrder(t *testing.T) {
 
 func trouble(t *testing.T, rng *rand.Rand) {
 	t.Helper()
-	var armed atomic.Int32
-	c := newCluster(t, 1+rng.IntN(3), 1+rng.IntN(8), kfake.ListenFn(func(network, addr string) (net.Listener, error) {
-		l, err := net.Listen(network, addr)
-		return deafListener{l, &armed}, err
-	}))
+	c, armed := deafCluster(t, 1+rng.IntN(3), 1+rng.IntN(8))
 	var calm atomic.Bool
 	seeded := rand.New(rand.NewPCG(rng.Uint64(), 0))
 	w := &watcher{}

@@ -1,20 +1,16 @@
 package publisher_test
 
 import (
-	"log/slog"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"testing"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/kafka"
-	"github.com/cdc-relay/cdc-relay/internal/publisher"
 )
 
 // toEach makes a message for each of n topics.
@@ -30,25 +26,20 @@ func TestTopicsAreCreatedTogether(t *testing.T) {
 	for _, c := range []struct {
 		name               string
 		topics, partitions int
-		requests           int64
+		requests           int
 	}{
 		{"one request", 60, 4, 1},
 		{"no more than a controller takes", 7, 600, 3},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			cluster := newCluster(t, 1, 1)
-			var requests atomic.Int64
-			cluster.ControlKey(kmsg.CreateTopics.Int16(), func(kmsg.Request) (kmsg.Response, error, bool) {
-				cluster.KeepControl()
-				requests.Add(1)
-				return nil, nil, false
-			})
+			requests := cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.CreateTopics}, Observe: true, Count: -1})
 			opts := options(cluster)
 			opts.Create = &kafka.TopicSpec{Partitions: int32(c.partitions), ReplicationFactor: 1}
 			s := open(t, opts)
 			s.send(t, toEach(c.topics)...)
 			s.answered(t, 1)
-			if n := requests.Load(); n != c.requests {
+			if n := requests.Hits(); n != c.requests {
 				t.Errorf("%d topics took %d requests, want %d", c.topics, n, c.requests)
 			}
 		})
@@ -85,11 +76,9 @@ func TestTopicIsCreatedWhenTheQuotaAllows(t *testing.T) {
 func TestNewTopicIsCreatedOnce(t *testing.T) {
 	c := newCluster(t, 1, 1)
 	c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Metadata}, Topic: "made-0", Err: kerr.UnknownTopicOrPartition, Count: 4})
-	opts, log := options(c), &lines{}
+	opts := options(c)
 	opts.Create = &kafka.TopicSpec{Partitions: 1, ReplicationFactor: 1}
-	p := publisher.New(opts, slog.New(slog.NewTextHandler(log, nil)), prometheus.NewRegistry())
-	t.Cleanup(p.Kill)
-	mustOpen(t, p)
+	p, log := logged(t, opts)
 	if err := p.Send(t.Context(), &cdc.Routed{Batch: &cdc.Batch{Seq: 1, Txs: []cdc.Tx{{}}}, Messages: toEach(1)}); err != nil {
 		t.Fatal(err)
 	}

@@ -2,7 +2,6 @@ package publisher_test
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -47,49 +46,38 @@ func poisoned(t *testing.T, s *sink) {
 	}
 }
 
-func TestRejectedRecordStops(t *testing.T) {
+// A record that the broker will not have stops the publisher behind what came before it, or is dropped alone, whether the broker names it or not.
+func TestRejectedRecord(t *testing.T) {
 	for _, named := range []bool{false, true} {
-		t.Run(fmt.Sprintf("named=%v", named), func(t *testing.T) {
-			c := newCluster(t, 1, 1)
-			reject(t, c, named)
-			s := open(t, options(c))
-			poisoned(t, s)
-			err := s.failed(t)
-			var stop *cdc.StopError
-			if !errors.As(err, &stop) || stop.Reason != "rejected" {
-				t.Errorf("error %v, want a stop with reason rejected", err)
-			}
-			for _, part := range []string{`"k/poison"`, `"t"`, "partition 0", "errors.skip", "errors.rejected: dead_letter"} {
-				if !strings.Contains(cdc.Explain(err), part) {
-					t.Errorf("the error %q does not name %s", err, part)
+		for _, policy := range []cdc.Policy{cdc.PolicyStop, cdc.PolicyDrop} {
+			t.Run(fmt.Sprintf("named=%v/%s", named, policy), func(t *testing.T) {
+				c := newCluster(t, 1, 1)
+				reject(t, c, named)
+				opts, want, dropped := options(c), slices.Delete(counting(20), 10, 11), 1.0
+				opts.Rejected = policy
+				s := open(t, opts)
+				poisoned(t, s)
+				if policy == cdc.PolicyStop {
+					want, dropped = counting(10), 0
+					err := s.failed(t)
+					if cdc.ReasonOf(err) != "rejected" {
+						t.Errorf("error %v, want a stop with reason rejected", err)
+					}
+					for _, part := range []string{`"k/poison"`, `"t"`, "partition 0", "errors.skip", "errors.rejected: dead_letter"} {
+						if !strings.Contains(cdc.Explain(err), part) {
+							t.Errorf("the error %q does not name %s", err, part)
+						}
+					}
 				}
-			}
-			s.answered(t, 10) // what came before it
-			if got, want := values(read(t, c.ListenAddrs(), "t", 10)), counting(10); !slices.Equal(got, want) {
-				t.Errorf("published %v, want %v", got, want)
-			}
-		})
-	}
-}
-
-func TestRejectedRecordDrops(t *testing.T) {
-	for _, named := range []bool{false, true} {
-		t.Run(fmt.Sprintf("named=%v", named), func(t *testing.T) {
-			c := newCluster(t, 1, 1)
-			reject(t, c, named)
-			opts := options(c)
-			opts.Rejected = cdc.PolicyDrop
-			s := open(t, opts)
-			poisoned(t, s)
-			s.answered(t, 20)
-			want := slices.Delete(counting(20), 10, 11)
-			if got := values(read(t, c.ListenAddrs(), "t", 19)); !slices.Equal(got, want) {
-				t.Errorf("published %v, want %v", got, want)
-			}
-			if n := metric(t, s.reg, "cdc_relay_events_dropped_total"); n != 1 {
-				t.Errorf("%v events counted as dropped, want 1", n)
-			}
-		})
+				s.answered(t, map[cdc.Policy]uint64{cdc.PolicyStop: 10, cdc.PolicyDrop: 20}[policy])
+				if got := values(read(t, c.ListenAddrs(), "t", len(want))); !slices.Equal(got, want) {
+					t.Errorf("published %v, want %v", got, want)
+				}
+				if n := metric(t, s.reg, "cdc_relay_events_dropped_total"); n != dropped {
+					t.Errorf("%v events counted as dropped, want %v", n, dropped)
+				}
+			})
+		}
 	}
 }
 

@@ -10,14 +10,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/kafka"
-	"github.com/cdc-relay/cdc-relay/internal/publisher"
 )
 
 // coordinator hands out producer epochs as Kafka does (org.apache.kafka.coordinator.transaction.TransactionMetadata,
@@ -32,6 +30,7 @@ type coordinator struct {
 	lost func(asks producerID)
 	// between is called once, after a question of a publisher that opens.
 	between func()
+	asked   []string // the transactional ID of each question, or ""
 }
 
 const coordinated = 1000
@@ -41,7 +40,12 @@ func coordinate(c *kfake.Cluster) *coordinator {
 	c.ControlKey(int16(kmsg.InitProducerID), func(req kmsg.Request) (kmsg.Response, error, bool) {
 		c.KeepControl()
 		r := req.(*kmsg.InitProducerIDRequest)
-		if r.TransactionalID == nil {
+		name := ""
+		if r.TransactionalID != nil {
+			name = *r.TransactionalID
+		}
+		k.change(func() { k.asked = append(k.asked, name) })
+		if name == "" {
 			return nil, nil, false
 		}
 		res := r.ResponseKind().(*kmsg.InitProducerIDResponse)
@@ -115,12 +119,6 @@ func (k *coordinator) loseRenewals(granted bool) <-chan struct{} {
 	return asked
 }
 
-func (k *coordinator) answerRenewals() {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.lost = nil
-}
-
 func (k *coordinator) next() func() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -129,11 +127,14 @@ func (k *coordinator) next() func() {
 	return between
 }
 
-func (k *coordinator) loseNext() {
+// change sets what a test decides.
+func (k *coordinator) change(set func()) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.lose = true
+	set()
 }
+
+func (k *coordinator) loseNext() { k.change(func() { k.lose = true }) }
 
 func (k *coordinator) at() producerID {
 	k.mu.Lock()
@@ -147,31 +148,14 @@ func TestReplacedTransactionalIDIsFenced(t *testing.T) {
 		"auto": {"old", "old", "derived", "derived"}, "own": {"old", "old", "own", "own"}, "none": {""},
 	} {
 		t.Run(setting, func(t *testing.T) {
-			c, k := newCluster(t, 1, 1), &coordinator{current: producerID{coordinated, -1}, last: -1}
-			var asked []string
-			c.ControlKey(int16(kmsg.InitProducerID), func(req kmsg.Request) (kmsg.Response, error, bool) {
-				c.KeepControl()
-				r := req.(*kmsg.InitProducerIDRequest)
-				res := r.ResponseKind().(*kmsg.InitProducerIDResponse)
-				res.Version = r.Version
-				id, _ := k.grant(producerID{r.ProducerID, r.ProducerEpoch})
-				res.ProducerID, res.ProducerEpoch = id.id, id.epoch
-				name := ""
-				if r.TransactionalID != nil {
-					name = *r.TransactionalID
-				}
-				asked = append(asked, name)
-				return res, nil, true
-			})
-			o := options(c)
+			c := newCluster(t, 1, 1)
+			k, o := coordinate(c), options(c)
 			o.TransactionalID = setting
-			p := publisher.New(o, logger(t), prometheus.NewRegistry())
-			defer p.Kill()
-			if err := p.Open(t.Context(), "derived", "old"); err != nil {
+			if err := unopened(t, o).Open(t.Context(), "derived", "old"); err != nil {
 				t.Fatal(err)
 			}
-			if !slices.Equal(asked, want) {
-				t.Errorf("asked for %q, want %q", asked, want)
+			if !slices.Equal(k.asked, want) {
+				t.Errorf("asked for %q, want %q", k.asked, want)
 			}
 		})
 	}
@@ -208,7 +192,7 @@ func TestSuccessorAfterLostRenewal(t *testing.T) {
 			first.send(t, msg("k", "1"))
 			<-asked
 			second := open(t, options(c))
-			k.answerRenewals()
+			k.change(func() { k.lost = nil })
 			var stop *cdc.StopError
 			if err := first.failed(t); !errors.As(err, &stop) || stop.Class != cdc.ClassFenced || !strings.HasPrefix(stop.Fix, "restart this relay") {
 				t.Errorf("the first ended with %s", cdc.Explain(err))
@@ -235,13 +219,13 @@ func TestRequestBetweenTwoOfOpen(t *testing.T) {
 			k := coordinate(c)
 			open(t, options(c))
 			held := []producerID{k.at()}
-			k.mu.Lock()
-			k.between = func() {
-				if id, err := k.grant(asks(held[0])); err == nil {
-					held = append(held, id)
+			k.change(func() {
+				k.between = func() {
+					if id, err := k.grant(asks(held[0])); err == nil {
+						held = append(held, id)
+					}
 				}
-			}
-			k.mu.Unlock()
+			})
 			open(t, options(c))
 			for _, id := range held {
 				for _, from := range []producerID{id, {id.id, id.epoch + 1}} {

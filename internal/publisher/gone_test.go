@@ -1,6 +1,7 @@
 package publisher_test
 
 import (
+	"errors"
 	"net"
 	"slices"
 	"strconv"
@@ -23,6 +24,16 @@ func onMetadata(err *kerr.Error) kfake.Fault {
 // refreshes is longer than a request on a busy machine takes: a refresh meanwhile puts off what follows from the answer.
 const refreshes = 200 * time.Millisecond
 
+// metadataOf returns a function that waits until the publisher has asked for metadata, and had the answer, each time anew.
+func metadataOf(c *kfake.Cluster) (asked func(t *testing.T)) {
+	requests := c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Metadata}, Observe: true, Count: -1})
+	return func(t *testing.T) {
+		t.Helper()
+		before := requests.Hits()
+		eventually(t, "the publisher to have asked for metadata", func() bool { return requests.Hits() > before+2 })
+	}
+}
+
 // givenUp returns a function that waits until the publisher has given a topic up since: it needs a new producer ID then.
 func givenUp(t *testing.T, c *kfake.Cluster) (await func()) {
 	t.Helper()
@@ -33,13 +44,10 @@ func givenUp(t *testing.T, c *kfake.Cluster) (await func()) {
 	}
 }
 
-func growTopic(t *testing.T, c *kfake.Cluster, topic string, count int32) {
+func growTopic(t *testing.T, c *kfake.Cluster, topic string, count int) {
 	t.Helper()
-	req := kmsg.NewPtrCreatePartitionsRequest()
-	rt := kmsg.NewCreatePartitionsRequestTopic()
-	rt.Topic, rt.Count = topic, count
-	req.Topics, req.TimeoutMillis = append(req.Topics, rt), 1000
-	if _, err := req.RequestWith(t.Context(), client(t, c.ListenAddrs())); err != nil {
+	grown, err := admin(t, c.ListenAddrs()).UpdatePartitions(t.Context(), count, topic)
+	if err = errors.Join(err, grown.Error()); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -56,8 +64,7 @@ func TestLastMessageBeforeNewPartitionsIsDropped(t *testing.T) {
 	s.send(t, msg("k", "poison"))
 	eventually(t, "an attempt", func() bool { return waits.Hits() > 0 })
 	growTopic(t, c, "t", 4)
-	asked := c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Metadata}, Topic: "t", Observe: true, Count: -1})
-	eventually(t, "the publisher to have learnt of it", func() bool { return asked.Hits() > 2 })
+	metadataOf(c)(t)
 	silent := c.Fault(onMetadata(kerr.LeaderNotAvailable))
 	eventually(t, "nothing more to be learnt", func() bool { return silent.Hits() > 2 })
 	s.send(t, msg("k", "1"))
@@ -143,8 +150,7 @@ func TestOldPartitionCountDoesNotStop(t *testing.T) {
 	s := open(t, opts)
 	s.answered(t, s.send(t, numbered(0, 20, 9)...))
 	growTopic(t, c, "t", 4)
-	asked := c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Metadata}, Topic: "t", Observe: true, Count: -1})
-	eventually(t, "the publisher to have learnt of it", func() bool { return asked.Hits() > 2 })
+	metadataOf(c)(t)
 	behind := 3
 	told := make(chan struct{})
 	c.ControlKey(int16(kmsg.Metadata), func(req kmsg.Request) (kmsg.Response, error, bool) {

@@ -32,8 +32,7 @@ func openTransactional(t *testing.T, c *kfake.Cluster, changes ...func(*publishe
 	for _, change := range changes {
 		change(&opts)
 	}
-	p := publisher.New(opts, logger(t), prometheus.NewRegistry())
-	t.Cleanup(p.Kill)
+	p := unopened(t, opts)
 	reopen(t, p)
 	return p
 }
@@ -62,11 +61,7 @@ func TestOpenTransactionEnds(t *testing.T) {
 			if err := p.Send(t.Context(), &cdc.Routed{Batch: &cdc.Batch{Seq: 1}, Messages: []cdc.Message{msg("k", "0")}}); err != nil {
 				t.Fatal(err)
 			}
-			for d := range p.Durable() {
-				if d.Cut {
-					break
-				}
-			}
+			untilCut(t, p)
 			if n := openRecords(t, c); n != 1 {
 				t.Fatalf("%d records are open", n)
 			}
@@ -76,6 +71,19 @@ func TestOpenTransactionEnds(t *testing.T) {
 				t.Errorf("%d records are open", n)
 			}
 		})
+	}
+}
+
+// untilCut waits until the publisher asks for a commit.
+func untilCut(t *testing.T, p *publisher.Publisher) {
+	t.Helper()
+	for d := range p.Durable() {
+		if d.Err != nil {
+			t.Fatal(d.Err)
+		}
+		if d.Cut {
+			return
+		}
 	}
 }
 
@@ -96,22 +104,13 @@ func TestAbortOfNothing(t *testing.T) {
 // openRecords is how many records of topic "t" consumers of committed ones have to wait for.
 func openRecords(t *testing.T, c *kfake.Cluster) int64 {
 	t.Helper()
-	end := func(isolation int8) int64 {
-		req := kmsg.NewPtrListOffsetsRequest()
-		topic, partition := kmsg.NewListOffsetsRequestTopic(), kmsg.NewListOffsetsRequestTopicPartition()
-		req.IsolationLevel, topic.Topic, partition.Timestamp = isolation, "t", -1
-		topic.Partitions = append(topic.Partitions, partition)
-		req.Topics = append(req.Topics, topic)
-		res, err := req.RequestWith(t.Context(), client(t, c.ListenAddrs()))
-		if err == nil {
-			err = kerr.ErrorForCode(res.Topics[0].Partitions[0].ErrorCode)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		return res.Topics[0].Partitions[0].Offset
+	a := admin(t, c.ListenAddrs())
+	all, err := a.ListEndOffsets(t.Context(), "t")
+	committed, cerr := a.ListCommittedOffsets(t.Context(), "t")
+	if err = errors.Join(err, cerr, all.Error(), committed.Error()); err != nil {
+		t.Fatal(err)
 	}
-	return end(0) - end(1)
+	return all["t"][0].Offset - committed["t"][0].Offset
 }
 
 func reopen(t *testing.T, p *publisher.Publisher) {
@@ -134,18 +133,8 @@ func TestPartitionsAreAddedTogether(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	untilCut := func() {
-		for d := range p.Durable() {
-			if d.Err != nil {
-				t.Fatal(d.Err)
-			}
-			if d.Cut {
-				return
-			}
-		}
-	}
 	send(1, append(to("u", msg("k", "0")), msg("k", "0"))...) // the publisher knows both topics now
-	untilCut()
+	untilCut(t, p)
 	if _, err := p.Commit(t.Context(), "position", nil); err != nil {
 		t.Fatal(err)
 	}
@@ -171,7 +160,7 @@ func TestPartitionsAreAddedTogether(t *testing.T) {
 	send(2, msg("k", "1"))
 	<-asked
 	send(3, to("u", msg("k", "1"))...)
-	untilCut()
+	untilCut(t, p)
 }
 
 // A topic may not be written any more. The event that is for it is named, and the events before it, which are for other
@@ -308,8 +297,7 @@ func TestPositionStaysInItsPartition(t *testing.T) {
 	c := newCluster(t, 1, 1)
 	p := openTransactional(t, c)
 	growTopic(t, c, positions, 3) // the key belongs to another partition now
-	asked := c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Metadata}, Topic: positions, Observe: true, Count: -1})
-	eventually(t, "the publisher to have learnt of it", func() bool { return asked.Hits() > 2 })
+	metadataOf(c)(t)
 	if _, err := p.Commit(t.Context(), "position", []byte("here")); err != nil {
 		t.Fatal(err)
 	}

@@ -96,7 +96,6 @@ func open(t *testing.T, opts publisher.Options) *sink {
 	s := &sink{reg: prometheus.NewRegistry(), done: map[uint64]int{}, news: make(chan struct{}, 1), next: 1}
 	dropped := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "cdc_relay_events_dropped_total"}, []string{"reason"})
 	s.reg.MustRegister(dropped)
-	opts.Strict = true
 	opts.Dropped = func(reason string) { dropped.WithLabelValues(reason).Inc() }
 	p := publisher.New(opts, logger(t), s.reg)
 	s.Publisher = p
@@ -104,6 +103,23 @@ func open(t *testing.T, opts publisher.Options) *sink {
 	mustOpen(t, p)
 	go s.collect(t.Context())
 	return s
+}
+
+func unopened(t *testing.T, opts publisher.Options) *publisher.Publisher {
+	t.Helper()
+	p := publisher.New(opts, logger(t), prometheus.NewRegistry())
+	t.Cleanup(p.Kill)
+	return p
+}
+
+// logged opens a publisher, and keeps what it logs.
+func logged(t *testing.T, opts publisher.Options) (*publisher.Publisher, *lines) {
+	t.Helper()
+	log := &lines{}
+	p := publisher.New(opts, slog.New(slog.NewTextHandler(log, nil)), prometheus.NewRegistry())
+	t.Cleanup(p.Kill)
+	mustOpen(t, p)
+	return p, log
 }
 
 func mustOpen(t *testing.T, p *publisher.Publisher) {
@@ -219,8 +235,18 @@ func numbered(first, n, keys int) []cdc.Message {
 	return msgs
 }
 
-// read reads n records of a topic with a client that is not sarama.
-func read(t *testing.T, addrs []string, topic string, n int) []*kgo.Record {
+// read reads n records of a topic.
+func read(t *testing.T, addrs []string, topic string, n int) (all []*kgo.Record) {
+	t.Helper()
+	consume(t, addrs, topic, func(records []*kgo.Record) bool {
+		all = append(all, records...)
+		return len(all) >= n
+	})
+	return all
+}
+
+// consume reads a topic until done, with a client that is not sarama.
+func consume(t *testing.T, addrs []string, topic string, done func([]*kgo.Record) bool) {
 	t.Helper()
 	cl, err := kgo.NewClient(kgo.SeedBrokers(addrs...), kgo.ConsumeTopics(topic), kgo.FetchMaxWait(50*time.Millisecond))
 	if err != nil {
@@ -229,15 +255,16 @@ func read(t *testing.T, addrs []string, topic string, n int) []*kgo.Record {
 	defer cl.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	var all []*kgo.Record
-	for len(all) < n {
+	for n := 0; ; {
 		fs := cl.PollFetches(ctx)
 		if err := fs.Err(); err != nil {
-			t.Fatalf("read %d of %d records: %v", len(all), n, err)
+			t.Fatalf("read %d records: %v", n, err)
 		}
-		all = append(all, fs.Records()...)
+		n += fs.NumRecords()
+		if done(fs.Records()) {
+			return
+		}
 	}
-	return all
 }
 
 // metric returns the sum of a counter's or gauge's children, or the number of a histogram's observations.
@@ -279,19 +306,8 @@ func eventually(t *testing.T, what string, cond func() bool) {
 func inOrder(t *testing.T, addrs []string, n, keys int) {
 	t.Helper()
 	last, home, seen := map[string]int{}, map[string]int32{}, map[int]bool{}
-	cl, err := kgo.NewClient(kgo.SeedBrokers(addrs...), kgo.ConsumeTopics("t"), kgo.FetchMaxWait(50*time.Millisecond))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer cl.Close()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	for len(seen) < n {
-		fs := cl.PollFetches(ctx)
-		if err := fs.Err(); err != nil {
-			t.Fatalf("read %d of %d messages: %v", len(seen), n, err)
-		}
-		for _, r := range fs.Records() {
+	consume(t, addrs, "t", func(records []*kgo.Record) bool {
+		for _, r := range records {
 			key := string(r.Key)
 			v, err := strconv.Atoi(string(r.Value))
 			if err != nil {
@@ -308,5 +324,6 @@ func inOrder(t *testing.T, addrs []string, n, keys int) {
 			}
 			seen[v], last[key] = true, max(v, last[key])
 		}
-	}
+		return len(seen) >= n
+	})
 }

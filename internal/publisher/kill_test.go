@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -142,14 +141,6 @@ func TestKillWithUnreadAnswers(t *testing.T) {
 		return n == rounds
 	})
 	promptly(t, p.Kill)
-}
-
-func unopened(t *testing.T, opts publisher.Options) *publisher.Publisher {
-	t.Helper()
-	opts.Strict = true
-	p := publisher.New(opts, logger(t), prometheus.NewRegistry())
-	t.Cleanup(p.Kill)
-	return p
 }
 
 func promptly(t *testing.T, fn func()) {

@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -55,8 +54,7 @@ func TestRefusedBeforeTheFirstBatch(t *testing.T) {
 		l.Kill()
 		l.opts.Timing.Patience = time.Nanosecond
 		l.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Err: kerr.InvalidTimestamp, Count: -1})
-		p := publisher.New(l.opts, logger(t), prometheus.NewRegistry())
-		t.Cleanup(p.Kill)
+		p := unopened(t, l.opts)
 		mustOpen(t, p)
 		var err error
 		if l.exactlyOnce {
@@ -76,9 +74,7 @@ func (l *lettered) restartWith(t *testing.T, change func(*publisher.Options)) {
 	t.Helper()
 	l.Kill()
 	change(&l.opts)
-	p := publisher.New(l.opts, logger(t), prometheus.NewRegistry())
-	l.Publisher = p
-	t.Cleanup(p.Kill)
+	l.Publisher = unopened(t, l.opts)
 	l.start(t, nil)
 }
 
@@ -91,12 +87,10 @@ func TestOwnTopicsAreDenied(t *testing.T) {
 			l.restartWith(t, func(o *publisher.Options) { o.Timing.Patience = time.Nanosecond })
 			allow := denyTopic(l, topic)
 			l.send(t, fact{key, "", "1"}, fact{key, "t", "2"})
-			var stop *cdc.StopError
-			eventually(t, "a stop", func() bool {
-				l.mu.Lock()
-				defer l.mu.Unlock()
-				return errors.As(l.err, &stop)
-			})
+			stop, ok := errors.AsType[*cdc.StopError](l.fails(t))
+			if !ok {
+				t.Fatal(l.err)
+			}
 			if stop.Class != cdc.ClassConfig || !strings.Contains(stop.Error(), topic) || !strings.Contains(stop.Fix, "WRITE") {
 				t.Errorf("%v: %s", stop.Class, cdc.Explain(stop))
 			}

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
-	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
@@ -31,20 +31,10 @@ func incompressible(n int) string {
 // limitLetters sets max.message.bytes of the topic of letters.
 func (l *lettered) limitLetters(t *testing.T, bytes int) {
 	t.Helper()
-	client, err := kgo.NewClient(kgo.SeedBrokers(l.cluster.ListenAddrs()...))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer client.Close()
 	value := strconv.Itoa(bytes)
-	req := kmsg.NewPtrIncrementalAlterConfigsRequest()
-	req.Resources = []kmsg.IncrementalAlterConfigsRequestResource{{
-		ResourceType: kmsg.ConfigResourceTypeTopic, ResourceName: letterTopic,
-		Configs: []kmsg.IncrementalAlterConfigsRequestResourceConfig{{Name: "max.message.bytes", Value: &value}},
-	}}
-	res, err := req.RequestWith(t.Context(), client)
-	if err != nil || res.Resources[0].ErrorCode != 0 {
-		t.Fatal(err, res)
+	altered, err := admin(t, l.cluster.ListenAddrs()).AlterTopicConfigs(t.Context(), []kadm.AlterConfig{{Name: "max.message.bytes", Value: &value}}, letterTopic)
+	if err != nil || altered[0].Err != nil {
+		t.Fatal(err, altered)
 	}
 }
 
@@ -60,11 +50,7 @@ func (l *lettered) tooLarge(t *testing.T, send func()) (first uint64, raise int,
 	first = l.next
 	for attempt := 1; ; attempt++ {
 		send()
-		eventually(t, "an error", func() bool {
-			l.mu.Lock()
-			defer l.mu.Unlock()
-			return l.err != nil
-		})
+		l.fails(t)
 		if attempt == 2 || !errors.Is(l.err, cdc.ErrRewind) {
 			break
 		}
@@ -158,11 +144,7 @@ func TestLimitOfLettersIsLowered(t *testing.T) {
 		t.Helper()
 		l.limitLetters(t, smallLimit)
 		first := l.send(t, fact{"a", "", long})
-		eventually(t, "an error", func() bool {
-			l.mu.Lock()
-			defer l.mu.Unlock()
-			return l.err != nil
-		})
+		l.fails(t)
 		if said := cdc.Explain(l.err); !strings.Contains(said, `write "a/long@0000000000000100/0" to the relay's own topic "letters"`) || !strings.Contains(said, "max.message.bytes") {
 			t.Errorf("says %s", said)
 		}

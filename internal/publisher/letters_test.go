@@ -12,7 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/twmb/franz-go/pkg/kfake"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
@@ -63,9 +62,7 @@ func eachDelivery(t *testing.T, test func(t *testing.T, l *lettered)) {
 				opts.PositionTopic = positions
 			}
 			l := &lettered{cluster: c, opts: opts, next: 1, exactlyOnce: exactlyOnce}
-			p := publisher.New(opts, logger(t), prometheus.NewRegistry())
-			l.Publisher = p
-			t.Cleanup(p.Kill)
+			l.Publisher = unopened(t, opts)
 			l.start(t, nil)
 			test(t, l)
 		})
@@ -192,6 +189,17 @@ func (l *lettered) answered(t *testing.T, seq uint64) {
 		}
 		return l.acked >= seq
 	})
+}
+
+// fails waits for an error.
+func (l *lettered) fails(t *testing.T) error {
+	t.Helper()
+	eventually(t, "an error", func() bool {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		return l.err != nil
+	})
+	return l.err
 }
 
 // records reads what is committed in a topic, the values by key in the order of their offsets.

@@ -1,17 +1,14 @@
 package publisher_test
 
 import (
-	"log/slog"
 	"strings"
 	"testing"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
-	"github.com/cdc-relay/cdc-relay/internal/publisher"
 )
 
 // Every line about an event has its ID, key and topic.
@@ -27,11 +24,9 @@ func TestLinesNameTheEvent(t *testing.T) {
 			t.Parallel()
 			cluster := newCluster(t, 1, 1)
 			cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Err: c.err, Count: 1})
-			opts, log := options(cluster), &lines{}
+			opts := options(cluster)
 			opts.Rejected, opts.Dropped = c.policy, func(string) {}
-			p := publisher.New(opts, slog.New(slog.NewTextHandler(log, nil)), prometheus.NewRegistry())
-			t.Cleanup(p.Kill)
-			mustOpen(t, p)
+			p, log := logged(t, opts)
 			if err := p.Send(t.Context(), &cdc.Routed{Batch: &cdc.Batch{Seq: 1, Txs: []cdc.Tx{{}}}, Messages: []cdc.Message{msg("k", "1")}}); err != nil {
 				t.Fatal(err)
 			}

@@ -87,15 +87,10 @@ func TestSlowAnswerIsNoProblem(t *testing.T) {
 	s := open(t, opts)
 	s.answered(t, s.send(t, msg("a", "1")))
 	over := holdProduce(c)
-	var answers atomic.Int32
-	c.ControlKey(int16(kmsg.Metadata), func(kmsg.Request) (kmsg.Response, error, bool) {
-		c.KeepControl()
-		answers.Add(1)
-		return nil, nil, false
-	})
+	answers := c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Metadata}, Observe: true, Count: -1})
 	s.send(t, msg("a", "2"))
 	eventually(t, "answers to other requests for some time", func() bool {
-		return answers.Load() >= 3 && len(opts.Problems.List()) == 0
+		return answers.Hits() >= 3 && len(opts.Problems.List()) == 0
 	})
 	over()
 	s.answered(t, 2)

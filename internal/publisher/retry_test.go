@@ -89,12 +89,18 @@ func (l deafListener) Accept() (net.Conn, error) {
 	return deaf{conn, l.armed}, err
 }
 
-func TestLostResponseIsNotPublishedTwice(t *testing.T) {
-	var armed atomic.Int32
-	c := newCluster(t, 1, 1, kfake.ListenFn(func(network, addr string) (net.Listener, error) {
+// deafCluster loses one answer each time that it is armed with 1.
+func deafCluster(t *testing.T, brokers, partitions int) (*kfake.Cluster, *atomic.Int32) {
+	t.Helper()
+	armed := new(atomic.Int32)
+	return newCluster(t, brokers, partitions, kfake.ListenFn(func(network, addr string) (net.Listener, error) {
 		l, err := net.Listen(network, addr)
-		return deafListener{l, &armed}, err
-	}))
+		return deafListener{l, armed}, err
+	})), armed
+}
+
+func TestLostResponseIsNotPublishedTwice(t *testing.T) {
+	c, armed := deafCluster(t, 1, 1)
 	var once atomic.Bool
 	c.ControlKey(produceKey, func(kmsg.Request) (kmsg.Response, error, bool) {
 		c.KeepControl()
@@ -207,11 +213,7 @@ func TestEveryBrokerAway(t *testing.T) {
 // A record may be in the log although the answer was lost and a later attempt is refused. If the next
 // record had its sequence number, it would pass for a duplicate and be lost.
 func TestRefusedAfterLostResponse(t *testing.T) {
-	var armed atomic.Int32
-	c := newCluster(t, 1, 1, kfake.ListenFn(func(network, addr string) (net.Listener, error) {
-		l, err := net.Listen(network, addr)
-		return deafListener{l, &armed}, err
-	}))
+	c, armed := deafCluster(t, 1, 1)
 	attempt := 0
 	c.ControlKey(produceKey, func(kmsg.Request) (kmsg.Response, error, bool) {
 		c.KeepControl()
@@ -242,23 +244,18 @@ func TestRefusedAfterLostResponse(t *testing.T) {
 func TestRefusedAfterAnotherLeaderMayHaveAppended(t *testing.T) {
 	for _, code := range []*kerr.Error{kerr.NotLeaderForPartition, kerr.KafkaStorageError, kerr.UnknownTopicOrPartition, kerr.NotEnoughReplicas} {
 		c := newCluster(t, 1, 1)
-		var ids atomic.Int32
-		c.ControlKey(int16(kmsg.InitProducerID), func(kmsg.Request) (kmsg.Response, error, bool) {
-			c.KeepControl()
-			ids.Add(1)
-			return nil, nil, false
-		})
+		ids := c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.InitProducerID}, Observe: true, Count: -1})
 		opts := options(c)
 		opts.TooLarge = cdc.PolicyDrop
 		s := open(t, opts)
 		s.answered(t, s.send(t, numbered(0, 1, 1)...))
-		before := ids.Load()
+		before := ids.Hits()
 		c.Fault(onProduce(code, 1))
 		c.Fault(onProduce(kerr.MessageTooLarge, 1))
 		for i := range 2 {
 			s.answered(t, s.send(t, numbered(1+i, 1, 1)...))
 		}
-		if dropped, renewed := metric(t, s.reg, "cdc_relay_events_dropped_total"), ids.Load() > before; dropped != 1 || renewed != (code != kerr.NotEnoughReplicas) {
+		if dropped, renewed := metric(t, s.reg, "cdc_relay_events_dropped_total"), ids.Hits() > before; dropped != 1 || renewed != (code != kerr.NotEnoughReplicas) {
 			t.Errorf("%s: %v dropped, a new producer ID: %t", code.Message, dropped, renewed)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -30,30 +31,23 @@ func to(topic string, msgs ...cdc.Message) []cdc.Message {
 // createTopic makes a topic with a client that is not the publisher's.
 func createTopic(t *testing.T, addrs []string, topic string, partitions int32, configs map[string]string) {
 	t.Helper()
-	rt := kmsg.NewCreateTopicsRequestTopic()
-	rt.Topic, rt.NumPartitions, rt.ReplicationFactor = topic, partitions, 1
+	settings := map[string]*string{}
 	for name, value := range configs {
-		rt.Configs = append(rt.Configs, kmsg.CreateTopicsRequestTopicConfig{Name: name, Value: &value})
+		settings[name] = &value
 	}
-	req := kmsg.NewPtrCreateTopicsRequest()
-	req.Topics = append(req.Topics, rt)
-	res, err := req.RequestWith(t.Context(), client(t, addrs))
-	if err == nil {
-		err = kerr.ErrorForCode(res.Topics[0].ErrorCode)
-	}
-	if err != nil {
+	if _, err := admin(t, addrs).CreateTopic(t.Context(), partitions, 1, settings, topic); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func client(t *testing.T, addrs []string, opts ...kgo.Opt) *kgo.Client {
+func admin(t *testing.T, addrs []string) *kadm.Client {
 	t.Helper()
-	cl, err := kgo.NewClient(append(opts, kgo.SeedBrokers(addrs...))...)
+	client, err := kgo.NewClient(kgo.SeedBrokers(addrs...))
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(cl.Close)
-	return cl
+	t.Cleanup(client.Close)
+	return kadm.NewClient(client)
 }
 
 func TestUnknownTopicDrops(t *testing.T) {
@@ -152,11 +146,7 @@ func TestDeniedTopicStops(t *testing.T) {
 
 func deleteTopic(t *testing.T, c *kfake.Cluster, name string) {
 	t.Helper()
-	req := kmsg.NewPtrDeleteTopicsRequest()
-	rt := kmsg.NewDeleteTopicsRequestTopic()
-	rt.Topic = &name
-	req.Topics, req.TopicNames = append(req.Topics, rt), []string{name}
-	if _, err := req.RequestWith(t.Context(), client(t, c.ListenAddrs())); err != nil {
+	if _, err := admin(t, c.ListenAddrs()).DeleteTopic(t.Context(), name); err != nil {
 		t.Fatal(err)
 	}
 }
