@@ -51,15 +51,8 @@ func TestBackfillConditions(t *testing.T) {
 func TestSetupSaysWhatItHasMade(t *testing.T) {
 	t.Parallel()
 	onMySQL(t, func(s *site) {
-		s.more()
-		user := s.name[max(0, len(s.name)-20):]
-		s.sql("CREATE USER "+user+"@'%' IDENTIFIED BY 'geheim'", "GRANT REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO "+user+"@'%'")
-		if s.mysql.Flavor == "mariadb" {
-			s.sql("GRANT BINLOG MONITOR ON *.* TO " + user + "@'%'")
-		}
-		owner := "root@tcp(" + s.addr() + ")/" + s.name
-		s.replace(owner, user+":geheim@tcp("+s.addr()+")/"+s.name)
-		s.says(0, "more: exists\n", "setup", "--skip-existing", "--owner-dsn", owner)
+		s.more().asReplicator("making")
+		s.says(0, "more: exists\n", "setup", "--skip-existing")
 	})
 }
 
@@ -68,15 +61,12 @@ func TestBackfillWithoutTheRightToLock(t *testing.T) {
 	t.Parallel()
 	onMySQL(t, func(s *site) {
 		s.setup().says(0, "dropped", "teardown", "--yes")
-		user := s.name[max(0, len(s.name)-20):]
-		s.sql("CREATE USER "+user+"@'%' IDENTIFIED BY 'geheim'", "GRANT SELECT ON "+s.name+".* TO "+user+"@'%'", "GRANT REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO "+user+"@'%'")
-		if s.mysql.Flavor == "mariadb" {
-			s.sql("GRANT BINLOG MONITOR ON *.* TO " + user + "@'%'")
-		}
-		owner := "root@tcp(" + s.addr() + ")/" + s.name
-		s.replace(owner, user+":geheim@tcp("+s.addr()+")/"+s.name)
-		s.insert(1).says(2, "set CDC_RELAY_OWNER_DSN to the connection string of the tables' owner, or GRANT LOCK TABLES on their database", "setup", "--backfill", "--where", "1 = 1")
-		s.says(0, "published 1 row", "setup", "--backfill", "--where", "1 = 1", "--owner-dsn", owner)
+		s.asReplicator("unlocking")
+		owner := s.env
+		s.env = nil
+		s.sql("GRANT SELECT ON "+s.name+".* TO unlocking").insert(1).says(2, "set CDC_RELAY_OWNER_DSN to the connection string of the tables' owner, or GRANT LOCK TABLES on their database", "setup", "--backfill", "--where", "1 = 1")
+		s.env = owner
+		s.says(0, "published 1 row", "setup", "--backfill", "--where", "1 = 1")
 	})
 }
 

@@ -75,9 +75,7 @@ func TestDeadLetters(t *testing.T) {
 		s.says(1, "3 dead letters could not be published, or wait for one that cannot: unroutable: event "+eventID(1)+" of ", "dlq", "retry", "--all", "--yes")
 		relay.await(`msg="dead letter stays: it cannot be published" event_id=\S+ key=[ad] letter=`)
 		s.says(0, "attempts 1", "dlq", "list", eventID(1))
-		if code := relay.signal(syscall.SIGTERM); code != 0 {
-			t.Errorf("SIGTERM: exit %d", code)
-		}
+		relay.stops()
 		s.says(1, "none leads, or it waits for Kafka; the request is withdrawn, but what the relay has begun it ends. Fix: start the relay", "dlq", "retry", "--all", "--yes")
 		skipping := "errors: {unroutable: dead_letter, skip: [" + eventID(5) + "]}\n"
 		s.replace("errors: {unroutable: dead_letter}\n", skipping)

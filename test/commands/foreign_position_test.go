@@ -2,7 +2,6 @@ package commands
 
 import (
 	"strings"
-	"syscall"
 	"testing"
 )
 
@@ -31,9 +30,7 @@ func foreignPosition(t *testing.T, delivery string) {
 		s.setup()
 		relay := s.start()
 		relay.leading()
-		if code := relay.signal(syscall.SIGTERM); code != 0 {
-			t.Fatalf("SIGTERM: exit %d", code)
-		}
+		relay.stops()
 		own := s.config
 		if s.mysql != nil {
 			s.replace("id: first", "id: second")

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -69,14 +68,14 @@ func (s *site) placements(jsonType, timeType string) {
 	s.job("p3", "placed", "1", `{"customer": 7}`)
 	s.job("paid too", "paid", "1", `{"customer": 7}`) // of another key
 	s.leavesOut(url, 0, 4)
-	s.letters("7", 2)
+	s.letters(2, "--key", "7")
 	s.says(1, "2 dead letters could not be published, or wait for one that cannot", "dlq", "retry", "--key", "7", "--yes")
 	s.grow(s.name, 4)
 	s.says(0, "published: 2 dead letters", "dlq", "retry", "--key", "7", "--yes")
 	s.job("beyond too", "placed", "3", `{"customer": 8}`)
-	s.letters("8", 2)
+	s.letters(2, "--key", "8")
 	s.says(0, "dropped: 1 dead letter", "dlq", "drop", "bad", "--yes")
-	s.letters("8", 0) // it is released
+	s.letters(0, "--key", "8") // it is released
 	const want = 7
 	if n := s.records(s.name); n != want {
 		t.Errorf("%d records, want %d", n, want)
@@ -93,9 +92,7 @@ func (s *site) placements(jsonType, timeType string) {
 	if key, _, _ := strings.Cut(got["p2"], " "); key != "7" || got["paid"] != got["paid too"] || !strings.HasPrefix(got["paid"], "j-1 in ") {
 		t.Errorf("records: %v", got)
 	}
-	if code := relay.signal(syscall.SIGTERM); code != 0 {
-		t.Errorf("SIGTERM: exit %d", code)
-	}
+	relay.stops()
 	s.placedAgain()
 	s.stopsBeyond()
 }
@@ -140,11 +137,11 @@ func (s *site) stopsBeyond() {
 	}
 }
 
-// letters waits until so many dead letters have a key.
-func (s *site) letters(key string, want int) {
+// letters waits until so many dead letters match a filter.
+func (s *site) letters(want int, filter ...string) {
 	s.t.Helper()
 	eventually(s.t, func() error {
-		r := s.run("dlq", "list", "--count", "--key", key)
+		r := s.run(append([]string{"dlq", "list", "--count"}, filter...)...)
 		if all := fmt.Sprintf("all            %d\n", want); r.code != 0 || !strings.Contains(r.stdout, all) {
 			return errors.New(r.String())
 		}

@@ -1,8 +1,6 @@
 package commands
 
 import (
-	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/cdc-relay/cdc-relay/internal/testenv"
@@ -17,16 +15,10 @@ func TestPoolerThatPassesReplicationOn(t *testing.T) {
 	direct := s.pg.Addr()
 	through := testenv.NewPgBouncer(t, postgres, "pool_mode = session", ignore).Addr()
 	s.replace(direct, through)
-	if r := s.run("check"); r.code != 0 {
-		t.Errorf("check: %s", r)
-	}
+	s.says(0, "", "check")
 	relay := s.insert(1).start()
 	s.published(relay.leading(), 1)
-	if code := relay.signal(syscall.SIGTERM); code != 0 {
-		t.Errorf("the relay ended with %d", code)
-	}
+	relay.stops()
 	s.replace(through, testenv.NewPgBouncer(t, postgres, "pool_mode = session").Addr())
-	if r := s.run("run"); r.code != 2 || !strings.Contains(r.stderr, "unsupported startup parameter") {
-		t.Errorf("run: %s", r)
-	}
+	s.says(2, "unsupported startup parameter", "run")
 }

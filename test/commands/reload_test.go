@@ -73,9 +73,7 @@ func TestSIGHUPAppliesTheLogLevel(t *testing.T) {
 		t.Error("a warning was logged at the level error")
 	}
 	s.counts(url, events+1)
-	if code := relay.signal(syscall.SIGTERM); code != 0 {
-		t.Errorf("exit %d", code)
-	}
+	relay.stops()
 }
 
 // Certificates and passwords are read at every connect. SIGHUP names the files that cannot be used, and the relay goes on.
@@ -108,9 +106,7 @@ func TestSIGHUPNamesBrokenFiles(t *testing.T) {
 	if relay.has("hunter2") {
 		t.Error("leaked")
 	}
-	if code := relay.signal(syscall.SIGTERM); code != 0 {
-		t.Errorf("exit %d", code)
-	}
+	relay.stops()
 }
 
 // A relay that starts or stands by survives SIGHUP too.
@@ -134,7 +130,5 @@ func TestSIGHUPBeforeLeading(t *testing.T) {
 	starting.await(`msg="(cannot|position).*, retrying"`)
 	starting.hup()
 	starting.await(`msg="configuration read again" log_level=debug`)
-	if code := starting.signal(syscall.SIGTERM); code != 0 {
-		t.Errorf("exit %d", code)
-	}
+	starting.stops()
 }

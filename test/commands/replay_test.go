@@ -128,9 +128,7 @@ func TestReplay(t *testing.T) {
 		if r := s.run("replay"); r.code != 0 || !strings.Contains(r.stdout, ".outbox by created_at, which is not the order of commits") || !strings.Contains(r.stdout, "\n4 events published\n") {
 			t.Fatalf("replay: %s", r)
 		}
-		if r := s.run("replay", "--id", eventID(2)); r.code != 0 {
-			t.Fatalf("replay: %s", r)
-		}
+		s.says(0, "", "replay", "--id", eventID(2))
 		first, again := map[string]string{}, []string(nil)
 		for _, r := range s.consume(s.name, 9) {
 			id := header(r, "ce_id")
@@ -254,9 +252,7 @@ func TestReplayRefusals(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(s.dir, "cdc-relay-replay.json"), []byte(state), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if r := s.run("replay", "--resume"); r.code != 2 || !strings.Contains(r.stderr, "the state in cdc-relay-replay.json cannot be read (") {
-			t.Errorf("place %s: %s", place, r)
-		}
+		s.says(2, "the state in cdc-relay-replay.json cannot be read (", "replay", "--resume")
 	}
 }
 
@@ -318,25 +314,17 @@ func TestReplayIsKilledAndResumed(t *testing.T) {
 			}
 			return err
 		})
-		if r := s.run("replay", "--resume"); r.code != 2 || !strings.Contains(r.stderr, "a replay runs with the state in cdc-relay-replay.json. Fix: wait until it has ended") {
-			t.Errorf("a second one meanwhile: %s", r)
-		}
+		s.says(2, "a replay runs with the state in cdc-relay-replay.json. Fix: wait until it has ended", "replay", "--resume")
 		if err := cmd.Process.Kill(); err != nil {
 			t.Fatal(err)
 		}
 		_ = cmd.Wait()
 		stateBefore, _ := os.ReadFile(state)
-		if r := s.run("replay", "--key", "1"); r.code != 2 || !strings.Contains(r.stderr, "Fix: continue with --resume") {
-			t.Errorf("another one: %s", r)
-		}
-		if r := s.run("replay", "--resume", "--key", "1"); r.code != 2 || !strings.Contains(r.stderr, "--key cannot be changed") {
-			t.Errorf("another filter: %s", r)
-		}
+		s.says(2, "Fix: continue with --resume", "replay", "--key", "1")
+		s.says(2, "--key cannot be changed", "replay", "--resume", "--key", "1")
 		asked := s.config
 		s.sql("CREATE TABLE other AS SELECT * FROM outbox WHERE 1 = 0").replace("routes:", "tables: [{name: other, columns: {event_id: event_id, event_type: event_type, payload: payload, created_at: created_at}}, {name: outbox}]\nroutes:")
-		if r := s.run("replay", "--resume"); r.code != 2 || !strings.Contains(r.stderr, "is of a replay of the tables ") {
-			t.Errorf("with other tables: %s", r)
-		}
+		s.says(2, "is of a replay of the tables ", "replay", "--resume")
 		s.config = asked
 		id := "'" + eventID(events) + "'"
 		if s.mysql != nil {
@@ -344,9 +332,7 @@ func TestReplayIsKilledAndResumed(t *testing.T) {
 		}
 		s.sql("DELETE FROM outbox WHERE event_id = " + id) // which was counted
 		s.insert(events+1, events+2)                       // which come meanwhile, and are the relay's
-		if r := s.run("replay", "--resume", "--rate", "100000"); r.code != 1 || !strings.Contains(r.stderr, "of 4000 events that were counted only 3999 were in the outbox") {
-			t.Fatalf("resumed: %s", r)
-		}
+		s.says(1, "of 4000 events that were counted only 3999 were in the outbox", "replay", "--resume", "--rate", "100000")
 		seen, highest := map[string]bool{}, map[string]int{}
 		records := s.consume(s.name, s.records(s.name))
 		for _, r := range records {

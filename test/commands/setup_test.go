@@ -43,9 +43,7 @@ func TestSetupPrintRunsNothing(t *testing.T) {
 	s := newSite(t)
 	session(t, s, "print.txt", "setup --print", "teardown --print --drop-table", "schema print --payload jsonb --partition none",
 		"schema print --partition none --format golang-migrate --out "+s.dir, "schema print --format xml", "schema print --ahead 4000")
-	if r := s.run("check"); r.code != 3 {
-		t.Errorf("something was created: %s", r)
-	}
+	s.says(3, "", "check") // nothing was created
 	files, err := os.ReadDir(s.dir)
 	if err != nil || len(files) != 3 {
 		t.Errorf("%v, %v: want the configuration and two migrations", files, err)
@@ -251,31 +249,19 @@ func TestOwnerCreatesTheTable(t *testing.T) {
 	s.sql("CREATE ROLE owning LOGIN", "CREATE ROLE owned_relay LOGIN REPLICATION",
 		"GRANT CREATE ON DATABASE "+s.name+" TO owning", "GRANT CREATE ON SCHEMA public TO owning")
 	s.replace("postgres@", "owned_relay@")
-	if r := s.run("setup"); r.code != 2 || !strings.Contains(r.stderr, "--owner-dsn") {
-		t.Errorf("setup as the relay: %s", r)
-	}
+	s.says(2, "--owner-dsn", "setup")
 	s.says(2, `leads to database "template1", and the configuration to`, "setup", "--owner-dsn", s.pg.DSN("template1", "owning"))
 	s.says(2, "is for another kind of database", "setup", "--owner-dsn", "mysql://owning@db/orders")
-	if r := s.run("setup", "--owner-dsn", s.pg.DSN(s.name, "owning")); r.code != 0 {
-		t.Errorf("setup as the owner: %s", r)
-	}
+	s.says(0, "", "setup", "--owner-dsn", s.pg.DSN(s.name, "owning"))
 	s.as("owned_relay", "SELECT count(*) FROM outbox")
-	if r := s.run("teardown", "--drop-table", "--yes"); r.code != 2 || !strings.Contains(r.stderr, "--owner-dsn") {
-		t.Errorf("teardown as the relay: %s", r)
-	}
+	s.says(2, "--owner-dsn", "teardown", "--drop-table", "--yes")
 	s.env = []string{"CDC_RELAY_OWNER_DSN=" + s.pg.DSN(s.name, "owning")}
 	reachable := s.config
 	s.replace(redis.Addr(), "127.0.0.1:1")
-	if r := s.run("teardown", "--drop-table", "--yes"); r.code != 1 {
-		t.Errorf("teardown without Redis: %s", r)
-	}
+	s.says(1, "", "teardown", "--drop-table", "--yes") // without Redis
 	s.config = reachable
-	if r := s.run("check"); r.code != 0 { // nothing is gone
-		t.Errorf("after teardowns that failed: %s", r)
-	}
-	if r := s.run("teardown", "--drop-table", "--yes"); r.code != 0 {
-		t.Errorf("teardown as the owner: %s", r)
-	}
+	s.says(0, "", "check") // nothing is gone
+	s.says(0, "", "teardown", "--drop-table", "--yes")
 }
 
 // A table of other software is published, and never created or dropped.
@@ -283,9 +269,7 @@ func TestTableOfOtherSoftwareIsNeverDropped(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	s.config = "tables: [{name: shop.events, columns: {event_id: id, event_type: kind, payload: body}}]\n" + s.config
-	if r := s.run("setup"); r.code != 2 {
-		t.Errorf("setup: %s", r)
-	}
+	s.says(2, "", "setup")
 	s.sql("CREATE SCHEMA shop", "CREATE TABLE shop.events (id bigint PRIMARY KEY, kind text NOT NULL, body json NOT NULL)")
 	session(t, s, "foreign.txt", "setup", "check", "teardown --drop-table --yes")
 	s.sql("SELECT FROM shop.events")
@@ -322,9 +306,7 @@ func TestSynchronousStandbyNames(t *testing.T) {
 			t.Errorf("want %s\n%s", want, check)
 		}
 	}
-	if r := s.run("run"); r.code != 2 || !strings.Contains(r.stderr, refused) {
-		t.Errorf("run: %s", r)
-	}
+	s.says(2, refused, "run")
 	if r := s.replace("postgres: {", "postgres: {wait_until_visible: false, ").run("check"); strings.Contains(r.stdout, refused) {
 		t.Errorf("without the wait: %s", r)
 	}
@@ -374,27 +356,16 @@ func TestEveryPostgreSQLVersion(t *testing.T) {
 				settings["wal_level"] = "replica"
 			}
 			s := newSiteOn(t, testenv.Postgres(t, testenv.PostgresOptions{Version: version, Settings: settings}))
-			if r := s.run("check"); !strings.Contains(r.stdout, "ok    server: wal_level is ") {
-				t.Errorf("check before setup: %s", r)
-			}
+			s.says(3, "ok    server: wal_level is ", "check")
 			s.setup()
-			if r := s.run("check"); r.code != 0 {
-				t.Errorf("check: %s", r)
-			}
+			s.says(0, "", "check")
 			relay := s.insert(1).start()
 			s.published(relay.leading(), 1)
-			if code := relay.signal(syscall.SIGTERM); code != 0 {
-				t.Errorf("the relay ended with %d", code)
-			}
+			relay.stops()
 			s.sql("CREATE ROLE onlooker LOGIN").replace("postgres@", "onlooker@")
-			r := s.run("run")
-			if r.code != 2 || !strings.Contains(r.stderr, `role "onlooker" may not replicate (`) {
-				t.Errorf("run: %s", r)
-			}
+			s.says(2, `role "onlooker" may not replicate (`, "run")
 			s.replace("onlooker@", "postgres@")
-			if r := s.run("teardown", "--drop-table", "--yes"); r.code != 0 {
-				t.Errorf("teardown: %s", r)
-			}
+			s.says(0, "", "teardown", "--drop-table", "--yes")
 		})
 	}
 }

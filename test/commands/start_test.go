@@ -6,7 +6,6 @@ import (
 	"io"
 	"net/http"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/cdc-relay/cdc-relay/internal/testenv"
@@ -97,9 +96,7 @@ func TestStartWaitsForServers(t *testing.T) {
 				t.Errorf("status: %+v", st)
 			}
 			relay.await(`msg="(cannot|position).*, retrying".*` + tt.says)
-			if code := relay.signal(syscall.SIGTERM); code != 0 {
-				t.Errorf("SIGTERM while waiting: exit %d", code)
-			}
+			relay.stops()
 
 			relay = s.start()
 			relay.await(`msg="(cannot|position).*, retrying".*` + tt.says)
@@ -109,9 +106,7 @@ func TestStartWaitsForServers(t *testing.T) {
 			way.Heal(t.Context())
 			s.insert(1)
 			s.published(relay.leading(), 1)
-			if code := relay.signal(syscall.SIGTERM); code != 0 {
-				t.Errorf("SIGTERM: exit %d", code)
-			}
+			relay.stops()
 		})
 	}
 }
