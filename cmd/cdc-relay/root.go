@@ -49,7 +49,9 @@ func (a *cli) withConfig(fn func(ctx context.Context, c *config.Config, args []s
 
 // withDatabase is the action of a command that also needs the database.
 func (a *cli) withDatabase(fn func(ctx context.Context, c *config.Config, db app.Database, args []string) error) func(*cobra.Command, []string) error {
-	return a.withConfig(func(ctx context.Context, c *config.Config, args []string) error { return fn(ctx, c, app.NewDatabase(c), args) })
+	return a.withConfig(func(ctx context.Context, c *config.Config, args []string) error {
+		return fn(ctx, c, app.NewDatabase(c), args)
+	})
 }
 
 // printf writes to standard output. It ignores errors: the reader may have closed the pipe.
