@@ -1,6 +1,7 @@
 package mysql
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"fmt"
@@ -11,9 +12,9 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
 
-// Filtered returns an error if an option of the server leaves the database of a configured table out of the binlog: those of its binlog, and on
-// a replica that takes no writes those of its replication. A replica that takes writes may be the primary of these tables. A user without the
-// right to ask gets no answer. Rules for tables are for people to judge: see [checker.tableRules].
+// Filtered returns an error if an option of the server leaves a configured table out of the binlog: those of its binlog, and on a replica that
+// takes no writes those of its replication. A replica that takes writes may be the primary of these tables. A user without the right to ask gets
+// no answer. Rules with wildcards are for people to judge: see [checker.tableRules].
 func (v Variables) Filtered(ctx context.Context, db *sql.DB, names []string) error {
 	if err := v.binlogFiltered(ctx, db, names); err != nil || !readsOnly(v["read_only"]) {
 		return err
@@ -25,7 +26,7 @@ func (v Variables) Filtered(ctx context.Context, db *sql.DB, names []string) err
 	for _, name := range names {
 		option := ""
 		for _, f := range channels {
-			if option = f.database(name, "replicate"); option == "" {
+			if option = cmp.Or(f.database(name, "replicate"), f.table(name)); option == "" {
 				break // this channel brings the table
 			}
 		}
@@ -106,6 +107,19 @@ func (f *filter) database(name, prefix string) (option string) {
 		return prefix + "-do-db=" + strings.Join(do, ",")
 	case len(do) == 0 && has(ignore):
 		return prefix + "-ignore-db=" + schema
+	}
+	return ""
+}
+
+// table returns the option that names tables and leaves this one out; "": none.
+func (f *filter) table(name string) (option string) {
+	do := f.lists["replicate_do_table"]
+	switch {
+	case slices.Contains(do, name):
+	case slices.Contains(f.lists["replicate_ignore_table"], name):
+		return "replicate-ignore-table=" + name
+	case len(do) > 0 && f.lists["replicate_wild_do_table"] == nil:
+		return "replicate-do-table=" + strings.Join(do, ",")
 	}
 	return ""
 }

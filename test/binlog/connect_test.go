@@ -159,11 +159,11 @@ func TestRights(t *testing.T) {
 func TestReplicationFilter(t *testing.T) {
 	for _, c := range []struct{ flavor, ignore, source, reset string }{
 		{
-			testenv.MySQLFlavor, "CHANGE REPLICATION FILTER REPLICATE_IGNORE_DB = (%s), REPLICATE_IGNORE_TABLE = (a.b)",
+			testenv.MySQLFlavor, "CHANGE REPLICATION FILTER REPLICATE_IGNORE_DB = (%s), REPLICATE_IGNORE_TABLE = (%s)",
 			"CHANGE REPLICATION SOURCE TO SOURCE_HOST = '127.0.0.1', SOURCE_PORT = 1, SOURCE_USER = 'nobody'", "RESET REPLICA ALL",
 		},
 		{
-			testenv.MariaDBFlavor, "SET GLOBAL replicate_ignore_db = '%s', GLOBAL replicate_ignore_table = 'a.b'",
+			testenv.MariaDBFlavor, "SET GLOBAL replicate_ignore_db = '%s', GLOBAL replicate_ignore_table = '%s'",
 			"CHANGE MASTER TO MASTER_HOST = '127.0.0.1', MASTER_PORT = 1, MASTER_USER = 'nobody'", "RESET SLAVE ALL",
 		},
 	} {
@@ -172,8 +172,8 @@ func TestReplicationFilter(t *testing.T) {
 			d.simple()
 			d.exec(c.source)
 			defer d.exec(c.reset)
-			d.exec(fmt.Sprintf(c.ignore, d.name))
-			defer d.exec(fmt.Sprintf(c.ignore, ""))
+			d.exec(fmt.Sprintf(c.ignore, d.name, "a.b"))
+			defer d.exec(fmt.Sprintf(c.ignore, "", ""))
 			start := func() (reason string) {
 				s := d.source(current())
 				_, _, err := s.Acquire(t.Context(), none)
@@ -193,7 +193,9 @@ func TestReplicationFilter(t *testing.T) {
 			if !slices.ContainsFunc(found, func(f cdc.Finding) bool { return strings.Contains(f.Text, "replicate-ignore-db="+d.name) }) {
 				t.Errorf("check does not name the filter: %+v", found)
 			}
-			d.exec(fmt.Sprintf(c.ignore, ""))
+			d.exec(fmt.Sprintf(c.ignore, "", d.name+".outbox"))
+			stops(t, d.source(current()), "replication_filter", "replicate-ignore-table="+d.name+".outbox")
+			d.exec(fmt.Sprintf(c.ignore, "", "a.b"))
 			if why := start(); why != "" {
 				t.Errorf("without the filter: %s", why)
 			}
