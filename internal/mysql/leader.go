@@ -32,9 +32,6 @@ const (
 	lockPing = 3 * time.Second
 	// lockName is how long a name may be; MariaDB allows more.
 	lockName = 64
-	// aloneFor is how long a relay leads at a time on a server that was a primary before, as it seems: a reconnect repeats nothing, and a
-	// server that is right to take no writes, as one whose binlog is read to its end, is read all the same.
-	aloneFor = 20 * time.Second
 )
 
 // Leader takes the lock and keeps it. Its methods belong to one goroutine.
@@ -52,9 +49,7 @@ type lock struct {
 	conn   *sql.Conn
 	id     int64 // the session's, on the server
 	server int64 // server_id
-	flavor cdc.Flavor
-	wrote  bool // the server took writes at some time; after the start of keep only that changes it
-	alone  bool // it took none when the lock was taken, and was nobody's replica
+	wrote  bool  // the server took writes at some time; after the start of keep only that changes it
 	stop   context.CancelFunc
 	done   chan struct{} // closed when the session has ended
 	why    error         // of its end; set before done is closed
@@ -112,12 +107,11 @@ func (l *lock) take(ctx context.Context, name string) error {
 		return fmt.Errorf("take the lock of the leader: %w", err)
 	}
 	var got sql.NullBool
-	var readOnly, version string
-	err := l.conn.QueryRowContext(ctx, "SELECT GET_LOCK(?, ?), CONNECTION_ID(), @@GLOBAL.server_id, @@GLOBAL.read_only, VERSION()", name, int(lockWait.Seconds())).
-		Scan(&got, &l.id, &l.server, &readOnly, &version)
-	l.flavor, l.wrote = Variables{"version": version}.Flavor(), err == nil && !readsOnly(readOnly)
+	var readOnly string
+	err := l.conn.QueryRowContext(ctx, "SELECT GET_LOCK(?, ?), CONNECTION_ID(), @@GLOBAL.server_id, @@GLOBAL.read_only", name, int(lockWait.Seconds())).
+		Scan(&got, &l.id, &l.server, &readOnly)
+	l.wrote = err == nil && !readsOnly(readOnly)
 	if err == nil && got.Bool {
-		l.alone = !l.wrote && readReplica(ctx, l.conn, l.flavor) == replica{answered: true}
 		return nil
 	}
 	holder, unknown := lockHolder(ctx, l.conn, name) // also if a limit on the time of statements ended the wait
@@ -175,12 +169,10 @@ func Idle(ctx context.Context, d *Database, o Options) error {
 }
 
 // keep gives signs of life until the session ends or is ended. It ends it if the server has become read-only and replicates from none: after a
-// switchover the connection string may lead to another primary, now or later, and from this server nothing would come any more. If it was so
-// before, that may be right for it, so it is left only now and then.
+// switchover the connection string may lead to another primary, now or later, and from this server nothing would come any more.
 func (l *lock) keep(ctx context.Context, clock func(ahead time.Duration)) {
 	defer close(l.done)
 	defer l.close()
-	began := time.Now()
 	ticker := time.NewTicker(lockPing)
 	defer ticker.Stop()
 	for {
@@ -194,14 +186,14 @@ func (l *lock) keep(ctx context.Context, clock func(ahead time.Duration)) {
 		var readOnly string
 		asked := time.Now()
 		err := l.conn.QueryRowContext(pinging, "SELECT @@timestamp, @@GLOBAL.read_only").Scan(&now, &readOnly)
-		demoted := err == nil && (l.wrote || l.alone && time.Since(began) > aloneFor) && readsOnly(readOnly) && !readReplica(pinging, l.conn, l.flavor).runs
+		demoted := err == nil && l.wrote && readsOnly(readOnly) && !readReplica(pinging, l.conn, cdc.MySQL).runs // of MariaDB the default connection
 		cancel()
 		switch {
 		case err != nil:
 			l.why = fmt.Errorf("the connection that holds the lock of the leader has ended: %w", err)
 			return
 		case demoted:
-			l.why = fmt.Errorf("the server takes no writes (read_only is %s) and replicates from none: another may be the primary now", readOnly)
+			l.why = fmt.Errorf("the server took writes, and has become read-only (read_only is %s): another may be the primary now", readOnly)
 			return
 		}
 		l.wrote = l.wrote || !readsOnly(readOnly)

@@ -11,7 +11,6 @@ import (
 type replica struct {
 	configured bool // it does, or did before it was promoted
 	runs       bool
-	answered   bool // it has said all of that
 }
 
 // replicaStatus is the statement that shows what a server replicates.
@@ -32,7 +31,6 @@ func readReplica(ctx context.Context, db querier, f cdc.Flavor) (r replica) {
 			}
 		}
 	})
-	r.answered = err == nil
-	r.runs = r.runs || r.configured && !r.answered
+	r.runs = r.runs || r.configured && err != nil
 	return r
 }
