@@ -146,7 +146,7 @@ func (ss *session) learn(ctx context.Context, e event) (err error) {
 		return err
 	}
 	s.table.Schema, s.table.Name, _ = strings.Cut(mysql.ConfiguredName(ss.src.opts.Tables, ss.src.caseless, name), ".")
-	if err := cmp.Or(ss.unversioned(s, t), ss.legible(s)); err != nil {
+	if err := cmp.Or(ss.unversioned(ctx, s, t), ss.legible(s)); err != nil {
 		return err
 	}
 	ss.known[name] = s
@@ -154,20 +154,43 @@ func (ss *session) learn(ctx context.Context, e event) (err error) {
 	return ss.compareWithCatalog(ctx, s, e.tableID())
 }
 
-// unversioned refuses rows of a table that keeps its history: MariaDB writes that as inserts. A period whose columns do not have their usual
-// names is seen at the next start.
-func (ss *session) unversioned(s *schema, t *replication.TableMapEvent) error {
-	usual := 0
+// unversioned refuses rows of a table that keeps its history: MariaDB writes that as inserts. Where the columns of its period do not have
+// their usual names, the catalog tells.
+func (ss *session) unversioned(ctx context.Context, s *schema, t *replication.TableMapEvent) error {
+	period, usual := 0, 0 // columns that may be of a period
 	for i, c := range s.table.Columns {
-		if t.ColumnType[i] == gomysql.MYSQL_TYPE_TIMESTAMP2 && t.ColumnMeta[i] == 6 && (c.Name == "row_start" || c.Name == "row_end") {
-			usual++
+		if micro := t.ColumnType[i] == gomysql.MYSQL_TYPE_TIMESTAMP2 && t.ColumnMeta[i] == 6; micro || t.ColumnType[i] == gomysql.MYSQL_TYPE_LONGLONG {
+			period++
+			if micro && (c.Name == "row_start" || c.Name == "row_end") {
+				usual++
+			}
 		}
 	}
-	if ss.src.flavor != cdc.MariaDB || usual < 2 {
-		return nil
-	}
 	why := errors.New("table " + s.table.String() + " is system-versioned: the binlog holds each update of a row as one more insert")
+	switch {
+	case ss.src.flavor != cdc.MariaDB || period < 2:
+		return nil
+	case usual < 2:
+		err := ss.src.refusedNow(ctx, s.table.String())
+		stop, final := errors.AsType[*cdc.StopError](err)
+		if err != nil && !final {
+			return cdc.Fixable("see why the database does not answer", "read table %s: %w", s.table, err)
+		}
+		if !final || stop.Reason != mysql.SystemVersioned {
+			return nil // it may have been dropped or renamed since
+		}
+	}
 	return cdc.Stop(cdc.ClassRuntime, mysql.SystemVersioned, why, mysql.FixSystemVersioned(s.table.Schema, s.table.Name)+"; "+startAnew)
+}
+
+// refusedNow is why a start would refuse the table.
+func (s *Source) refusedNow(ctx context.Context, name string) error {
+	db, _, err := mysql.Connect(ctx, &s.opts.Options)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = db.Close() }()
+	return mysql.CheckTables(ctx, db, []string{name}, s.caseless)
 }
 
 // legible refuses rows if a column that is used has an unknown character set. Verify knows which columns are used and

@@ -212,40 +212,51 @@ func TestBinlogFilters(t *testing.T) {
 	}
 }
 
-// A table that becomes system-versioned stops the relay at its first row, and is refused by its name from then on. What is printed publishes
-// what was inserted meanwhile.
+// A table that becomes system-versioned stops the relay at its first row, whatever the columns of its period are called, and is refused by
+// its name from then on. What is printed publishes what was inserted meanwhile.
 func TestSystemVersionedTable(t *testing.T) {
 	t.Parallel()
-	s := newMySQLSite(t, testenv.MariaDBFlavor).markedTable("varchar(36)")
-	_, rest, _ := strings.Cut(s.config, "source:")
-	s.config = "source:" + rest
-	s.config = strings.Split(markedConfig, "    write_back:")[0] + s.config
-	s.setup()
-	relay := s.start()
-	url := relay.leading()
-	s.newJob("a", "")
-	s.saves(url, "a")
-	began := time.Now().Add(-time.Minute).UTC().Format(time.RFC3339)
-	s.sql("ALTER TABLE jobs ADD SYSTEM VERSIONING", "UPDATE jobs SET attempts = 1", "INSERT INTO jobs (id, type, about, payload) VALUES ('b', 'placed', 'a', '{}')")
-	if code := relay.wait(); code != 1 {
-		t.Errorf("exit %d", code)
+	for name, change := range map[string][2]string{
+		"usual": {"ADD SYSTEM VERSIONING", "DROP SYSTEM VERSIONING"},
+		"named": {
+			"ADD COLUMN since TIMESTAMP(6) GENERATED ALWAYS AS ROW START, ADD COLUMN until TIMESTAMP(6) GENERATED ALWAYS AS ROW END, ADD PERIOD FOR SYSTEM_TIME(since, until), ADD SYSTEM VERSIONING",
+			"DROP COLUMN since, DROP COLUMN until, DROP PERIOD FOR SYSTEM_TIME, DROP SYSTEM VERSIONING",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newMySQLSite(t, testenv.MariaDBFlavor).markedTable("varchar(36)")
+			_, rest, _ := strings.Cut(s.config, "source:")
+			s.config = "source:" + rest
+			s.config = strings.Split(markedConfig, "    write_back:")[0] + s.config
+			s.setup()
+			relay := s.start()
+			url := relay.leading()
+			s.newJob("a", "")
+			s.saves(url, "a")
+			began := time.Now().Add(-time.Minute).UTC().Format(time.RFC3339)
+			s.sql("ALTER TABLE jobs "+change[0], "UPDATE jobs SET attempts = 1", "INSERT INTO jobs (id, type, about, payload) VALUES ('b', 'placed', 'a', '{}')")
+			if code := relay.wait(); code != 1 {
+				t.Errorf("exit %d", code)
+			}
+			said := relay.lines[len(relay.lines)-1]
+			const refused = "table NAME.jobs is system-versioned"
+			s.says(2, refused, "run")
+			s.says(2, refused, "setup")
+			s.says(3, refused, "check")
+			s.sql("SET STATEMENT system_versioning_alter_history = KEEP FOR ALTER TABLE jobs " + change[1])
+			s.says(0, "dropped", strings.Fields(printedCommand(t, said, "position reset"))...)
+			args, err := cdctest.PrintedCommand(t.Context(), said, "repair", "TIME", began)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.says(0, "", args...)
+			relay = s.start()
+			url = relay.leading()
+			s.newJob("c", "")
+			s.saves(url, "c")
+			relay.stops()
+			s.consume(s.name, 4) // a is published by the repair once more
+		})
 	}
-	said := relay.lines[len(relay.lines)-1]
-	const refused = "table NAME.jobs is system-versioned"
-	s.says(2, refused, "run")
-	s.says(2, refused, "setup")
-	s.says(3, refused, "check")
-	s.sql("SET STATEMENT system_versioning_alter_history = KEEP FOR ALTER TABLE jobs DROP SYSTEM VERSIONING")
-	s.says(0, "dropped", strings.Fields(printedCommand(t, said, "position reset"))...)
-	args, err := cdctest.PrintedCommand(t.Context(), said, "repair", "TIME", began)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.says(0, "", args...)
-	relay = s.start()
-	url = relay.leading()
-	s.newJob("c", "")
-	s.saves(url, "c")
-	relay.stops()
-	s.consume(s.name, 4) // a is published by the repair once more
 }
