@@ -37,7 +37,7 @@ store the position from which run continues. Use it when run has ended with exit
 
 Every event of the gap is published once or more, in order of creation; rows that were deleted cannot be published. On PostgreSQL the
 checkpoint says where the gap begins. Without that, and on MySQL and MariaDB, it begins at the last published event or at --since, less
---overlap, and is complete if every row was committed within --overlap of its created_at (the time in its version 7 ID, if it has one).
+--overlap, and is complete if every row was committed within --overlap of its created_at (which may be the time in its version 7 ID).
 
 What retention has detached belongs to the table's owner: set CDC_RELAY_OWNER_DSN to the owner's connection string.
 

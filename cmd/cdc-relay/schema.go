@@ -78,7 +78,8 @@ func newSchemaPrintCommand(a *cli) *cobra.Command {
 		Use:   "print",
 		Short: "Print the SQL that creates the outbox table, or a consumer's tables",
 		Long: `Print the SQL that creates the outbox table with its partitions, as plain SQL or as a migration. No configuration and
-no database are needed. The SQL may be run again: it creates what is missing.
+no database are needed. The SQL may be run again: it creates what is missing, but on MySQL and MariaDB no days of a table that exists,
+which cdc-relay retention run --ahead makes.
 
 With --inbox print the tables of package inbox, with --idempotency that of package idempotency: they belong to the
 consumer's database, which may be another one.`,

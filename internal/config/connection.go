@@ -37,7 +37,7 @@ func ReadConnection(dsn string) (Connection, error) {
 			DSN: dsn, Database: database(parsed), Password: dsnOptions(dsn)["password"] != "",
 			Shown: strings.Replace(shownDSN(parsed, dsn), ":"+hidden+"@", "@", 1),
 		}, nil
-	case anyURL.MatchString(dsn) && !isMySQL:
+	case anyURL.MatchString(dsn) && !isMySQL && !strings.HasPrefix(dsn, "jdbc:"):
 		return Connection{}, cdc.Fixable("write postgres://user@host:5432/database or mysql://user@host:3306/database", "starts with neither postgres:// nor mysql://")
 	}
 	parsed, err := parseMySQL(dsn, "")

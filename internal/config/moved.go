@@ -24,7 +24,7 @@ func moves() []move {
 		{from: "position.conflict", why: "`cdc-relay position reset --skip-events` continues from a slot that is ahead of the checkpoint"},
 		{from: "position", why: "it held only conflict"},
 		{from: "source.mysql.flavor", why: "the server says what it is"},
-		{from: "source.mysql.server_id", why: "the relay chooses a free one"},
+		{from: "source.mysql.server_id", why: "the relay draws one"},
 		{from: "source.postgres.failover", why: "from PostgreSQL 17 on setup and repair create a failover slot"},
 		{from: "partitions.every", to: "retention.every"},
 		{from: "partitions.ttl", to: "retention.keep"},

@@ -62,7 +62,7 @@ func (d *document) expressions(list map[string]string, path string) {
 			d.report(at, "name a column", "is an empty name")
 		}
 		for _, group := range re.SubexpNames() {
-			if groups[group] {
+			if groups[group] && strings.HasSuffix(path, ".match") { // a route's topic may use it
 				d.report(at, "rename one", "has the group %s, as another one has", group)
 			}
 			groups[group] = group != ""

@@ -13,7 +13,7 @@ import (
 // budget is what product and tests may have, and words each page. A commit that raises a number says why; one that takes something away
 // lowers it.
 var budget = map[string]int{
-	"lines of the product": 43_370, // cmd and internal, without tests and what is only for them
+	"lines of the product": 43_400, // cmd and internal, without tests and what is only for them
 	"packages":             29,     // of the product
 	"lines of tests":       72_000, // with testenv, cdctest and the other helpers
 }
@@ -21,7 +21,7 @@ var budget = map[string]int{
 var words = map[string]int{
 	"README.md": 750, "CONTRIBUTING.md": 700, "SECURITY.md": 400, "CHANGELOG.md": 1500, // of the changelog what is not released
 
-	"docs/quickstart.md": 600, "docs/tutorial.md": 950, "docs/install.md": 800, "docs/postgresql.md": 1300, "docs/mysql.md": 1950,
+	"docs/quickstart.md": 600, "docs/tutorial.md": 950, "docs/install.md": 840, "docs/postgresql.md": 1300, "docs/mysql.md": 1950,
 	"docs/managed-databases.md": 850, "docs/kafka.md": 550, "docs/security.md": 1100, "docs/routing.md": 1100, "docs/migrate-debezium.md": 650,
 	"docs/migrate-from-polling.md": 1100, "docs/go.md": 685, "docs/other-languages.md": 1000, "docs/consumer.md": 1625, "docs/idempotency.md": 675,
 	"docs/checklist.md": 860, "docs/monitoring.md": 800, "docs/alerts.md": 1100, "docs/retention.md": 735, "docs/dead-letters.md": 650,
@@ -54,7 +54,7 @@ func TestWords(t *testing.T) {
 			t.Errorf("%s: %d words, the budget is %d: take something away, or raise it in test/docs/budget_test.go and say why", page, n, words[page])
 		}
 	}
-	for dir, limit := range map[string]int{"docs": 32_600, "docs/maintainers": 8_000} {
+	for dir, limit := range map[string]int{"docs": 32_800, "docs/maintainers": 8_000} {
 		if total[dir] > limit || total[dir] == 0 {
 			t.Errorf("%s: %d words on all pages, the budget is %d: take something away", dir, total[dir], limit)
 		}

@@ -219,11 +219,6 @@ func readerMutants() []mutant {
 			caughtBy{wal, "^TestOtherTransactionAtTheSamePosition$", ""},
 		},
 		{
-			"drop a row that proves another history", "internal/wal/stream.go",
-			[]edit{{"if tx.drop && ss.next.lastEnd != 0 && tx.commit >= ss.next.lastEnd {", "if false {"}},
-			caughtBy{wal, "^TestRestoredServerIsPastTheCheckpoint$", ""},
-		},
-		{
 			"confirm past the last look at the publication", "internal/wal/status.go",
 			[]edit{{"s.positions.trim(min(s.durable.Load(), ss.monitor.good.Load()))", "s.positions.trim(s.durable.Load())"}},
 			caughtBy{faults, "^TestChangedPublication$", postgres},
@@ -351,6 +346,11 @@ func tableMutants() []mutant {
 // historyMutants mistake one history of a database for another.
 func historyMutants() []mutant {
 	return []mutant{
+		{
+			"drop a row that proves another history", "internal/wal/stream.go",
+			[]edit{{"if tx.drop && ss.next.lastEnd != 0 && tx.commit >= ss.next.lastEnd {", "if false {"}},
+			caughtBy{wal, "^TestRestoredServerIsPastTheCheckpoint$", ""},
+		},
 		{
 			"keep the timeline of a standby that is promoted", "internal/wal/monitor.go",
 			[]edit{{"if m.ss.standby && !slot.Recovery {", "if false {"}},

@@ -123,7 +123,7 @@ function Task({ task, onClose }) {
   }
   async function matching() {
     const sum = { done: 0, skipped: 0, before: 0, total: 0, failed: [] };
-    for (let left = count, after = ""; left > 0 && here.current && !sum.error;) { // an answer comes after some seconds, and says how many are left
+    for (let left = count, after = ""; left > 0 && here.current && !sum.error;) { // an answer is of some hundreds, and says how many are left
       const r = await post("resolve", { do: task.do, filter: task.filter, count: left, after, until: task.until });
       for (const kind of ["done", "skipped", "before"]) sum[kind] += r[kind] || 0;
       sum.total += r.failed_total ?? (r.failed || []).length;
