@@ -16,6 +16,8 @@ type Ledger struct {
 	doubtful []uuid.UUID
 	// transactions is how many were committed, largest the most events of one.
 	transactions, largest int
+	// aborted is how many were rolled back on purpose, savepoints how many in part.
+	aborted, savepoints int
 }
 
 func (l *Ledger) commit(ids []uuid.UUID) {
@@ -33,10 +35,21 @@ func (l *Ledger) doubt(ids []uuid.UUID) {
 	l.largest = max(l.largest, len(ids))
 }
 
-func (l *Ledger) undo(ids []uuid.UUID) {
+// undo counts in kind, which is aborted, savepoints or nil.
+func (l *Ledger) undo(ids []uuid.UUID, kind *int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.rolledBack = append(l.rolledBack, ids...)
+	if kind != nil && len(ids) > 0 {
+		*kind++
+	}
+}
+
+// uniform reports whether many transactions were committed and none was rolled back, or none in part.
+func (l *Ledger) uniform() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.transactions > 1000 && (l.aborted == 0 || l.savepoints == 0)
 }
 
 // Committed returns how many events were certainly committed.

@@ -11,7 +11,7 @@ func TestLedgerFindsLostAndRolledBackRows(t *testing.T) {
 	committed, undone, doubtful := uuid.UUID{1}, uuid.UUID{2}, uuid.UUID{3}
 	var l Ledger
 	l.commit([]uuid.UUID{committed})
-	l.undo([]uuid.UUID{undone})
+	l.undo([]uuid.UUID{undone}, nil)
 	l.doubt([]uuid.UUID{doubtful})
 	for _, tt := range []struct {
 		table []uuid.UUID

@@ -128,13 +128,13 @@ func (l *Load) transaction(ctx context.Context, session Session, random *rand.Ra
 	defer cancel()
 	d := &draft{session: session, random: random}
 	err := l.compose(ctx, d)
-	defer func() { l.Ledger.undo(d.undone) }()
+	defer func() { l.Ledger.undo(d.undone, &l.Ledger.savepoints) }()
 	if err != nil {
-		l.Ledger.undo(d.kept)
+		l.Ledger.undo(d.kept, nil)
 		return err
 	}
 	if random.IntN(10) == 0 {
-		l.Ledger.undo(d.kept)
+		l.Ledger.undo(d.kept, &l.Ledger.aborted)
 		return session.Rollback(ctx)
 	}
 	if err := session.Commit(ctx); err != nil {

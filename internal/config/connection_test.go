@@ -20,7 +20,7 @@ func TestReadConnection(t *testing.T) {
 		{"mysql://app:" + secret + "@db/orders", "mysql orders app@tcp(db:3306)/orders true"},
 		{"mariadb://app@db:3307/orders?tls=true", "mysql orders app@tcp(db:3307)/orders?tls=true false"},
 		{"app:" + secret + "=x@tcp(db)/orders?time_zone='" + secret + "'", "mysql orders app@tcp(db:3306)/orders true"},
-		{"jdbc:postgresql://db/" + secret, "starts with neither postgres:// nor mysql://"},
+		{"jdbc:postgresql://db/" + secret, "is a JDBC URL"},
 		{"mysql://app:" + secret + "@x@db/orders", "has an @ out of place"},
 		{secret, "names no database"},
 		{"", "names no database"},

@@ -50,7 +50,7 @@ func movedFiles() map[string]movedFile {
 		},
 		"flavor and server_id": {
 			strings.Replace(onMySQLNamed, "id: o", "id: o, flavor: mariadb, server_id: 7", 1), onMySQLNamed,
-			[]string{"1: source.mysql.flavor has no effect any more: the server says what it is", "1: source.mysql.server_id has no effect any more: the relay chooses a free one"},
+			[]string{"1: source.mysql.flavor has no effect any more: the server says what it is", "1: source.mysql.server_id has no effect any more: the relay draws one"},
 		},
 		"partitions": {
 			good + "# old days\npartitions:\n  ahead: 8\n  # a month\n  ttl: 30d\n  every: 5m\n  drop: false\nlog: {level: warn}\n",

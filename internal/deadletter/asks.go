@@ -22,13 +22,15 @@ type ask struct {
 // follow reads the index behind the barrier, and passes on what commands ask, until ctx ends. Its error ends the run: the next leader would
 // not know the letters either that were in the index before.
 func (r *Resolver) follow(ctx context.Context, from int64, asked chan<- ask) error {
-	for ctx.Err() == nil {
+	for truncated := 0; ctx.Err() == nil; truncated++ {
 		err := r.followOnce(ctx, &from, asked)
 		switch {
+		case kafka.Truncated(err) && truncated < 3: // by a replica that is behind, if metadata is old
 		case kafka.Truncated(err):
 			return cdc.Stop(cdc.ClassRuntime, "dead_letter_topic", fmt.Errorf("index of dead letters %q ends before offset %d: it was truncated, or deleted and made again", r.opts.Index, from),
 				"publish the events of the dead letters that were in it with `cdc-relay replay --since TIME`, and restart the relay")
 		case ctx.Err() == nil:
+			truncated = -1
 			r.log.Warn("index of dead letters not read, retrying", cdc.Repeats(), slog.Any("error", err))
 		}
 		_ = cdc.Sleep(ctx, interval)

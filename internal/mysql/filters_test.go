@@ -21,4 +21,18 @@ func TestFilters(t *testing.T) {
 			t.Errorf("%+v: %q", tt, got)
 		}
 	}
+	for _, tt := range []struct {
+		do, ignore, wild []string
+		want             string
+	}{
+		{[]string{"shop.orders"}, nil, nil, "replicate-do-table=shop.orders"},
+		{[]string{"shop.orders"}, nil, []string{"shop.%"}, ""},
+		{[]string{"shop.outbox"}, []string{"shop.outbox"}, nil, ""},
+		{nil, []string{"shop.outbox"}, []string{"shop.%"}, "replicate-ignore-table=shop.outbox"},
+	} {
+		f := filter{lists: map[string][]string{"replicate_do_table": tt.do, "replicate_ignore_table": tt.ignore, "replicate_wild_do_table": tt.wild}}
+		if got := f.table("shop.outbox"); got != tt.want {
+			t.Errorf("%+v: %q", tt, got)
+		}
+	}
 }

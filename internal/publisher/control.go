@@ -50,7 +50,7 @@ type metadataJob struct {
 	limits []string // topics whose limit is not known
 	create *kafka.TopicSpec
 	own    []string // topics that are not created
-	// again: the last answer about a topic was of no use.
+	// again: another broker is to answer.
 	again bool
 }
 
@@ -144,14 +144,14 @@ func (l *loop) submitRenewal(routine bool) {
 	})
 }
 
-// leaveInterval is the least time between two metadata requests that go to another broker, because they open a connection. Metadata that is
-// requested again within soonAgain was of no use.
-const leaveInterval, soonAgain = time.Second, 10 * time.Second
+// leaveInterval is the least time between two metadata requests that go to another broker: one may go to a host that is dead, and then nothing
+// else is requested for 5 s. Metadata that is requested again within this time was of no use.
+const leaveInterval = 10 * time.Second
 
 func (l *loop) metadataJob() metadataJob {
 	j := metadataJob{create: l.opts.Create}
 	for _, tp := range l.wanted {
-		j.again = j.again || l.now.Sub(tp.askedAt) < soonAgain && !l.now.Before(l.leaveAt)
+		j.again = j.again || l.now.Sub(tp.askedAt) < leaveInterval
 		if tp.own {
 			j.own = append(j.own, tp.name)
 		}
@@ -161,7 +161,13 @@ func (l *loop) metadataJob() metadataJob {
 			j.limits = append(j.limits, tp.name)
 		}
 	}
-	if j.again {
+	switch {
+	case !j.again:
+	case l.now.Sub(l.leaveAt) > leaveInterval: // it begins: most of it passes with the election of a leader
+		j.again, l.leaveAt = false, l.now.Add(l.opts.Timing.Patience/2)
+	case l.now.Before(l.leaveAt):
+		j.again = false
+	default:
 		l.leaveAt = l.now.Add(leaveInterval)
 	}
 	clear(l.wanted)

@@ -52,33 +52,6 @@ func growTopic(t *testing.T, c *kfake.Cluster, topic string, count int) {
 	}
 }
 
-// Messages that wait for the new partition count go out when the last message under the old one is dropped, also
-// when metadata says nothing new.
-func TestLastMessageBeforeNewPartitionsIsDropped(t *testing.T) {
-	c := newCluster(t, 1, 1)
-	opts := options(c)
-	opts.Timing.MetadataInterval, opts.Rejected = 20*time.Millisecond, cdc.PolicyDrop
-	s := open(t, opts)
-	s.answered(t, s.send(t, msg("k", "0")))
-	waits := c.Fault(onProduce(kerr.NotEnoughReplicas, -1))
-	s.send(t, msg("k", "poison"))
-	eventually(t, "an attempt", func() bool { return waits.Hits() > 0 })
-	growTopic(t, c, "t", 4)
-	metadataOf(c)(t)
-	silent := c.Fault(onMetadata(kerr.LeaderNotAvailable))
-	eventually(t, "nothing more to be learnt", func() bool { return silent.Hits() > 2 })
-	s.send(t, msg("k", "1"))
-	poison := onProduce(kerr.InvalidRecord, -1)
-	poison.When = holds("poison")
-	c.Fault(poison)
-	waits.Remove()
-	s.answered(t, 3)
-	silent.Remove()
-	if n := len(read(t, c.ListenAddrs(), "t", 2)); n != 2 {
-		t.Errorf("%d records, want 2", n)
-	}
-}
-
 // A topic was found missing while a batch was in flight, and the batch arrives all the same: what was queued behind it
 // is dropped with the rest, and not sent beside what comes later.
 func TestLateSuccessForMissingTopic(t *testing.T) {

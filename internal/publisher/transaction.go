@@ -365,7 +365,8 @@ func (t *kafkaTransaction) jobDone(err error) bool {
 		if lasted >= l.opts.Timing.Patience {
 			t.denied(err)
 		}
-	default:
+	default: // a refusal has a patience of its own
+		t.lastError = repeatedError{}
 		l.logFailure("", err)
 	}
 	jobs.next = l.after(&jobs.backoff, l.opts.RetryMax)

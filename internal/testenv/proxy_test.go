@@ -78,12 +78,14 @@ func TestProxySwallows(t *testing.T) {
 	t.Parallel()
 	addr, lines := echo(t)
 	proxy := testenv.Proxy(t, addr)
+	want := map[testenv.Direction][]string{testenv.Responses: {"before", "responses"}, testenv.Requests: {"before"}}
 	for _, d := range []testenv.Direction{testenv.Responses, testenv.Requests} {
 		conn := connect(t, proxy.Addr())
 		say(t, conn, "before")
 		hears(t, conn, "before", time.Minute)
 		must(t, proxy.Swallow(d))
 		say(t, conn, string(d))
+		arrive(t, lines, want[d]...)
 		hears(t, conn, "", shortWhile)
 		proxy.Heal(t.Context())
 		must(t, conn.SetReadDeadline(time.Now().Add(time.Minute)))
@@ -95,9 +97,14 @@ func TestProxySwallows(t *testing.T) {
 	again := connect(t, proxy.Addr())
 	say(t, again, "again")
 	hears(t, again, "again", time.Minute)
-	for _, want := range []string{"before", "responses", "before", "again"} {
-		if got := <-lines; got != want {
-			t.Fatalf("arrived: %q, want %q", got, want)
+	arrive(t, lines, "again")
+}
+
+func arrive(t *testing.T, lines <-chan string, want ...string) {
+	t.Helper()
+	for _, line := range want {
+		if got := <-lines; got != line {
+			t.Fatalf("arrived: %q, want %q", got, line)
 		}
 	}
 }

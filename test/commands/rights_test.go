@@ -130,6 +130,9 @@ func TestStolenPasswordOfRedis(t *testing.T) {
 		t.Fatal(err)
 	}
 	row := regexp.MustCompile(`\| the relay in Redis \|.*`).FindString(string(page))
+	if !strings.Contains(row, "`~cdc-relay:{orders} ") {
+		t.Errorf("the rights are for other keys: %s", row)
+	}
 	acl := regexp.MustCompile(`\+[a-z|]+`).FindAllString(strings.ReplaceAll(row, `\|`, "|"), -1)
 	do := func(user string, args ...string) string {
 		t.Helper()

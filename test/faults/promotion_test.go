@@ -222,7 +222,12 @@ func TestFailoverWithLoss(t *testing.T) {
 		r.Start()
 		drop := "`cdc-relay dlq drop ID`"
 		if s.primary.Flavor == testenv.MySQLFlavor {
-			drop, _ = r.Relay.Command(r.Within(4*time.Second), "dlq", "retry", letter) // which waits
+			r.Await("the retry, which waits, to name the way out", func(ctx context.Context) (bool, error) {
+				short, cancel := context.WithTimeout(ctx, 4*time.Second)
+				defer cancel()
+				drop, _ = r.Relay.Command(short, "dlq", "retry", letter)
+				return strings.Contains(drop, "dlq drop"), nil
+			})
 		}
 		follow(t, r, drop, "dlq drop", "ID", letter)
 		awaitCounts(r, "map[]")

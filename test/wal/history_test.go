@@ -142,13 +142,13 @@ func TestRestoredServerIsPastTheCheckpoint(t *testing.T) {
 	data := filepath.Join(filepath.Dir(server.LogPath()), "data")
 	// The slot is behind the event.
 	must(run(), server.Stop(t.Context(), testenv.Fast), exec.CommandContext(t.Context(), "cp", "-a", data, data+".before").Run(), server.Start(t.Context()))
-	noise(100)
+	noise(5000) // more WAL than the event has later, with whole pages
 	must(run())
 	ours := c
 	noise(1)
 	must(run("public.outbox", "public.noise"), server.Stop(t.Context(), testenv.Fast), os.RemoveAll(data), os.Rename(data+".before", data), server.Start(t.Context()))
 	d.insert(2, 2)
-	noise(1000)
+	noise(20_000)
 	c = ours
 	if err := run(); !hasReason(err, "other_history") || c.Progress != ours.Progress {
 		cdctest.Violation(t, cdctest.Lost, "the run ended at %s, past %s, with %v", c.Progress.Position, ours.Progress.Position, err)
