@@ -31,7 +31,7 @@ func TestOtherHistoryConfirmsNothing(t *testing.T) {
 	d.awaitFree()
 	d.insert(1, 1)
 	d.exec("CREATE TABLE more (x int)") // WAL after the commit
-	end := d.text("SELECT lpad(upper(to_hex((pg_current_wal_flush_lsn() - '0/0')::bigint)), 16, '0')")
+	end := d.text(walEnd)
 	c := cdc.Checkpoint{Source: id, Progress: cdc.Progress{Position: cdc.Position(end), Commit: cdc.Position(end), TxID: "7"}}
 	s = d.source()
 	if _, _, err := s.Acquire(t.Context(), func(context.Context, cdc.Source) (cdc.Checkpoint, bool, error) { return c, true, nil }); err != nil {
@@ -97,6 +97,9 @@ func TestOtherTransactionAtTheSamePosition(t *testing.T) {
 	}
 }
 
+// walEnd is the end of the WAL as a position has it.
+const walEnd = "SELECT lpad(upper(to_hex((pg_current_wal_flush_lsn() - '0/0')::bigint)), 16, '0')"
+
 // A server whose disk was put back to an earlier state has the slot, the timeline and the identity of before. Once its WAL is past the
 // checkpoint, which had moved on while the outbox was idle, only a row from before that tells of another history. A row of a table that the
 // checkpoint does not know tells of none.
@@ -114,17 +117,19 @@ func TestRestoredServerIsPastTheCheckpoint(t *testing.T) {
 		}
 		d.conn = d.connect("")
 	}
-	run := func(tables ...string) error { // until the position moves
+	run := func(tables ...string) error { // until the position is at the end of the WAL
+		end := cdc.Position(d.text(walEnd))
 		q, last := newQueue(t), c
 		s := d.sourceWith(wal.Options{Options: postgres.Options{Tables: tables}})
 		ctx, cancel := context.WithCancel(t.Context())
 		q.confirm = func(seq uint64) {
-			if p := s.Progress(seq); p.Position > last.Progress.Position && p.Commit+last.Progress.Commit != "" {
+			p := s.Progress(seq)
+			if last.Progress.Commit == "" || p.Position < end { // the next heartbeat waits for that
+				s.Confirm(seq)
+			}
+			if p.Position >= end && p.Position > last.Progress.Position && p.Commit+last.Progress.Commit != "" {
 				c.Progress = p
 				cancel()
-			}
-			if last.Progress.Commit == "" {
-				s.Confirm(seq)
 			}
 		}
 		id, _, err := s.Acquire(ctx, func(context.Context, cdc.Source) (cdc.Checkpoint, bool, error) {
@@ -142,7 +147,7 @@ func TestRestoredServerIsPastTheCheckpoint(t *testing.T) {
 	data := filepath.Join(filepath.Dir(server.LogPath()), "data")
 	// The slot is behind the event.
 	must(run(), server.Stop(t.Context(), testenv.Fast), exec.CommandContext(t.Context(), "cp", "-a", data, data+".before").Run(), server.Start(t.Context()))
-	noise(5000) // more WAL than the event has later, with whole pages
+	noise(5000) // more WAL than the next event has
 	must(run())
 	ours := c
 	noise(1)
