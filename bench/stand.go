@@ -42,8 +42,7 @@ func newStand(ctx context.Context, bin, dir string) (*stand, error) {
 	if err != nil {
 		return nil, err
 	}
-	// With a heap of 1 GB the broker's collector stops it for 40 ms every 35 s of the usual load, which is about once in each relay's turn: the
-	// p99 of a turn was whether it met that. What is allocated in several turns fits into 3 GB.
+	// What is allocated in several turns fits into 3 GB: see collect.
 	kafka, err := testenv.StartKafka(ctx, testenv.KafkaOptions{Settings: map[string]string{"log.retention.ms": "600000"}, JVM: []string{"-Xms4g", "-Xmx4g", "-Xmn3g"}})
 	if err != nil {
 		return nil, errors.Join(err, pg.Close())

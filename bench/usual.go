@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"slices"
 	"strconv"
 	"strings"
@@ -200,6 +201,9 @@ func (u *usualRun) run(ctx context.Context) (all []usualRound, err error) {
 	}
 	u.once = u.base.Delivery == exactOnce
 	defer func() { u.once = false }()
+	if err := u.collect(ctx); err != nil {
+		return nil, err
+	}
 	end, err := u.open(ctx, name)
 	if err != nil {
 		return nil, err
@@ -220,6 +224,16 @@ func (u *usualRun) run(ctx context.Context) (all []usualRound, err error) {
 		all = append(all, r)
 	}
 	return all, u.process.stop()
+}
+
+// collect has the broker collect its garbage now: that stops it for 30 to 190 ms, and the p99 of a turn was whether it met that. Without a JDK's
+// jcmd it may.
+func (u *usualRun) collect(ctx context.Context) error {
+	jcmd, err := exec.LookPath("jcmd")
+	if err != nil {
+		return nil
+	}
+	return exec.CommandContext(ctx, jcmd, strconv.Itoa(u.kafka.Brokers()[0].PID()), "GC.run").Run()
 }
 
 // open makes an outbox, and starts the relay that reads it.
