@@ -117,6 +117,25 @@ func start(t *testing.T, h *Handover, id cdc.Source, want cdc.Position) error {
 	return h.Claim(t.Context(), c, loaded)
 }
 
+// A teardown resets the relay's own position in Kafka, and leaves the checkpoint in the store if that is another relay's.
+func TestResetLeavesTheCheckpointOfAnotherRelay(t *testing.T) {
+	id := cdc.Source{SystemID: "s", Database: "d", Slot: "x"}
+	for _, stored := range []string{"x", "other"} {
+		k := &topic{open: true}
+		err := NewTopic(k).Commit(t.Context(), cdc.Checkpoint{Source: id, Generation: 1, ExactlyOnce: true, PositionTopic: "positions", Fence: Fence(id)})
+		store := NewFile(filepath.Join(t.TempDir(), "checkpoint"))
+		err = errors.Join(err, store.Save(t.Context(), cdc.Checkpoint{Source: cdc.Source{SystemID: "s", Database: "d", Slot: stored}, Generation: 1}))
+		p := NewPlaces(store, PlacesOptions{ExactlyOnce: true, Topic: "positions", Publisher: func() Publisher { return k }})
+		p.id = id
+		err = errors.Join(err, p.Reset(t.Context()))
+		_, committed, read := NewTopic(k).Newest(t.Context())
+		_, found, load := store.Load(t.Context())
+		if err := errors.Join(err, read, load, store.Close()); err != nil || committed || found != (stored == "other") {
+			t.Errorf("checkpoint of %s: in Kafka %v, in the store %v: %v", stored, committed, found, err)
+		}
+	}
+}
+
 // A leader that does not know yet what is committed is not asked before it has committed a barrier, and the barrier is not
 // taken for a position.
 func TestLastPositionBeforeABarrier(t *testing.T) {

@@ -175,7 +175,7 @@ func (p *Places) Place() string { return p.store.Location() }
 // DropRead drops what Resume has read, and reports whether the position in Kafka is kept: it is if it is this relay's and the checkpoint is
 // another one's, which hides it or is in its way.
 func (p *Places) DropRead(ctx context.Context) (kept bool, err error) {
-	if p.Committed && p.Last.Source.Same(p.id) && p.Found && !p.Stored.Source.Same(p.id) {
+	if p.hidden() {
 		return p.ExactlyOnce || p.Counts(), p.store.Reset(ctx)
 	}
 	return false, p.Reset(ctx)
@@ -294,7 +294,7 @@ func startedMeanwhile() error {
 	return cdc.Fixable("stop the relay, then try again", "a relay has started and saved its own position, so nothing was changed")
 }
 
-// Reset drops the position in both places.
+// Reset drops the position in both places, but not the checkpoint of another relay that hides this one's position in Kafka.
 func (p *Places) Reset(ctx context.Context) error {
 	p.readStored(ctx) // one that is unusable is what a reset is for
 	err := p.readKafka(ctx)
@@ -318,7 +318,15 @@ func (p *Places) Reset(ctx context.Context) error {
 			return err
 		}
 	}
+	if p.hidden() {
+		return nil
+	}
 	return p.store.Reset(ctx)
+}
+
+// hidden reports whether this relay's position in Kafka is hidden by another relay's checkpoint.
+func (p *Places) hidden() bool {
+	return p.Committed && p.Last.Source.Same(p.id) && p.Found && !p.Stored.Source.Same(p.id)
 }
 
 func (p *Places) fence(id cdc.Source) string {
