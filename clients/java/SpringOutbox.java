@@ -1,9 +1,5 @@
 import java.sql.Connection;
 import java.sql.SQLException;
-import java.util.ArrayList;
-import java.util.IdentityHashMap;
-import java.util.List;
-import java.util.Map;
 import javax.sql.DataSource;
 import org.springframework.jdbc.datasource.DataSourceUtils;
 import org.springframework.transaction.IllegalTransactionStateException;
@@ -11,11 +7,11 @@ import org.springframework.transaction.support.TransactionSynchronization;
 import org.springframework.transaction.support.TransactionSynchronizationManager;
 
 /**
- * Appends events before the commit of Spring's transaction, with {@link Outbox}. Make it a bean, and call {@link #raise} in methods that are
+ * Appends events in Spring's transaction, with {@link Outbox}. Make it a bean, and call {@link #raise} in methods that are
  * {@code @Transactional}.
  *
- * <p>Copy both files into your project and add its package. It needs Spring 6.2, because of savepoints, and a transaction manager that binds
- * the data source's connection: those for JDBC, and for JPA with Hibernate.
+ * <p>Copy both files into your project and add its package. It needs Spring 6 and a transaction manager that binds the data source's
+ * connection: those for JDBC, and for JPA with Hibernate.
  *
  * <p>It is no {@code @TransactionalEventListener}: that one is skipped without an error where there is no transaction.
  */
@@ -33,10 +29,10 @@ public class SpringOutbox {
     }
 
     /**
-     * Has the events appended before the current transaction commits, in order. Those of a savepoint that is rolled back are forgotten, and a
-     * bad event makes the commit fail and roll back. Do not call it in afterCommit: Spring cannot tell that the transaction has ended.
+     * Appends the events in the current transaction, in order; callbacks before its commit and in a flush may call it too. If it fails, as
+     * it does for a bad event, roll back. Do not call it in afterCommit: Spring cannot tell that the transaction has ended.
      *
-     * @throws IllegalTransactionStateException without a transaction of this data source, or in one that is read-only or ending
+     * @throws IllegalTransactionStateException without a transaction of this data source, or in one that is read-only or committed
      */
     public void raise(Outbox.Event... events) {
         if (!TransactionSynchronizationManager.isActualTransactionActive() || !TransactionSynchronizationManager.isSynchronizationActive()) {
@@ -49,74 +45,41 @@ public class SpringOutbox {
         if (TransactionSynchronizationManager.isCurrentTransactionReadOnly()) {
             throw new IllegalTransactionStateException("the transaction is read-only: raise events where data is changed");
         }
-        raised().add(List.of(events));
+        refuseAfterCommit();
+        Connection connection = DataSourceUtils.getConnection(dataSource);
+        try {
+            outbox.append(connection, events);
+        } catch (SQLException e) {
+            throw new IllegalStateException("append events: " + e.getMessage(), e);
+        } finally {
+            DataSourceUtils.releaseConnection(connection, dataSource);
+        }
     }
 
-    /** What was raised in the current transaction: Spring keeps it with the transaction, also while that is suspended. */
-    private Raised raised() {
+    /** Finds out only if events were raised before the commit too. */
+    private static void refuseAfterCommit() {
         for (TransactionSynchronization s : TransactionSynchronizationManager.getSynchronizations()) {
-            if (s instanceof Raised raised && raised.owner() == this) {
-                return raised;
+            if (s instanceof End end) {
+                if (end.committed) {
+                    throw new IllegalTransactionStateException("the transaction is committed: raise events before its commit");
+                }
+                return;
             }
         }
-        Raised raised = new Raised();
-        TransactionSynchronizationManager.registerSynchronization(raised);
-        return raised;
+        TransactionSynchronizationManager.registerSynchronization(new End());
     }
 
-    private final class Raised implements TransactionSynchronization {
-        private final List<Outbox.Event> events = new ArrayList<>();
-        private final Map<Object, Integer> savepoints = new IdentityHashMap<>();
-        private boolean appended;
-        private boolean ending;
+    private static final class End implements TransactionSynchronization {
+        private boolean committed;
 
-        SpringOutbox owner() {
-            return SpringOutbox.this;
-        }
-
-        void add(List<Outbox.Event> more) {
-            if (ending) {
-                throw new IllegalTransactionStateException("the transaction is ending: raise events before its commit");
-            }
-            events.addAll(more);
-            if (appended) { // another callback before the commit raised them, after this one had run
-                append();
-            }
+        @Override
+        public int getOrder() {
+            return HIGHEST_PRECEDENCE;
         }
 
         @Override
-        public void beforeCommit(boolean readOnly) {
-            appended = true;
-            append();
-        }
-
-        @Override
-        public void beforeCompletion() {
-            ending = true;
-        }
-
-        @Override
-        public void savepoint(Object savepoint) {
-            savepoints.put(savepoint, events.size());
-        }
-
-        /** A savepoint that is not known is older than this object, and so older than all events. */
-        @Override
-        public void savepointRollback(Object savepoint) {
-            int keep = savepoints.getOrDefault(savepoint, 0);
-            events.subList(Math.min(keep, events.size()), events.size()).clear();
-        }
-
-        private void append() {
-            Connection connection = DataSourceUtils.getConnection(dataSource);
-            try {
-                outbox.append(connection, events);
-                events.clear();
-            } catch (SQLException e) {
-                throw new IllegalStateException("append events: " + e.getMessage(), e);
-            } finally {
-                DataSourceUtils.releaseConnection(connection, dataSource);
-            }
+        public void afterCommit() {
+            committed = true;
         }
     }
 }

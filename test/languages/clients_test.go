@@ -28,6 +28,9 @@ func (e *engine) clients() map[string]int {
 	return all
 }
 
+// more are what callbacks of the transaction raise after the events of all clients.
+var more = map[string][]string{"spring": {"First", "Flush", "BeforeFlush", "Flush"}}
+
 // Each client's events arrive with their headers and in order, and what it rolled back, or a savepoint of it, does not.
 func TestClients(t *testing.T) {
 	java, python, node := []string{"-cp", compile(t, javaFiles(t)...), "Clients"}, []string{"testdata/clients.py"}, []string{typeScript(t)}
@@ -68,6 +71,9 @@ func TestClients(t *testing.T) {
 			wanted := map[string][]string{"django": {plain("django", "OrderPlaced", `{"total": 1999}`), plain("django", "OrderPaid", "{}")}}
 			for client, n := range e.clients() {
 				wanted[client] = events(client, n)
+				for _, kind := range more[client] {
+					wanted[client] = append(wanted[client], plain(client, kind, "{}"))
+				}
 			}
 			for client, want := range wanted {
 				if !slices.Equal(got[client], want) {

@@ -8,6 +8,7 @@ import org.springframework.jdbc.datasource.DriverManagerDataSource;
 import org.springframework.jdbc.support.JdbcTransactionManager;
 import org.springframework.transaction.IllegalTransactionStateException;
 import org.springframework.transaction.TransactionDefinition;
+import org.springframework.transaction.support.DefaultTransactionStatus;
 import org.springframework.transaction.support.TransactionSynchronization;
 import org.springframework.transaction.support.TransactionSynchronizationManager;
 import org.springframework.transaction.support.TransactionTemplate;
@@ -92,17 +93,31 @@ public class Clients {
                 outbox.raise(event("spring", "Undone"));
                 throw new ArithmeticException();
             }));
-            TransactionSynchronizationManager.registerSynchronization(new TransactionSynchronization() {
-                @Override
-                public void beforeCommit(boolean readOnly) {
-                    outbox.raise(event("spring", "After"));
-                }
+            raiseBeforeCommit(outbox, "After");
+        });
+        required.executeWithoutResult(s -> raiseBeforeCommit(outbox, "First"));
+        TransactionTemplate flushing = new TransactionTemplate(new JdbcTransactionManager(source) {
+            @Override
+            protected void doCommit(DefaultTransactionStatus status) {
+                outbox.raise(event("spring", "Flush"));
+                super.doCommit(status);
+            }
+        });
+        flushing.executeWithoutResult(s -> { });
+        flushing.executeWithoutResult(s -> outbox.raise(event("spring", "BeforeFlush")));
+    }
 
-                @Override
-                public void afterCommit() {
-                    refusedUnchecked(IllegalTransactionStateException.class, () -> outbox.raise(event("spring", "Late")));
-                }
-            });
+    static void raiseBeforeCommit(SpringOutbox outbox, String type) {
+        TransactionSynchronizationManager.registerSynchronization(new TransactionSynchronization() {
+            @Override
+            public void beforeCommit(boolean readOnly) {
+                outbox.raise(event("spring", type));
+            }
+
+            @Override
+            public void afterCommit() {
+                refusedUnchecked(IllegalTransactionStateException.class, () -> outbox.raise(event("spring", "Late")));
+            }
         });
     }
 
