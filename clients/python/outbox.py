@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
 from uuid import UUID
 
-from sqlalchemy import Connection, event, text
+from sqlalchemy import Connection, event, inspect, text
 from sqlalchemy.orm import Session, object_session
 
 MAX_PAYLOAD = 1 << 20  # bytes
@@ -171,13 +171,15 @@ def _storable(s: object) -> bool:
 
 class OutboxSession(Session):
     """A session that appends raised events before it commits, and before each savepoint, so that what is rolled back takes its events
-    with it. For asyncio: AsyncSession(engine, sync_session_class=OutboxSession), and session.sync_session.raise_events.
+    with it. One with binds writes them with its bind. For asyncio: AsyncSession(engine, sync_session_class=OutboxSession), and
+    session.sync_session.raise_events.
     """
 
     outbox_table = "outbox"
 
     def __init__(self, *args, **kwargs):
         self._raised: list[Event] = []
+        self._committing = None  # the transaction or savepoint
         super().__init__(*args, **kwargs)
 
     def raise_events(self, *events: Event) -> None:
@@ -185,14 +187,27 @@ class OutboxSession(Session):
         if not self.in_transaction():
             self.begin()  # so that a rollback knows of them
         self._raised.extend(events)
+        if self._committing:  # nothing appends them later; outside of a commit asyncio allows no statement here
+            self._append_raised()
 
     def flush(self, objects=None) -> None:
         super().flush(objects)  # it may raise events
         self._append_raised()
 
-    def begin_nested(self):
-        self._append_raised()
-        return super().begin_nested()
+    def begin(self, nested: bool = False):
+        if nested:
+            self._append_raised()
+        return super().begin(nested)
+
+    def merge(self, instance, **options):
+        merged = super().merge(instance, **options)
+        state = inspect(instance)
+        for given in [instance, *(found[0] for found in state.mapper.cascade_iterator("merge", state))]:
+            _take_events(self, given)
+        return merged
+
+    def merge_all(self, instances, **options) -> list:
+        return [self.merge(instance, **options) for instance in instances]
 
     def _append_raised(self) -> None:
         if events := tuple(self._raised):
@@ -201,8 +216,8 @@ class OutboxSession(Session):
 
 
 class Raises:
-    """For mapped classes that raise events: self.raise_event(Event(...)). Events of an object that is in no session yet wait until it is
-    added to one. A transaction that is run again must load or make its objects again.
+    """For mapped classes that raise events: self.raise_event(Event(...)). Events of an object that is in no session wait until it is
+    added to one or merged; the bulk methods take none. A transaction that is run again must load or make its objects again.
     """
 
     def raise_event(self, e: Event) -> None:
@@ -228,6 +243,7 @@ def _take_events(session: Session, instance: object) -> None:
 @event.listens_for(OutboxSession, "before_commit")
 def _before_commit(session: OutboxSession) -> None:
     session._append_raised()
+    session._committing = session._committing or session.get_nested_transaction() or session.get_transaction()
 
 
 @event.listens_for(OutboxSession, "after_transaction_end")
@@ -235,3 +251,5 @@ def _after_end(session: OutboxSession, transaction) -> None:
     """What is left was raised in a transaction, or since a savepoint, that was rolled back."""
     if transaction.nested or transaction.parent is None:
         session._raised.clear()
+    if transaction is session._committing:
+        session._committing = None

@@ -28,8 +28,8 @@ func (e *engine) clients() map[string]int {
 	return all
 }
 
-// more are what callbacks of the transaction raise after the events of all clients.
-var more = map[string][]string{"spring": {"First", "Flush", "BeforeFlush", "Flush"}}
+// more are what callbacks of the transaction, and objects that are merged, raise after the events of all clients.
+var more = map[string][]string{"spring": {"First", "Flush", "BeforeFlush", "Flush"}, "session": {"Merged", "Cascaded", "Commit", "Flush", "Commit", "Commit", "Flush"}}
 
 // Each client's events arrive with their headers and in order, and what it rolled back, or a savepoint of it, does not.
 func TestClients(t *testing.T) {

@@ -6,9 +6,9 @@ from datetime import datetime, timezone
 from uuid import UUID
 
 from outbox import Event, InvalidEvent, OutboxSession, Raises, append
-from sqlalchemy import create_engine, exc, make_url, text
+from sqlalchemy import ForeignKey, create_engine, event, exc, make_url, text
 from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
-from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column
+from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column, relationship, sessionmaker
 
 
 class Base(DeclarativeBase):
@@ -19,6 +19,8 @@ class Order(Raises, Base):
     __tablename__ = "python_orders"
     id: Mapped[int] = mapped_column(primary_key=True)
     total: Mapped[int] = mapped_column(default=0)
+    first_id: Mapped[int | None] = mapped_column(ForeignKey("python_orders.id"))
+    first: Mapped["Order | None"] = relationship(remote_side=[id])
 
 
 def made(client, type, **rest):
@@ -122,6 +124,34 @@ def session_events(engine):
     lonely.raise_event(made("session", "PlainSession"))
     with Session(engine) as session:
         refused(TypeError, session.add, lonely)
+    hooks(sessionmaker(engine, class_=OutboxSession))
+
+
+def hooks(sessions):
+    """Events that listeners raise, and those of detached objects that are merged."""
+
+    def flushed(session, _):
+        session.raise_events(made("session", "Flush"))
+        savepoint = session.begin(nested=True)
+        session.raise_events(made("session", "UndoneInFlush"))
+        savepoint.rollback()
+
+    event.listen(sessions, "before_commit", lambda session: session.raise_events(made("session", "Commit")))
+    event.listen(sessions, "after_commit", lambda session: refused(exc.InvalidRequestError, session.raise_events, made("session", "Late")))
+    with sessions() as session:
+        order = session.get(Order, 1)
+    order.raise_event(made("session", "Cascaded"))
+    second = Order(id=4, first=order)
+    second.raise_event(made("session", "Merged"))
+    with sessions.begin() as session:
+        session.merge_all([second])
+    event.listen(sessions, "after_flush_postexec", flushed)
+    with sessions() as session:
+        session.add(Order(id=5))
+        session.flush()
+        session.commit()
+        session.add(Order(id=6))
+        session.commit()
 
 
 async def in_asyncio(url):
@@ -129,7 +159,9 @@ async def in_asyncio(url):
     async with AsyncSession(engine, sync_session_class=OutboxSession) as session, session.begin():
         await session.execute(text("SELECT 1"))
         session.sync_session.raise_events(full("asyncio", "019aa6a0-7b7c-7cc0-8000-00000000000e"))
-        session.sync_session.raise_events(Event("Order", "asyncio", "Tombstone", tombstone=True), made("asyncio", "Before"), made("asyncio", "After"))
+        async with session.begin_nested():
+            session.sync_session.raise_events(Event("Order", "asyncio", "Tombstone", tombstone=True), made("asyncio", "Before"))
+        session.sync_session.raise_events(made("asyncio", "After"))
     await engine.dispose()
 
 
