@@ -68,7 +68,7 @@ func TestClients(t *testing.T) {
 			}
 			t.Cleanup(r.relay.Kill)
 			got := e.published(t, r.topic)
-			wanted := map[string][]string{"django": {plain("django", "OrderPlaced", `{"total": 1999}`), plain("django", "OrderPaid", "{}")}}
+			wanted := map[string][]string{"django": {plain("django", "OrderPlaced", `{"total": 1999}`), plain("django", "OrderPaid", "{}"), plain("django", "OrderSent", "{}")}}
 			for client, n := range e.clients() {
 				wanted[client] = events(client, n)
 				for _, kind := range more[client] {

@@ -12,7 +12,8 @@ pymysql.version_info = (2, 2, 1, "final", 0)  # Django asks for that of mysqlcli
 
 url = make_url(sys.argv[1])
 engine = "django.db.backends." + ("postgresql" if url.drivername.startswith("postgresql") else "mysql")
-settings.configure(DATABASES={"default": {"ENGINE": engine, "HOST": url.host, "PORT": url.port, "NAME": url.database, "USER": url.username}}, USE_TZ=True)
+database = {"ENGINE": engine, "HOST": url.host, "PORT": url.port, "NAME": url.database, "USER": url.username}
+settings.configure(DATABASES={"default": database, "other": database | {}}, USE_TZ=True)
 django.setup()
 
 from django.db import transaction  # noqa: E402 - it needs the settings
@@ -39,9 +40,11 @@ failing("RolledBack")
 with transaction.atomic():
     failing("Undone")
     append("Order", "django", "OrderPaid", {})
-try:
-    append("Order", "django", "NoTransaction", {})
-except RuntimeError:
-    pass
-else:
-    raise AssertionError("was not refused without a transaction")
+with transaction.atomic(using="other"):
+    append("Order", "django", "OrderSent", {}, using="other")
+    try:
+        append("Order", "django", "NoTransaction", {})
+    except RuntimeError:
+        pass
+    else:
+        raise AssertionError("was not refused without a transaction")
