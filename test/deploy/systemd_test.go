@@ -5,11 +5,13 @@ package deploy
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -62,6 +64,15 @@ mkdir -p /var/tmp /var/lib
 export container=test SYSTEMD_UNIT_PATH="$1/units" SYSTEMD_GENERATOR_PATH=/nowhere SYSTEMD_ENVIRONMENT_GENERATOR_PATH=/nowhere
 exec "$2" --system --unit=cdc-relay@orders.service --log-target=console --show-status=no`
 
+// A relay ends with exit code 5 and stays down; the command of docs/upgrade.md, its argument, restarts the one that runs.
+const upgradeScript = `
+run() { systemctl show --value --property=InvocationID cdc-relay@$1; }
+systemctl start cdc-relay@lost
+until systemctl is-failed cdc-relay@lost; do sleep 0.1; done
+lost=$(run lost) orders=$(run orders)
+eval "$1"
+[ "$(run lost)" = "$lost" ] && [ "$(run orders)" != "$orders" ]`
+
 func TestUnitRunsUnderSystemd(t *testing.T) {
 	t.Parallel()
 	needsRoot(t)
@@ -81,6 +92,7 @@ func TestUnitRunsUnderSystemd(t *testing.T) {
 		"etc/cdc-relay/orders.env":              "PORT=" + port + "\n",
 		"etc/cdc-relay/shared.yaml":             inInstall(t, "```yaml\n"), // the configuration for many databases
 		"units/cdc-relay@.service":              read(t, unitFile),
+		"units/cdc-relay@lost.service.d/5.conf": "[Service]\nLoadCredential=\nExecStart=\nExecStart=sh -c 'exit 5'\n", // its position is lost
 		"units/sysinit.target":                  "[Unit]\nDefaultDependencies=no\n",
 	} {
 		write(t, filepath.Join(dir, name), text)
@@ -114,13 +126,23 @@ func TestUnitRunsUnderSystemd(t *testing.T) {
 	}
 	defer func() { _, _ = boot.Process.Kill(), boot.Wait() }()
 
-	url := "http://127.0.0.1:" + port + "/readyz"
+	url := "http://127.0.0.1:" + port
 	ctx, cancel := context.WithTimeout(t.Context(), cdctest.Patience(time.Minute))
 	defer cancel()
 	if err := cdctest.Await(ctx, want, func(ctx context.Context) (bool, error) {
-		return strings.Contains(get(ctx, url), want), nil
+		return strings.Contains(get(ctx, url+"/readyz"), want), nil
 	}); err != nil {
-		t.Fatalf("%v; the relay says %q\n%s", err, get(t.Context(), url), read(t, log.Name()))
+		t.Fatalf("%v; the relay says %q\n%s", err, get(t.Context(), url+"/readyz"), read(t, log.Name()))
+	}
+	if !strings.Contains(get(ctx, url+"/metrics"), "\nprocess_start_time_seconds ") {
+		t.Error("the unit hides from the relay when it started, so CdcRelayRestarting never fires")
+	}
+	upgrade := regexp.MustCompile("package .* then `(.*)`").FindStringSubmatch(read(t, root+"/docs/upgrade.md"))[1]
+	systemd := strings.TrimSpace(read(t, fmt.Sprintf("/proc/%d/task/%[1]d/children", boot.Process.Pid)))
+	inside := exec.CommandContext(ctx, "nsenter", "--mount", "--pid", "--target", systemd, "sh", "-exc", upgradeScript, "sh", upgrade)
+	inside.Env = slices.Concat(tool.Env, []string{"PATH=" + filepath.Dir(tool.Path) + ":/usr/bin:/bin"})
+	if out, err := inside.CombinedOutput(); err != nil {
+		t.Errorf("%q restarts the wrong relays: %v\n%s", upgrade, err, out)
 	}
 }
 
