@@ -32,12 +32,18 @@ func composeProject(t *testing.T) *types.Project {
 	return project
 }
 
+// staysWhereItStopped matches the configuration of a relay that a restart does not let continue from a slot that was moved.
+var staysWhereItStopped = regexp.MustCompile(`(?m)^(checkpoint:|errors:.*on_stop: park)`)
+
 func TestComposeFile(t *testing.T) {
 	t.Parallel()
 	project := composeProject(t)
 	for name, service := range project.Services {
 		if strings.HasPrefix(name, "relay-") && (!service.ReadOnly || !strings.Contains(project.Configs["prometheus"].Content, `"`+name+`:9464"`) || len(service.Ports) != 1) {
 			t.Errorf("%s may write to its root, its page is not published, or Prometheus does not ask it", name)
+		}
+		if service.Restart != "" && !staysWhereItStopped.MatchString(project.Configs[service.Configs[0].Source].Content) {
+			t.Errorf("%s is restarted after exit code 5, and only the slot has its position: it skips events", name)
 		}
 		if strings.HasPrefix(name, "setup-") && service.Restart != "" {
 			t.Errorf("%s runs again and again: restart is %s", name, service.Restart)
