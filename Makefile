@@ -5,7 +5,8 @@ ROOT := $(CURDIR)
 CACHE := $(ROOT)/.cache
 MODULE := github.com/cdc-relay/cdc-relay
 MODULES := $(patsubst %/go.mod,%,$(wildcard ./go.mod ./*/go.mod ./*/*/go.mod))
-VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
+# The tags of the root module are v…; those of the others, such as writer/v…, stand on the same commits.
+VERSION ?= $(shell git describe --tags --match 'v[0-9]*' --always --dirty 2>/dev/null || echo devel)
 
 GOLANGCI_VERSION := v2.15.0
 GOLANGCI := $(CACHE)/bin/golangci-lint-$(GOLANGCI_VERSION)
@@ -125,10 +126,14 @@ release-files: build licences ## Write completions and manual pages to bin/relea
 	@SOURCE_DATE_EPOCH=$(shell git log -1 --format=%ct) CDC_RELAY_MAN=$(ROOT)/bin/release/man go test -count=1 -run '^TestEveryCommandHasAManualPage$$' ./cmd/cdc-relay
 	@gzip -9n bin/release/man/*.1
 
-.PHONY: release-snapshot
-release-snapshot: $(GORELEASER) $(SYFT) ## Check .goreleaser.yaml and pack archives, packages, SBOMs and checksums into bin/dist.
+.PHONY: release release-snapshot
+release: ## Pack the release of this commit's tag, and make a draft of it on GitHub with GITHUB_TOKEN.
+release-snapshot: ## Check .goreleaser.yaml and pack archives, packages, SBOMs and checksums into bin/dist.
+# Left alone, GoReleaser takes the last tag by name, that of another module.
+release release-snapshot: $(GORELEASER) $(SYFT)
 	$(GORELEASER) check
-	PATH=$(dir $(SYFT)):$$PATH $(GORELEASER) release --snapshot --clean
+	PATH=$(dir $(SYFT)):$$PATH GORELEASER_CURRENT_TAG=$(shell git describe --tags --match 'v[0-9]*' --abbrev=0 2>/dev/null || echo v0.0.0) \
+		$(GORELEASER) release $(if $(findstring snapshot,$@),--snapshot) --clean
 
 .PHONY: fuzz
 fuzz: ## Run each fuzz target for FUZZTIME (30s).
