@@ -80,27 +80,30 @@ func (j metadataJob) run(ctx context.Context, c *kafka.Client) notice {
 	return r
 }
 
-// fencedQuestion is a call of Fenced. It is answered by a renewal that is requested after it.
-type fencedQuestion struct {
-	fenced bool
-	done   chan struct{} // closed
-}
-
-// Fenced reports whether another publisher has been opened with the transactional ID since; false also where that is not known when
-// ctx ends. It renews the producer epoch, which Kafka rejects without an effect where another one has taken over.
+// Fenced reports whether another publisher has been opened with the transactional ID since; false also where Kafka does not say. It renews
+// the producer epoch, which Kafka rejects without an effect where another one has taken over. The loop keeps the old epoch: it is about to be
+// killed, and until then that one is valid, and may be renewed once more.
 func (p *Publisher) Fenced(ctx context.Context) bool {
-	q := &fencedQuestion{done: make(chan struct{})}
-	p.mail.post(q)
-	return await(ctx, p, q.done, nil) == nil && q.fenced
+	var id string
+	var current kafka.Producer
+	var lost bool
+	known := make(chan struct{})
+	p.mail.post(call(func(l *loop) {
+		id, current, lost = l.transactionalID, l.producer, l.renewalLost
+		close(known)
+	}))
+	if await(ctx, p, known, nil) != nil || id == "" {
+		return false
+	}
+	client := kafka.NewClient(p.opts.Kafka)
+	defer client.Close()
+	_, err := client.Renew(ctx, id, current, lost)
+	return isFenced(err)
 }
 
-func (q *fencedQuestion) apply(l *loop) {
-	if l.transactionalID == "" || l.fenced {
-		q.fenced = l.fenced
-		close(q.done)
-		return
-	}
-	l.questions = append(l.questions, q)
+func isFenced(err error) bool {
+	stop, ok := errors.AsType[*cdc.StopError](err)
+	return ok && stop.Class == cdc.ClassFenced
 }
 
 // wantMetadata requests a topic's metadata with the next job.
@@ -117,7 +120,7 @@ func (l *loop) submitDue() {
 		return
 	}
 	if l.now.Before(l.jobs.next) {
-		if l.producerLost || len(l.wanted)+len(l.questions) > 0 {
+		if l.producerLost || len(l.wanted) > 0 {
 			l.wakeAt(l.jobs.next)
 		}
 		return
@@ -125,7 +128,7 @@ func (l *loop) submitDue() {
 	switch {
 	case l.producerLost && l.openRequests == 0 && !l.fenced:
 		l.submitRenewal(false)
-	case l.renewalDue() && !l.producerLost: // rarely, so that metadata, of which there may always be some to request, does not wait for it
+	case l.renews() && !l.producerLost && !l.now.Before(l.renewAt): // rarely, so that metadata, of which there may always be some to request, does not wait for it
 		l.submitRenewal(true)
 	case len(l.wanted) > 0:
 		l.jobs.submit(l, l.metadataJob().run)
@@ -136,11 +139,10 @@ func (l *loop) submitDue() {
 
 // submitRenewal requests a producer ID and epoch in place of the current ones. routine: these are still valid.
 func (l *loop) submitRenewal(routine bool) {
-	current, lost, questions := l.producer, l.renewalLost, l.questions
-	l.questions = nil
+	current, lost := l.producer, l.renewalLost
 	l.jobs.submit(l, func(ctx context.Context, c *kafka.Client) notice {
 		p, err := c.Renew(ctx, l.transactionalID, current, lost)
-		return call(func(l *loop) { l.renewed(p, err, routine, questions) })
+		return call(func(l *loop) { l.renewed(p, err, routine) })
 	})
 }
 
@@ -269,11 +271,6 @@ func (l *loop) applyBrokers(md *sarama.MetadataResponse) {
 // renews reports whether there is anything to renew. A transaction's commit keeps the transactional ID alive.
 func (l *loop) renews() bool { return l.transactionalID != "" && !l.transactional }
 
-// renewalDue reports whether the producer ID is to be renewed although it is valid.
-func (l *loop) renewalDue() bool {
-	return l.renews() && !l.now.Before(l.renewAt) || len(l.questions) > 0
-}
-
 // needProducer requests a new producer ID or epoch, whose sequence numbers begin at 0, once nothing is in flight. The
 // batches that were in flight are sent again first, so that the order holds; they may be published twice.
 //
@@ -285,19 +282,10 @@ func (l *loop) needProducer(cause error) {
 	}
 }
 
-func (l *loop) renewed(p kafka.Producer, err error, routine bool, questions []*fencedQuestion) {
+func (l *loop) renewed(p kafka.Producer, err error, routine bool) {
 	l.jobDone(err)
-	var stop *cdc.StopError
-	fenced := errors.As(err, &stop) && stop.Class == cdc.ClassFenced
+	fenced := isFenced(err)
 	l.renewalLost = err != nil && (l.renewalLost || !fenced)
-	if err != nil && !fenced { // the next one answers them
-		l.questions = append(l.questions, questions...)
-		questions = nil
-	}
-	for _, q := range questions {
-		q.fenced = fenced
-		close(q.done)
-	}
 	switch {
 	case err != nil && routine: // the old one is valid, unless brokers reject a batch
 		l.renewAt = l.now.Add(l.opts.Timing.RenewInterval / 24)

@@ -1,14 +1,12 @@
 package publisher_test
 
 import (
-	"context"
 	"errors"
 	"net"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
@@ -262,13 +260,8 @@ func TestFencedByASuccessor(t *testing.T) {
 			o.TransactionalID = tt.id
 			s := open(t, o)
 			tt.begin(t, c, k)
-			ctx, cancel := context.WithCancel(t.Context())
-			defer cancel()
-			if name == "Kafka away" {
-				time.AfterFunc(100*time.Millisecond, cancel)
-			}
 			before := k.at()
-			if got := s.Fenced(ctx); got != tt.want {
+			if got := s.Fenced(t.Context()); got != tt.want {
 				t.Errorf("fenced: %v", got)
 			}
 			switch {

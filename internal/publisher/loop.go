@@ -48,9 +48,8 @@ type loop struct {
 	fenced       bool // another publisher has taken over
 	renewalLost  bool // a renewal may have succeeded although its response was lost
 	renewAt      time.Time
-	questions    []*fencedQuestion // that no renewal was requested for
-	openRequests int               // requests that are with connections
-	openBatches  int               // batches in them
+	openRequests int // requests that are with connections
+	openBatches  int // batches in them
 	refreshAt    time.Time
 	leaveAt      time.Time // when metadata may next be requested of another broker
 

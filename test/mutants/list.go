@@ -159,7 +159,7 @@ func leaderMutants() []mutant {
 		},
 		{
 			"take a slot that was moved by hand for one that another relay moved", "internal/publisher/control.go",
-			[]edit{{"		q.fenced = fenced\n", "		q.fenced = true\n"}},
+			[]edit{{"	return isFenced(err)\n", "	return err == nil || isFenced(err)\n"}},
 			caughtBy{publisher, "^TestFencedByASuccessor$", ""},
 		},
 		{
