@@ -69,6 +69,15 @@ const (
 // EventTopic returns a topic that a row or a route names as Kafka has it.
 func (c *Config) EventTopic(name string) string { return c.TopicPrefix + name }
 
+// OwnTopics are the relay's own, which hold no events.
+func (c *Config) OwnTopics() []string {
+	topics := []string{c.Kafka.PositionTopic}
+	if c.DeadLetter.On() {
+		topics = append(topics, c.DeadLetter.Topic, c.DeadLetter.Index())
+	}
+	return topics
+}
+
 // Load reads and parses the file at path, see [Parse]. env looks up a variable, like [os.LookupEnv]. Errors are of class
 // [cdc.ClassConfig].
 func Load(path string, env func(string) (string, bool)) (*Config, error) {

@@ -56,11 +56,6 @@ func (d *document) deadLetter(c *Config) {
 	if strings.Contains(l.Topic, "${") || topicFault(l.Topic) != "" {
 		d.report("dead_letter.topic", "set it to a topic name", "would be %q, which %s", l.Topic, topicFault(l.Topic))
 	}
-	for i, r := range c.Routes {
-		if topic := c.EventTopic(r.Topic); topic == l.Topic || topic == l.Index() {
-			d.report(item("routes", i)+".topic", "name another topic", "is that of dead letters, which gets no events by a route")
-		}
-	}
 	switch {
 	case l.Topic == c.Kafka.PositionTopic || l.Index() == c.Kafka.PositionTopic:
 		d.report("dead_letter.topic", "name another topic", "is kafka.position_topic")

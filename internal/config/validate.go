@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -27,6 +28,11 @@ func (d *document) validate(c *Config) {
 	d.topics(c.Topics.Create)
 	d.delivery(c)
 	d.deadLetter(c)
+	for i, r := range c.Routes {
+		if slices.Contains(c.OwnTopics(), c.EventTopic(r.Topic)) {
+			d.report(item("routes", i)+".topic", "name another topic", "is a topic of the relay's own, which holds no events")
+		}
+	}
 	d.checkpoint(c)
 	d.events(c.Errors.Skip)
 	d.retention(c)

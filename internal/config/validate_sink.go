@@ -120,11 +120,6 @@ func (d *document) delivery(c *Config) {
 	if c.Kafka.PositionTopic == "" {
 		c.Kafka.PositionTopic = c.Source.positionTopic()
 	}
-	for i, r := range c.Routes {
-		if c.EventTopic(r.Topic) == c.Kafka.PositionTopic {
-			d.report(item("routes", i)+".topic", "name another topic", "is kafka.position_topic, which holds no events")
-		}
-	}
 	if c.Delivery != ExactlyOnce {
 		return
 	}
