@@ -104,7 +104,7 @@ func (a *cli) repair(ctx context.Context, o backfill.Options, owner ownerFlag) (
 	checkpoint.LogTo(log)
 	tuneGC(a.env, int64(c.InFlight.Bytes))
 	db := app.NewDatabase(c)
-	if slices.ContainsFunc(db.Tables(), func(t app.Table) bool { return t.Layout.Zone() != nil }) {
+	if slices.ContainsFunc(db.Tables(), func(t app.Table) bool { return t.Layout.Zone != nil }) {
 		o.Overlap += time.Hour // its clock may have been put back
 	}
 	o.Display, o.Backdated = db.Display, slices.ContainsFunc(db.Tables(), func(t app.Table) bool { return t.Layout.Column(outbox.CreatedAt) == "" })

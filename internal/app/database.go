@@ -18,7 +18,6 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cleanup"
 	"github.com/cdc-relay/cdc-relay/internal/config"
 	"github.com/cdc-relay/cdc-relay/internal/outbox"
-	"github.com/cdc-relay/cdc-relay/internal/record"
 	"github.com/cdc-relay/cdc-relay/internal/relay"
 	"github.com/cdc-relay/cdc-relay/internal/router"
 	"github.com/cdc-relay/cdc-relay/internal/tableread"
@@ -127,15 +126,7 @@ func NewDatabase(c *config.Config) Database {
 
 // Table is a configured table.
 type Table struct {
-	Name outbox.Name
-	// URI is the source of its records unless ce_source is set.
-	URI string
-	// Layout says what the parts of an event are made of.
-	Layout outbox.Layout
-	// Shape says what its records are made of.
-	Shape *record.Shape
-	// Only are the conditions of the rows that are published; see [router.Table].
-	Only map[string]string
+	router.Table
 	// Config is what the configuration says of it.
 	Config *config.Table
 }
@@ -172,7 +163,7 @@ func (c *configured) Deletes(olderThan time.Duration) (list []cdc.RowAction) {
 	for _, t := range c.Purged() {
 		a := t.action()
 		_, a.At = t.keyAndTime()
-		a.Zone, a.OlderThan = t.Layout.Zone(), olderThan
+		a.Zone, a.OlderThan = t.Layout.Zone, olderThan
 		list = append(list, a)
 	}
 	return list
@@ -243,19 +234,6 @@ func assignments(set map[string]config.Assigned) []cdc.Assignment {
 	return list
 }
 
-// RouterOptions are the tables and the routes as the router reads them.
-func RouterOptions(c *config.Config, tables []Table) (o router.Options) {
-	o.TopicPrefix = c.TopicPrefix
-	for _, t := range tables {
-		o.Tables = append(o.Tables, router.Table{Name: t.Name, Layout: t.Layout, Shape: t.Shape, Source: t.URI, Only: t.Only})
-	}
-	for _, r := range c.Routes {
-		key, partition := r.Placement()
-		o.Routes = append(o.Routes, router.Route{Match: r.Match, Topic: r.Topic, Sanitize: r.Sanitize, Key: key, Partition: partition})
-	}
-	return o
-}
-
 // names are those of the tables.
 func (c *configured) names() []string {
 	names := make([]string, len(c.tables))
@@ -270,8 +248,8 @@ func configuredTables(c *config.Config) configured {
 	tables := make([]Table, len(c.Tables))
 	for i, name := range c.TableNames() {
 		layout, _ := outbox.Mapped(c.Tables[i].Columns.Parts()) // valid by now
-		layout = layout.WithNull(c.Tables[i].NullPayload).WithZone(c.Tables[i].Zone())
-		tables[i] = Table{Name: name, Layout: layout, Shape: c.Tables[i].Shape(), Only: c.Tables[i].Only, Config: &c.Tables[i]}
+		layout.OnNull, layout.Zone = c.Tables[i].NullPayload, c.Tables[i].Zone()
+		tables[i] = Table{router.Table{Name: name, Layout: layout, Shape: c.Tables[i].Shape(), Only: c.Tables[i].Only}, &c.Tables[i]}
 	}
 	return configured{c, tables}
 }

@@ -27,7 +27,7 @@ type MySQL struct {
 func newMySQL(c *config.Config) *MySQL {
 	tables := configuredTables(c)
 	for i, t := range tables.tables {
-		tables.tables[i].URI = router.DefaultSource(t.Name.Schema, t.Name.Table)
+		tables.tables[i].Source = router.DefaultSource(t.Name.Schema, t.Name.Table)
 	}
 	s := c.Source.MySQL
 	o := binlog.Options{
@@ -85,7 +85,7 @@ var _ relay.Lagging = (*binlog.Source)(nil)
 // readOptions are those to read a table by SQL.
 func (m *MySQL) readOptions(t *Table) mysql.ReadOptions {
 	key, at := t.keyAndTime()
-	r := mysql.ReadOptions{Table: t.Name.String(), Key: key, IDPrefix: t.Layout.IDPrefix(), At: at, OrderBy: t.Config.OrderBy, Counted: t.Foreign(), Zone: t.Layout.Zone()}
+	r := mysql.ReadOptions{Table: t.Name.String(), Key: key, IDPrefix: t.Layout.IDPrefix(), At: at, OrderBy: t.Config.OrderBy, Counted: t.Foreign(), Zone: t.Layout.Zone}
 	if !t.Foreign() {
 		r.TakenOut, r.Routine, r.Spare = outbox.MySQLTakenOut(t.Name), outbox.MySQLRoutine(t.Name).MySQL(), outbox.MySQLSpare(t.Name).String()
 	}

@@ -26,13 +26,13 @@ type Postgres struct {
 func newPostgres(c *config.Config) *Postgres {
 	tables := configuredTables(c)
 	for i := range tables.tables {
-		tables.tables[i].Layout = tables.tables[i].Layout.RequireTextID()
-		tables.tables[i].URI = router.DefaultSource(c.Database(), c.Tables[i].Name)
+		tables.tables[i].Layout.TextID = true
+		tables.tables[i].Source = router.DefaultSource(c.Database(), c.Tables[i].Name)
 	}
 	s := c.Source.Postgres
 	o := wal.Options{
 		Options: postgres.Options{
-			DSN: s.ConnString, Slot: s.Slot, Publication: s.Publication, Tables: tables.names(), Needs: router.New(RouterOptions(c, tables.tables)).Needs, WaitUntilVisible: s.WaitUntilVisible,
+			DSN: s.ConnString, Slot: s.Slot, Publication: s.Publication, Tables: tables.names(), Needs: Router(c, tables.tables).Needs, WaitUntilVisible: s.WaitUntilVisible,
 		},
 	}
 	if s.TLS != nil {
@@ -93,7 +93,7 @@ func (p *Postgres) slotAlone() bool {
 // readOptions are those to read a table by SQL.
 func (p *Postgres) readOptions(t *Table) postgres.ReadOptions {
 	key, at := t.keyAndTime()
-	r := postgres.ReadOptions{Table: t.Name.String(), SQL: t.Name.SQL(), Key: key, IDPrefix: t.Layout.IDPrefix(), At: at, OrderBy: t.Config.OrderBy, Counted: t.Foreign(), Zone: t.Layout.Zone()}
+	r := postgres.ReadOptions{Table: t.Name.String(), SQL: t.Name.SQL(), Key: key, IDPrefix: t.Layout.IDPrefix(), At: at, OrderBy: t.Config.OrderBy, Counted: t.Foreign(), Zone: t.Layout.Zone}
 	if !t.Foreign() {
 		r.TakenOut = outbox.PostgresTakenOut(t.Name)
 	}

@@ -43,19 +43,15 @@ func LetterRouter(c *config.Config, tables []Table) *router.Router {
 }
 
 func makeRouter(c *config.Config, tables []Table, o router.Options) *router.Router {
-	o.Source, o.Skip, o.Reserved = c.CESource, c.Errors.Skip, Reserved(c)
-	read := RouterOptions(c, tables)
-	o.Tables, o.Routes, o.TopicPrefix = read.Tables, read.Routes, read.TopicPrefix
-	return router.New(o)
-}
-
-// Reserved are the relay's own topics.
-func Reserved(c *config.Config) []string {
-	topics := []string{c.Kafka.PositionTopic}
-	if c.DeadLetter.On() {
-		topics = append(topics, c.DeadLetter.Topic, c.DeadLetter.Index())
+	o.TopicPrefix, o.Source, o.Skip, o.Reserved = c.TopicPrefix, c.CESource, c.Errors.Skip, c.OwnTopics()
+	for i := range tables {
+		o.Tables = append(o.Tables, tables[i].Table)
 	}
-	return topics
+	for _, r := range c.Routes {
+		key, partition := r.Placement()
+		o.Routes = append(o.Routes, router.Route{Match: r.Match, Topic: r.Topic, Sanitize: r.Sanitize, Key: key, Partition: partition})
+	}
+	return router.New(o)
 }
 
 // Publisher returns what publishes to Kafka. Without letters no event becomes a dead letter. whole is [publisher.Options.Whole].

@@ -51,7 +51,7 @@ func TestOnlyHoldsForTheStream(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tables := []Table{{Name: outbox.Name{Schema: "public", Table: "jobs"}, URI: "/jobs", Layout: layout, Only: map[string]string{"status": "NEW"}}}
+	tables := []Table{{Table: router.Table{Name: outbox.Name{Schema: "public", Table: "jobs"}, Source: "/jobs", Layout: layout, Only: map[string]string{"status": "NEW"}}}}
 	b := &cdc.Batch{
 		Table: &cdc.Table{Schema: "public", Name: "jobs", Columns: []cdc.Column{{Name: "id"}, {Name: "type"}, {Name: "payload"}, {Name: "status"}}},
 		Arena: []byte("1SENT"), Spans: []cdc.Span{{Len: 1}, {Len: 1}, {Len: 1}, {Off: 1, Len: 4}}, Txs: []cdc.Tx{{}},

@@ -37,8 +37,7 @@ func TestAskedIDs(t *testing.T) {
 		prefix string
 		want   []string
 	}{{"a-", []string{"a-1", "a-4"}}, {"b-", []string{"b-2", "b-6", "b-"}}, {"", []string{"3"}}, {"d-", nil}} {
-		given := slices.Clone(ids)
-		if got, err := asked.of(t.Context(), prefixed{prefix: tt.prefix}, given); err != nil || !slices.Equal(got, tt.want) || !slices.Equal(given, ids) {
+		if got, err := asked.of(t.Context(), prefixed{prefix: tt.prefix}, ids); err != nil || !slices.Equal(got, tt.want) {
 			t.Errorf("%q: %q, %v, want %q", tt.prefix, got, err, tt.want)
 		}
 	}

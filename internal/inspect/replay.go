@@ -231,24 +231,19 @@ func (r *Replay) requireTopic(ctx context.Context) error {
 	if name == "" {
 		return nil
 	}
-	if slices.Contains(app.Reserved(r.config), name) {
+	if slices.Contains(r.config.OwnTopics(), name) {
 		return cdc.Usage("name another topic", "--topic: %s is a topic of the relay's own", name)
 	}
 	client := app.KafkaClient(r.config)
 	defer client.Close()
 	md, err := client.Metadata(ctx, []string{name})
-	if err != nil {
-		return err
+	missing := func(t *sarama.TopicMetadata) bool {
+		return t.Err == sarama.ErrUnknownTopicOrPartition || t.Err == sarama.ErrInvalidTopic
 	}
-	for _, topic := range md.Topics {
-		switch topic.Err { //nolint:exhaustive // the publisher knows the others
-		case sarama.ErrUnknownTopicOrPartition:
-			return cdc.Usage("create it, or correct --topic", "--topic: topic %q does not exist", name)
-		case sarama.ErrInvalidTopic:
-			return cdc.Usage("correct --topic", "--topic: Kafka refuses the name %q", name)
-		}
+	if err == nil && slices.ContainsFunc(md.Topics, missing) {
+		err = cdc.Usage("create it, or correct --topic", "--topic: topic %q does not exist", name)
 	}
-	return nil
+	return err
 }
 
 // publish replays with a producer of its own, which fences nobody.

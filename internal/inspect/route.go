@@ -42,7 +42,7 @@ func Route(c *config.Config, table, row string) (Routed, error) {
 	if len(routed.Drops) > 0 {
 		return Routed{}, notPublished(routed.Drops[0])
 	}
-	return Routed{r.Matched(batch), newPrinter(c).record(&routed.Messages[0])}, nil
+	return Routed{r.Matched(), newPrinter(c).record(&routed.Messages[0])}, nil
 }
 
 // leftOut says why a row of the table with that index is left out.

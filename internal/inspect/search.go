@@ -244,7 +244,7 @@ func (s *search) mayHave(topic string) bool {
 
 // routed reports whether a route may lead to a topic, which is none of the relay's own.
 func routed(c *config.Config, topic string) bool {
-	if slices.Contains(app.Reserved(c), topic) {
+	if slices.Contains(c.OwnTopics(), topic) {
 		return false
 	}
 	variable := regexp.MustCompile(`\\\$\\\{[^}]*\\\}`)

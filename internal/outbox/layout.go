@@ -12,10 +12,14 @@ import (
 // Layout says what each part of an event is made of in a table. The zero Layout is that of the table that [PostgresTable] and [MySQLTable]
 // create: every role has a column of its name.
 type Layout struct {
+	// OnNull is what a NULL payload becomes; "" is a tombstone in the native table, and malformed in a mapped one.
+	OnNull NullPayload
+	// Zone is where the clocks were that wrote times without a zone; nil is UTC.
+	Zone *cdc.Zone
+	// TextID is whether the database shows bytes in another way than text: they cannot be an ID there.
+	TextID bool
+
 	mapped *[Roles]Part // of another software's table
-	null   NullPayload
-	zone   *cdc.Zone // of times without one; nil: UTC
-	textID bool      // see [Layout.RequireTextID]
 }
 
 // Native returns the zero Layout.
@@ -33,27 +37,6 @@ const (
 	// NullMalformed makes the row malformed.
 	NullMalformed NullPayload = "malformed"
 )
-
-// WithNull returns the layout with what a NULL payload becomes; "" is a tombstone in the native table, and malformed in a mapped one.
-func (l Layout) WithNull(null NullPayload) Layout {
-	l.null = null
-	return l
-}
-
-// WithZone returns the layout of a table whose times without a zone clocks of z showed.
-func (l Layout) WithZone(z *cdc.Zone) Layout {
-	l.zone = z
-	return l
-}
-
-// Zone is where the clocks were that wrote times without a zone; nil is UTC.
-func (l Layout) Zone() *cdc.Zone { return l.zone }
-
-// RequireTextID returns the layout for a database that shows bytes in another way than text: they cannot be an ID there.
-func (l Layout) RequireTextID() Layout {
-	l.textID = true
-	return l
-}
 
 // Mapped returns the layout of another software's table from parts by the names of their roles. A role that is not listed has
 // no part, even if the table has a column of that name. event_id must be listed. An empty map is the native layout.
@@ -151,8 +134,8 @@ func (l Layout) NotNull(r Role) bool {
 // Null is what a NULL payload becomes.
 func (l Layout) Null() NullPayload {
 	switch {
-	case l.null != "":
-		return l.null
+	case l.OnNull != "":
+		return l.OnNull
 	case l.Foreign():
 		return NullMalformed
 	default:

@@ -100,7 +100,7 @@ func (a *Accessor) Fixed() (n int) {
 // Plan finds the parts of an event in a table. setting is the table's place in the configuration ("tables[0]"). An error is a
 // [cdc.StopError] about the table or the configuration.
 func (l Layout) Plan(t *cdc.Table, setting string) (*Plan, error) {
-	p := &Plan{Table: t, Null: l.Null(), zone: l.zone}
+	p := &Plan{Table: t, Null: l.Null(), zone: l.Zone}
 	for role := range Roles {
 		part := l.Part(role)
 		p.Required[role] = l.NotNull(role)
@@ -110,7 +110,7 @@ func (l Layout) Plan(t *cdc.Table, setting string) (*Plan, error) {
 			return nil, err
 		case missing != "" && l.MustExist(role) && !p.Added(missing):
 			return nil, p.missing(missing, fmt.Sprintf("name the column that holds the %s under %s.columns", role, setting))
-		case role == EventID && l.textID && isBytes(t, l.Column(role)):
+		case role == EventID && l.TextID && isBytes(t, l.Column(role)):
 			return nil, cdc.Stop(cdc.ClassConfig, "column_type", fmt.Errorf("column %s of %s is of type bytea, and an event ID is text", l.Column(role), t),
 				fmt.Sprintf("name a column of type uuid, text or bigint, or the like, under %s.columns.%s", setting, role))
 		case role == OccurredAt && a.kind == kindColumn && !a.mayBeTime():

@@ -176,7 +176,8 @@ func TestPartsInZone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := layout.WithZone(zone).Plan(b.Table, "tables[0]")
+	layout.Zone = zone
+	p, err := layout.Plan(b.Table, "tables[0]")
 	must(t, err)
 	if at := p.Parts[outbox.Payload].Index(); at != -1 {
 		t.Errorf("column %d is the payload as it is, and a dead letter would have its time without the zone", at)

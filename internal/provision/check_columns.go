@@ -17,7 +17,7 @@ func noteColumns(i int, table *app.Table, t *cdc.Table, needs func(table, column
 			zoneless = append(zoneless, c.Name)
 		}
 	}
-	switch zoned := table.Layout.Zone() != nil; {
+	switch zoned := table.Layout.Zone != nil; {
 	case zoned && len(zoneless) == 0:
 		r.Warn(subject, "remove it", "%s has no effect: no column that is read is a time without a zone", setting)
 	case !zoned && len(zoneless) > 0:

@@ -13,6 +13,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/config"
 	"github.com/cdc-relay/cdc-relay/internal/kafka"
 	"github.com/cdc-relay/cdc-relay/internal/outbox"
+	"github.com/cdc-relay/cdc-relay/internal/router"
 )
 
 // The check fails where the brokers would not create a topic, and creates none. A topic that is missing fails only where an event for
@@ -101,7 +102,8 @@ func TestCheckNotesColumns(t *testing.T) {
 		table := &cdc.Table{Schema: "app", Name: "outbox", Columns: []cdc.Column{{Name: "id"}, {Name: "created_at", Type: typ}, {Name: "available_at", Type: cdc.TypeLocalTime}, {Name: "retry_after"}}}
 		for z, want := range zones {
 			var report cdc.Report
-			noteColumns(2, &app.Table{Name: outbox.Name{Schema: "app", Table: "outbox"}, Layout: layout.WithZone(z)}, table, needs, &report)
+			layout.Zone = z
+			noteColumns(2, &app.Table{Table: router.Table{Name: outbox.Name{Schema: "app", Table: "outbox"}, Layout: layout}}, table, needs, &report)
 			var got []string
 			for _, f := range report.Findings {
 				got = append(got, f.String())

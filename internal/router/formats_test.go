@@ -64,7 +64,7 @@ func TestFormatsAgainstReference(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		layout = layout.WithZone(zone).WithNull(rapid.SampledFrom([]outbox.NullPayload{outbox.NullTombstone, outbox.NullEmpty}).Draw(t, "null"))
+		layout.Zone, layout.OnNull = zone, rapid.SampledFrom([]outbox.NullPayload{outbox.NullTombstone, outbox.NullEmpty}).Draw(t, "null")
 		r := router.New(router.Options{
 			Tables: []router.Table{{Name: outbox.Name{Schema: "app", Table: "jobs"}, Layout: layout, Shape: shape, Source: "/s"}}, Routes: []router.Route{{Topic: "t"}}, Malformed: cdc.PolicyDeadLetter,
 		})

@@ -4,7 +4,6 @@ import (
 	"cmp"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
-	"github.com/cdc-relay/cdc-relay/internal/outbox"
 )
 
 // maxPlans bounds the compiled schemas that are kept; a source makes a few in its life.
@@ -82,28 +81,8 @@ func (r *Router) Check(t *cdc.Table) error {
 	return err
 }
 
-// Matched names what decides the topic of b's first row: "column topic", "routes[0]", or "" for nothing. It is for display.
-func (r *Router) Matched(b *cdc.Batch) string {
-	p, err := r.plan(b.Table)
-	if err != nil {
-		return ""
-	}
-	e := encoder{r: r, p: p}
-	e.row.Start(p.Plan, b, nil)
-	e.row.Move(0)
-	if topic := &p.Parts[outbox.Topic]; topic.Exists() {
-		if name, f := e.row.Text(topic); f != nil || len(name) > 0 {
-			return topic.Name
-		}
-	}
-	if f := e.read(); f != nil {
-		return ""
-	}
-	if i, _ := r.match(e.values()); i >= 0 {
-		return r.routes[i].setting
-	}
-	return ""
-}
+// Matched names what decided the topic of the last row that was routed: "column topic" or "routes[0]". It is for display.
+func (r *Router) Matched() string { return r.encoder.topic().by }
 
 // plan returns the compiled schema of t.
 func (r *Router) plan(t *cdc.Table) (*plan, error) {

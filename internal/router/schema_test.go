@@ -166,7 +166,7 @@ func TestIDOfBytes(t *testing.T) {
 	if _, err := route(t, o, batch(table, order())); err != nil {
 		t.Error(err)
 	}
-	o.Tables[0].Layout = o.Tables[0].Layout.RequireTextID()
+	o.Tables[0].Layout.TextID = true
 	_, err := route(t, o, batch(table, order()))
 	stopped(t, err, cdc.ClassConfig, "column_type", "column event_id of public.outbox is of type bytea", "under tables[0].columns.event_id")
 }
@@ -187,7 +187,8 @@ func TestNullPayload(t *testing.T) {
 		{foreign, outbox.NullEmpty, `""`},
 	} {
 		o := options()
-		o.Tables[0].Layout = tt.layout.WithNull(tt.null)
+		o.Tables[0].Layout = tt.layout
+		o.Tables[0].Layout.OnNull = tt.null
 		dst, err := route(t, o, batch(native(), order().without("payload")))
 		if tt.want == "" {
 			stopped(t, err, cdc.ClassRuntime, "malformed", "column payload is NULL")

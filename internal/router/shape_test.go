@@ -114,7 +114,7 @@ func TestShapes(t *testing.T) {
 			maps.Copy(r, c.change)
 			maps.DeleteFunc(r, func(_, value string) bool { return value == "NULL" })
 			o := options()
-			o.Tables[0].Shape, o.Tables[0].Layout = &c.shape, outbox.Native().WithNull(c.null)
+			o.Tables[0].Shape, o.Tables[0].Layout = &c.shape, outbox.Layout{OnNull: c.null}
 			if c.refused != "" {
 				_, err := route(t, o, batch(table, r))
 				stopped(t, err, cdc.ClassRuntime, "malformed", c.refused)

@@ -37,6 +37,7 @@ type topic struct {
 	name  string
 	fault *outbox.Fault
 	at    *placement // of the route, also with a fault; nil: the table's key
+	by    string     // the topic column, or the route's setting
 }
 
 // value is what a route reads: the text of a column, or NULL.
@@ -54,11 +55,12 @@ func (e *encoder) topic() topic {
 	if len(name) == 0 {
 		return e.routed()
 	}
+	by := e.p.Parts[outbox.Topic].Name
 	known, ok := e.r.known.found[string(name)]
 	if !ok {
-		known, f = e.r.intern(e.p.Parts[outbox.Topic].Name, string(name))
+		known, f = e.r.intern(by, string(name))
 	}
-	return topic{name: known, fault: f}
+	return topic{name: known, fault: f, by: by}
 }
 
 // intern keeps one string for each topic name, so that a record does not allocate one.
@@ -76,7 +78,13 @@ func (r *Router) prefixed(name, holder, verb, fix string) (string, *outbox.Fault
 	if r.prefix != "" {
 		name, holder, verb = r.prefix+name, "topic_prefix with what "+holder+" "+verb, "is"
 	}
-	return name, r.badName(name, holder+" "+verb, fix)
+	switch whose := holder + " " + verb; {
+	case !validTopic(name):
+		return name, badTopic(whose, fix)
+	case slices.Contains(r.reserved, name):
+		return name, reservedTopic(whose, fix)
+	}
+	return name, nil
 }
 
 // routed returns the topic that the routes give the row. Results are cached by the values that routes read.
@@ -133,38 +141,19 @@ func (e *encoder) routeKey() []byte {
 
 // resolve returns the topic of the first route that matches.
 func (e *encoder) resolve(values []value) topic {
-	i, groups := e.r.match(values)
-	if i < 0 {
-		return topic{fault: noRoute()}
-	}
-	c := &e.r.routes[i]
-	name, f := c.render(values, groups)
-	if f == nil {
-		name, f = e.r.prefixed(name, "the template of "+c.setting, "makes", fixRoute)
-	}
-	return topic{name, f, e.p.placements[i]}
-}
-
-// badName returns the fault of a name that is no topic for events; whose begins the sentence.
-func (r *Router) badName(name, whose, fix string) *outbox.Fault {
-	switch {
-	case !validTopic(name):
-		return badTopic(whose, fix)
-	case slices.Contains(r.reserved, name):
-		return reservedTopic(whose, fix)
-	default:
-		return nil
-	}
-}
-
-// match returns the index of the first route that matches, and what its groups hold; -1 if none does.
-func (r *Router) match(values []value) (int, [][]string) {
-	for i := range r.routes {
-		if groups, ok := r.routes[i].matches(values); ok {
-			return i, groups
+	for i := range e.r.routes {
+		c := &e.r.routes[i]
+		groups, ok := c.matches(values)
+		if !ok {
+			continue
 		}
+		name, f := c.render(values, groups)
+		if f == nil {
+			name, f = e.r.prefixed(name, "the template of "+c.setting, "makes", fixRoute)
+		}
+		return topic{name, f, e.p.placements[i], c.setting}
 	}
-	return -1, nil
+	return topic{fault: noRoute()}
 }
 
 // matches returns what the groups of each matcher hold.

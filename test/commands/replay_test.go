@@ -225,7 +225,7 @@ func TestReplayRefusals(t *testing.T) {
 		{"--since noon", "not a time. Fix: write it like 2026-01-02T15:04:05Z.", 2, [2]string{}},
 		{"--since 2026-01-03T00:00:00Z --until 2026-01-02T00:00:00Z", "is not before --until", 2, [2]string{}},
 		{"--key 42 --topic nowhere", `--topic: topic "nowhere" does not exist. Fix: create it, or correct --topic.`, 2, [2]string{}},
-		{"--key 42 --topic a/b", `--topic: Kafka refuses the name "a/b". Fix: `, 2, [2]string{}},
+		{"--key 42 --topic a/b", `--topic: topic "a/b" does not exist. Fix: `, 2, [2]string{}},
 		{"--key 42 --rate 0", "--rate 0 is not more than 0. Fix: ", 2, [2]string{}},
 		{"--table nothing", "--table: nothing is not configured. Fix: ", 2, [2]string{}},
 		{"--resume", "no replay was interrupted: cdc-relay-replay.json does not exist. Fix: ", 2, [2]string{}},
