@@ -105,16 +105,8 @@ func (m *marking) replaced() bool {
 	if all == m.replacements {
 		return false
 	}
-	times := func(list string) (n int) {
-		for line := range strings.Lines(list) {
-			if line == m.table+"\n" {
-				n++
-			}
-		}
-		return n
-	}
-	same := times(all) == times(m.replacements)
-	if m.replacements = all; same {
+	since := strings.Split(strings.TrimPrefix(all, m.replacements), "\n") // it only grows
+	if m.replacements = all; !slices.Contains(since, m.table) {
 		if m.settled {
 			m.kept.Settle(m.condition)
 		}
