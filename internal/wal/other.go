@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -38,61 +37,23 @@ func (ss *session) verifyOther(ctx context.Context, id uint32, r *relation) erro
 	return nil
 }
 
-// askCatalog calls ask with a connection of its own that sees the transaction that is being read, and serves the stream meanwhile.
+// askCatalog calls ask with a connection of its own that sees the transaction that is being read: the server sends it before others see
+// what it has created, and with synchronous replication long before.
 func (ss *session) askCatalog(ctx context.Context, ask func(context.Context, *pgx.Conn) error) error {
-	asking, cancel := context.WithTimeout(ctx, monitorTimeout)
-	defer cancel()
-	var failed error
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		failed = ss.askOnceVisible(asking, ask)
-	}()
-	for {
-		timer := time.NewTimer(ss.untilTick())
-		select {
-		case <-done:
-			timer.Stop()
-			return failed
-		case <-timer.C:
-		}
-		if err := ss.tick(ctx, time.Now()); err != nil {
-			cancel()
-			<-done
-			return err
-		}
+	if err := ss.gate.Wait(ctx, committed{ss.tx.commit, ss.tx.xid}); err != nil {
+		return err
 	}
-}
-
-func (ss *session) askOnceVisible(ctx context.Context, ask func(context.Context, *pgx.Conn) error) error {
+	if err := ss.tick(ctx, time.Now()); err != nil { // the next one is after ask
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, monitorTimeout)
+	defer cancel()
 	conn, err := ss.connectAgain(ctx)
 	if err != nil {
 		return err
 	}
 	defer postgres.CloseConn(ctx, conn.PgConn())
-	if err := ss.awaitVisible(ctx, conn); err != nil {
-		return err
-	}
 	return ask(ctx, conn)
-}
-
-// awaitVisible waits for the end of the transaction that is being read: the server sends it before others see what it has created, and
-// with synchronous replication long before.
-func (ss *session) awaitVisible(ctx context.Context, conn *pgx.Conn) error {
-	for {
-		var running bool
-		err := conn.QueryRow(ctx, `SELECT EXISTS (SELECT FROM pg_locks WHERE locktype = 'transactionid' AND mode = 'ExclusiveLock' AND transactionid::text = $1)`,
-			strconv.FormatUint(uint64(ss.tx.xid), 10)).Scan(&running)
-		if err != nil {
-			return fmt.Errorf("wait for the end of transaction %d: %w", ss.tx.xid, err)
-		}
-		if !running {
-			return nil
-		}
-		if err := cdc.Sleep(ctx, turnInterval); err != nil {
-			return err
-		}
-	}
 }
 
 // resembles reports whether a table has the columns of a configured one, whatever their types: only those of configured tables are known.

@@ -52,19 +52,19 @@ type session struct {
 	next      mark               // what the next batch handed on makes safe
 	said      status
 	pings     pings
-	gate      *visibility.Gate[committed] // nil: rows do not wait until they are visible
+	gate      *visibility.Gate[committed]
 }
 
 func newSession(s *Source, sql *pgx.Conn, repl *pgconn.PgConn) *session {
-	return &session{src: s, sql: sql, repl: repl, relations: map[uint32]*relation{}, domains: map[uint32]string{}}
+	ss := &session{src: s, sql: sql, repl: repl, relations: map[uint32]*relation{}, domains: map[uint32]string{}}
+	ss.gate = newGate(ss)
+	return ss
 }
 
 // close gives the connections up, and with them the slot. The monitor must be stopped.
 func (ss *session) close(ctx context.Context) {
 	ss.goesOn()
-	if ss.gate != nil {
-		ss.gate.Close()
-	}
+	ss.gate.Close()
 	postgres.CloseConn(ctx, ss.repl) // does nothing after takeOver
 	_ = ss.repl.Conn().Close()
 	postgres.CloseConn(ctx, ss.sql.PgConn())
@@ -87,8 +87,10 @@ func (s *Source) Run(ctx context.Context, out cdc.Queue) error {
 	}
 	ss.monitor = startMonitor(ctx, ss)
 	defer ss.monitor.stop()
-	if ss.gate, err = ss.startGate(ctx); err != nil {
-		return err
+	if s.opts.WaitUntilVisible {
+		if err := ss.gate.Open(ctx); err != nil {
+			return err
+		}
 	}
 	ss.prepare(out)
 	defer ss.dropBatch()

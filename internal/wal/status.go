@@ -109,7 +109,7 @@ func (ss *session) sayStatus(now time.Time) error {
 	frame[0] = frameCopyData
 	binary.BigEndian.PutUint32(frame[1:], uint32(len(frame)-1))
 	body, confirmed := frame[frameHeader:], ss.src.lastConfirmed()
-	if ss.said.keepalives >= manyKeepalives && ss.gate != nil { // with a gate no commit waits for the relay
+	if ss.said.keepalives >= manyKeepalives && ss.src.opts.WaitUntilVisible { // so no commit waits for the relay
 		ss.said.written = ss.said.walEnd + quietAhead
 	}
 	body[0] = 'r'

@@ -58,21 +58,11 @@ type snapshots struct {
 	primary bool
 }
 
-// startGate returns nil if rows are not to wait. The caller closes it.
-func (ss *session) startGate(ctx context.Context) (*visibility.Gate[committed], error) {
-	s := ss.src
-	if !s.opts.WaitUntilVisible {
-		return nil, nil
-	}
-	gate := visibility.New(&snapshots{ss: ss}, visibility.Options{
-		Log: s.log, Keep: keepSnapshot, Problems: s.opts.Problems, Fix: fixNotVisible,
+func newGate(ss *session) *visibility.Gate[committed] {
+	return visibility.New(&snapshots{ss: ss}, visibility.Options{
+		Log: ss.src.log, Keep: keepSnapshot, Problems: ss.src.opts.Problems, Fix: fixNotVisible,
 		Serve: func(ctx context.Context) error { return ss.tick(ctx, time.Now()) },
 	})
-	if err := gate.Open(ctx); err != nil {
-		gate.Close()
-		return nil, err
-	}
-	return gate, nil
 }
 
 // verifyAsynchronous returns an error if commits wait for the relay while the relay waits until they are visible.
@@ -83,9 +73,9 @@ func (ss *session) verifyAsynchronous(ctx context.Context, conn *pgx.Conn) error
 	return postgres.VerifyAsynchronous(ctx, conn, ss.src.acquired)
 }
 
-// waitUntilVisible returns once a statement on the server sees all rows of b.
+// waitUntilVisible returns once a statement on the server sees all rows of b, if they are to wait.
 func (ss *session) waitUntilVisible(ctx context.Context, b *pooledBatch) error {
-	if ss.gate == nil {
+	if !ss.src.opts.WaitUntilVisible {
 		return nil
 	}
 	return ss.gate.Wait(ctx, b.committed...)

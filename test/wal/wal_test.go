@@ -362,19 +362,22 @@ func TestTextMode(t *testing.T) {
 	q.holds(t, 1, 20)
 }
 
-// A type that was made while the relay reads, in the transaction of its first row, is read from the catalog; the stream goes on.
+// A type that was made while the relay reads, in the transaction of its first row, is read from the catalog once the transaction can be
+// seen there; the stream goes on.
 func TestNewType(t *testing.T) {
 	for name, text := range map[string]bool{"binary": false, "text": true} {
 		t.Run(name, func(t *testing.T) {
-			d := newDatabase(t)
+			d := synchronousDatabase(t)
 			q := newQueue(t)
 			stop := tailing(t, d.sourceWith(wal.Options{Text: text}), q)
 			d.insert(1, 10)
-			d.exec("BEGIN")
-			d.exec("CREATE DOMAIN body AS bytea")
-			d.exec("ALTER TABLE outbox ALTER payload TYPE body")
-			d.insert(11, 20)
-			d.exec("COMMIT")
+			q.waitCount(t, 10)
+			done := d.held("BEGIN", "CREATE DOMAIN body AS bytea", "ALTER TABLE outbox ALTER payload TYPE body", insertSQL("11", "20"), "COMMIT")
+			d.hidden(q, 10, 10)
+			d.setNames("")
+			if err := <-done; err != nil {
+				t.Fatal(err)
+			}
 			q.waitCount(t, 20)
 			d.insert(21, 30)
 			q.waitCount(t, 30)
