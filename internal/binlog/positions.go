@@ -1,10 +1,6 @@
 package binlog
 
 import (
-	"bytes"
-	"cmp"
-	"slices"
-	"strings"
 	"sync"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
@@ -36,7 +32,7 @@ type part struct {
 
 // positionIndex keeps the transactions that are not in a saved position yet, as runs of GTIDs. They are folded into a set when a
 // position is asked for; for every commit that would cost too much. Its memory grows with the batches that are not saved
-// and with the gaps between GTIDs, not with the transactions of other tables.
+// and with the gaps between GTIDs, also those that a later GTID fills, not with the transactions of other tables.
 // Safe for concurrent use: the owner adds, the relay reads.
 type positionIndex struct {
 	flavor cdc.Flavor
@@ -45,7 +41,6 @@ type positionIndex struct {
 	base  mysql.Set // what was folded
 	done  uint64    // how many runs that were
 	added []run     // those after them; runs behind the last mark may still grow
-	merge int       // how many runs behind the last mark are too many
 	list  []mark
 	head  int
 }
@@ -55,7 +50,7 @@ type positionIndex struct {
 func (m *positionIndex) start(f cdc.Flavor, from mysql.Set, k mark) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.flavor, m.base, m.merge = f, from.Clone(), leastMerge
+	m.flavor, m.base = f, from.Clone()
 	m.list = append(m.list, k)
 }
 
@@ -83,24 +78,10 @@ func (m *positionIndex) seen(g mysql.GTID) {
 		}
 	}
 	m.added = append(m.added, run{g, g.Number})
-	if len(open) >= m.merge {
-		m.mergeOpen()
-	}
 }
 
-const (
-	// lookBack is how many runs are tried for a new GTID: several servers or domains commit in turn.
-	lookBack = 8
-	// leastMerge is how many runs are not worth merging.
-	leastMerge = 1024
-)
-
-// mergeOpen joins runs that seen did not find, because their GTIDs came out of order.
-func (m *positionIndex) mergeOpen() {
-	from := m.marked()
-	m.added = append(m.added[:from], joinRuns(m.flavor, m.added[from:])...)
-	m.merge = max(leastMerge, 2*(len(m.added)-from))
-}
+// lookBack is how many runs are tried for a new GTID: several servers or domains commit in turn.
+const lookBack = 32
 
 // marked is how many of the runs in added are before the last mark.
 func (m *positionIndex) marked() int { return int(m.list[len(m.list)-1].upto - m.done) }
@@ -165,30 +146,4 @@ func (r *run) extend(f cdc.Flavor, g mysql.GTID) bool {
 		return false
 	}
 	return true
-}
-
-// joinRuns returns the runs with those that follow one another made one.
-func joinRuns(f cdc.Flavor, runs []run) []run {
-	slices.SortStableFunc(runs, func(a, b run) int { // on MariaDB it keeps the order within a domain
-		order := cmp.Or(cmp.Compare(a.Domain, b.Domain), bytes.Compare(a.SID[:], b.SID[:]), strings.Compare(a.Tag.String(), b.Tag.String()))
-		if order == 0 && f == cdc.MySQL {
-			order = cmp.Compare(a.first, b.first)
-		}
-		return order
-	})
-	n := 0
-	for _, r := range runs[1:] {
-		last := &runs[n]
-		next := r.GTID
-		if f == cdc.MySQL {
-			next.Number = r.first
-		}
-		if last.extend(f, next) {
-			last.GTID = r.GTID
-			continue
-		}
-		n++
-		runs[n] = r
-	}
-	return runs[:n+1]
 }
