@@ -32,6 +32,9 @@ type monitor struct {
 	done   chan struct{}
 	// failing is since when looks fail; zero: they do not.
 	failing time.Time
+	// ended waits for another look that finds the publication unchanged: what a table misses while it is out of the publication must not
+	// be below the horizon.
+	ended postgres.Horizon
 }
 
 // startMonitor takes over the session's ordinary connection until stop returns, also when ctx ends before.
@@ -126,7 +129,7 @@ func (m *monitor) once(ctx context.Context, seen uint64) error {
 		return err
 	}
 	m.good.Store(seen)
-	s.horizons.accept()
+	m.accept()
 	if s.opts.Temporary {
 		return nil
 	}
@@ -134,7 +137,7 @@ func (m *monitor) once(ctx context.Context, seen uint64) error {
 	if err != nil {
 		return postgres.QueryError(conn, err)
 	}
-	s.horizons.propose(slot.Ended)
+	m.ended = slot.Ended
 	var received lsn
 	if k, ok := s.positions.at(seen); ok {
 		received = k.resume
@@ -148,6 +151,13 @@ func (m *monitor) once(ctx context.Context, seen uint64) error {
 		return errPromoted
 	}
 	return slot.Usable(s.opts.Slot, slot.Database)
+}
+
+// accept has the horizon of the look before wait for its place, unless an earlier one still does.
+func (m *monitor) accept() {
+	if ended := m.ended; ended.XMin > 0 {
+		m.ss.ended.CompareAndSwap(nil, &ended)
+	}
 }
 
 // reconnect replaces the ordinary connection if it was lost.

@@ -22,7 +22,7 @@ type mark struct {
 	lastEnd lsn // of the last transaction with outbox rows
 	lastXID uint32
 	part    part   // the transaction that is open at the end of the batch
-	xmin    uint64 // only in what a checkpoint says; see horizons
+	xmin    uint64 // each transaction with a lower ID has ended before resume; 0: not known
 }
 
 // maxMarks limits how many are kept of batches whose progress was asked for, while none is confirmed: the checkpoint store may be away.
@@ -114,6 +114,9 @@ func (k mark) progress() cdc.Progress {
 	p := cdc.Progress{Position: postgres.FormatLSN(k.resume), Commit: postgres.FormatLSN(k.lastEnd)}
 	if k.lastXID != 0 {
 		p.TxID = strconv.FormatUint(uint64(k.lastXID), 10)
+	}
+	if k.xmin != 0 {
+		p.XMin = strconv.FormatUint(k.xmin, 10)
 	}
 	if k.part.rows > 0 {
 		p.Part = cdc.Part{TxID: k.part.String(), Rows: k.part.rows}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -45,11 +46,12 @@ type session struct {
 	relations map[uint32]*relation
 	domains   map[uint32]string // the server's own types behind users' domains, by OID
 	tx        transaction
-	batch     *pooledBatch       // rows not handed on yet, or nil
-	debt      int                // bytes kept in memory by batches handed on; the next batch is charged for them
-	received  prometheus.Counter // counts the rows of batch
-	reached   lsn                // how far the server has come in the WAL
-	next      mark               // what the next batch handed on makes safe
+	batch     *pooledBatch                     // rows not handed on yet, or nil
+	debt      int                              // bytes kept in memory by batches handed on; the next batch is charged for them
+	received  prometheus.Counter               // counts the rows of batch
+	reached   lsn                              // how far the server has come in the WAL
+	next      mark                             // what the next batch handed on makes safe
+	ended     atomic.Pointer[postgres.Horizon] // set by the looks: waits until the position has passed its place
 	said      status
 	pings     pings
 	gate      *visibility.Gate[committed]
@@ -118,12 +120,11 @@ func (ss *session) prepare(out cdc.Queue) {
 	s := ss.src
 	ss.out = out
 	ss.due = s.handedOn.part
-	ss.next = mark{seq: s.handed.Load(), resume: ss.startAt.from, lastEnd: ss.startAt.lastEnd, lastXID: ss.startAt.lastXID, part: ss.due}
+	ss.next = mark{seq: s.handed.Load(), resume: ss.startAt.from, lastEnd: ss.startAt.lastEnd, lastXID: ss.startAt.lastXID, part: ss.due, xmin: ss.startAt.xmin}
 	if k, ok := s.positions.at(ss.next.seq); ok && k.lastEnd > ss.next.lastEnd { // of what was handed on before and is not saved yet
 		ss.next.lastEnd, ss.next.lastXID = k.lastEnd, k.lastXID
 	}
 	s.positions.add(ss.next)
-	s.horizons.start(postgres.Horizon{XMin: ss.startAt.xmin, At: ss.startAt.from})
 	ss.chunk = s.arenas.take(max(chunkSize, len(ss.leftover)+minRead))
 	ss.w = copy(ss.chunk.buf, ss.leftover)
 	ss.leftover = nil

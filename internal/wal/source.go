@@ -41,7 +41,6 @@ type Source struct {
 	metrics   *metrics
 	arenas    arenas
 	positions positionIndex
-	horizons  horizons
 
 	handed  atomic.Uint64 // seq of the last batch handed on
 	durable atomic.Uint64 // seq up to which Confirm was called
@@ -94,7 +93,6 @@ func (s *Source) Progress(seq uint64) cdc.Progress {
 		return cdc.Progress{}
 	}
 	p := k.progress()
-	p.XMin = s.horizons.before(k.resume)
 	if p.Part.Rows > 0 {
 		p.Part.Tables = cdc.CountedTables(s.opts.Tables)
 	}

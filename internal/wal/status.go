@@ -96,7 +96,6 @@ func (ss *session) advance() {
 	s := ss.src
 	if k, ok := s.positions.trim(min(s.durable.Load(), ss.monitor.good.Load())); ok && k.resume > s.lastConfirmed() {
 		s.confirmed.Store(uint64(k.resume))
-		s.horizons.forget(k.resume)
 	}
 }
 

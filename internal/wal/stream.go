@@ -311,6 +311,10 @@ func (ss *session) flush(ctx context.Context) error {
 	reached := s.handedOn
 	reached.reach(ss.next.resume, &ss.tx)
 	ss.next.seq, ss.next.part = b.Seq, reached.part
+	if h := ss.ended.Load(); h != nil && h.At <= ss.next.resume {
+		ss.next.xmin = max(ss.next.xmin, h.XMin)
+		ss.ended.Store(nil) // the next one may come
+	}
 	s.positions.add(ss.next) // before the offer: the batch may be durable before Offer returns
 	rows := b.Rows()
 	for !ss.out.Offer(&b.Batch) {

@@ -378,8 +378,8 @@ func repairMutants() []mutant {
 			caughtBy{faults, "^TestRepairWhileTransactionsEnd$", postgres},
 		},
 		{
-			"adopt the horizon before the position has passed it", "internal/wal/horizon.go",
-			[]edit{{"if each.At <= position && each.XMin > 0 {", "if each.XMin > 0 {"}},
+			"adopt the horizon before the position has passed it", "internal/wal/stream.go",
+			[]edit{{"h != nil && h.At <= ss.next.resume {", "h != nil {"}},
 			caughtBy{walUnits, "^TestHorizonCountsBehindItsPlace$", ""},
 		},
 		{
