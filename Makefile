@@ -154,10 +154,6 @@ bench-peers: build ## Measure against Debezium Server on the same PostgreSQL, My
 	@go run ./internal/testenv/fetch postgres-15 kafka mysql
 	@go run ./bench -only peers,usual -usual postgres,mysql,at-least-once,100,1000,this,debezium $(ARGS)
 
-.PHONY: bench-writer
-bench-writer: setup ## Compare the writer with hand-written INSERTs, on every database.
-	@go test -count=1 -run '^$$' -bench '^BenchmarkRatios$$' -benchtime 1x ./test/writer
-
 .PHONY: profile
 profile: build ## Run the drain benchmark and write CPU and heap profiles of the relay to bench/out.
 	@go run ./internal/testenv/fetch postgres-15 kafka mysql mariadb

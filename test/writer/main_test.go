@@ -16,7 +16,6 @@ import (
 
 	"github.com/cdc-relay/cdc-relay/internal/outbox"
 	"github.com/cdc-relay/cdc-relay/internal/testenv"
-	"github.com/cdc-relay/cdc-relay/test/writerbench"
 )
 
 // The servers of all tests.
@@ -74,8 +73,6 @@ type engine interface {
 	// speech has the tests' SQL.
 	speech() speech
 	ways() []way
-	// drivers are those whose cost is measured.
-	drivers(database string) []writerbench.Driver
 	// partition returns, as an SQL table, the partition of outbox for a day, or for the zero Time the one for other days.
 	partition(at time.Time) string
 }

@@ -12,7 +12,6 @@ import (
 
 	"github.com/cdc-relay/cdc-relay/internal/outbox"
 	"github.com/cdc-relay/cdc-relay/internal/testenv"
-	"github.com/cdc-relay/cdc-relay/test/writerbench"
 	"github.com/cdc-relay/cdc-relay/writer"
 )
 
@@ -88,10 +87,6 @@ func (m mysql) ways() []way {
 		all = append(all, m.way(params))
 	}
 	return all
-}
-
-func (m mysql) drivers(database string) []writerbench.Driver {
-	return writerbench.MySQL(m.Flavor, m.dialect(), func(params string) string { return m.DSN(database, params) })
 }
 
 func (m mysql) way(params string) way {

@@ -14,7 +14,6 @@ import (
 
 	"github.com/cdc-relay/cdc-relay/internal/outbox"
 	"github.com/cdc-relay/cdc-relay/internal/testenv"
-	"github.com/cdc-relay/cdc-relay/test/writerbench"
 	"github.com/cdc-relay/cdc-relay/writer"
 	"github.com/cdc-relay/cdc-relay/writer/pgxwriter"
 )
@@ -86,10 +85,6 @@ func (p postgres) ways() []way {
 		}})
 	}
 	return all
-}
-
-func (p postgres) drivers(database string) []writerbench.Driver {
-	return writerbench.Postgres(p.DSN(database, ""))
 }
 
 func (p postgres) way(name, driver string, params ...string) way {
