@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"fmt"
 	"net"
 	"sync/atomic"
 	"testing"
@@ -14,8 +13,6 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jackc/pgx/v5/stdlib"
 
-	"github.com/cdc-relay/cdc-relay/inbox"
-	"github.com/cdc-relay/cdc-relay/inbox/kgoinbox"
 	"github.com/cdc-relay/cdc-relay/writer"
 	"github.com/cdc-relay/cdc-relay/writer/pgxwriter"
 )
@@ -124,72 +121,4 @@ func (db *database) countedSQL(t *testing.T, pool *sql.DB) access {
 	t.Cleanup(func() { _ = pool.Close() })
 	pool.SetMaxOpenConns(1)
 	return typed[*sql.Tx]{writer.SQL(pool, db.dialect)}
-}
-
-// BenchmarkHandle and BenchmarkHandleBatch report messages per second.
-func BenchmarkHandle(b *testing.B) { benchmark(b, 1) }
-
-func BenchmarkHandleBatch(b *testing.B) { benchmark(b, 500) }
-
-// benchmark handles messages in batches of size, with an UPDATE as the work of each batch.
-func benchmark(b *testing.B, size int) {
-	b.Helper()
-	for _, s := range servers {
-		db := newDatabase(b, s)
-		for _, w := range db.ways()[:1] {
-			b.Run(s.name+"/"+w.name, func(b *testing.B) {
-				in := w.open(b, sql.LevelDefault).inbox(b, w.name+b.Name())
-				run := 0
-				work := func(ctx context.Context, tx execer) error { return tx(ctx, "UPDATE stock SET n = n + 1") }
-				for b.Loop() {
-					run++
-					ms := make([]*inbox.Message, size)
-					for i := range ms {
-						ms[i] = message(fmt.Sprint(b.Name(), run, "-", i))
-					}
-					var err error
-					if size == 1 {
-						_, err = in.handle(b.Context(), ms[0], work)
-					} else {
-						_, err = in.handleBatch(b.Context(), ms, func(ctx context.Context, tx execer, _ *writer.Unit, _ []*inbox.Message) error { return work(ctx, tx) })
-					}
-					must(b, err)
-				}
-				b.ReportMetric(float64(b.N*size)/b.Elapsed().Seconds(), "messages/s")
-			})
-		}
-	}
-}
-
-// BenchmarkConsumer reports messages per second of a whole consumer with one connection, whose handler inserts a row.
-func BenchmarkConsumer(b *testing.B) {
-	for batch, messages := range map[int]int{1: 2000, 500: 20_000} {
-		b.Run(fmt.Sprintf("batch=%d", batch), func(b *testing.B) {
-			db := newDatabase(b, servers[0])
-			for b.Loop() {
-				b.StopTimer()
-				c := newConsumption(b, db, 1)
-				var ids []string
-				for i := range messages {
-					ids = append(ids, fmt.Sprintf("k%d %s-%d", i%5000, c.topic, i))
-				}
-				c.send(0, ids...)
-				var handled atomic.Int64
-				done := make(chan struct{})
-				b.StartTimer()
-				stop, _ := c.start(func(ctx context.Context, tx *sql.Tx, _ *writer.Unit, m *inbox.Message) error {
-					if handled.Add(1) == int64(messages) {
-						close(done)
-					}
-					_, err := tx.ExecContext(ctx, "INSERT INTO effects VALUES ($1)", m.ID)
-					return err
-				}, func(k *kgoinbox.Config) { k.Workers, k.Batch = 1, batch })
-				<-done
-				b.StopTimer()
-				must(b, stop())
-				b.StartTimer()
-			}
-			b.ReportMetric(float64(b.N*messages)/b.Elapsed().Seconds(), "messages/s")
-		})
-	}
 }

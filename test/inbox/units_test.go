@@ -68,7 +68,8 @@ func (db *database) withOutbox(t *testing.T) inbox.Option {
 	return inbox.WithWriter(events)
 }
 
-// What a handler raises is committed with its work, and functions are called after the transaction, with every driver.
+// What a handler raises is committed with its work, and functions are called after the transaction, with every driver. The unit of each
+// attempt is another one.
 func TestUnitOfAHandler(t *testing.T) {
 	onEach(t, func(t *testing.T, db *database) {
 		t.Helper()
@@ -78,16 +79,18 @@ func TestUnitOfAHandler(t *testing.T) {
 				in, e := w.open(t, sql.LevelDefault).inbox(t, w.name, option), new(ends)
 				refused := errors.New("refused")
 				for _, c := range []struct {
-					result  error
+					results []error // of the attempts
 					ends    string
 					effects int
-				}{{refused, "1 rolled back", 0}, {nil, "1 committed", 1}, {nil, "", 1}} {
+				}{{[]error{refused}, "1 rolled back", 0}, {[]error{db.conflict(), nil}, "1 rolled back, 1 committed", 1}, {[]error{nil}, "", 1}} {
 					m := message("1")
 					_, err := in.handleUnit(t.Context(), m, func(ctx context.Context, tx execer, u *writer.Unit) error {
 						e.raise(u, m)
-						return errors.Join(add(m)(ctx, tx), c.result)
+						result := c.results[0]
+						c.results = c.results[len(c.results)-1:]
+						return errors.Join(add(m)(ctx, tx), result)
 					})
-					if got := e.take(); !errors.Is(err, c.result) || got != c.ends {
+					if got := e.take(); !errors.Is(err, c.results[0]) || got != c.ends {
 						t.Errorf("ended with %q, want %q: %v", got, c.ends, err)
 					}
 					if n, events := db.count(t, "effects"), db.count(t, "outbox"); n != c.effects || events != c.effects {
@@ -152,46 +155,6 @@ func TestUnitThatFails(t *testing.T) {
 			if got, n := e.take(), db.count(t, "effects")+db.count(t, "inbox")+db.count(t, "outbox"); got != "rolled back" || n != 0 {
 				t.Errorf("%s: ended with %q, %d rows", name, got, n)
 			}
-		}
-	})
-}
-
-// The unit of each attempt is another one, and does not outlive it. Functions that fail or panic change nothing.
-func TestUnitOfEachAttempt(t *testing.T) {
-	onEach(t, func(t *testing.T, db *database) {
-		t.Helper()
-		db.withOutbox(t)
-		e := new(ends)
-		var failed []error
-		events, err := writer.New(db.dialect, writer.WithHookErrors(func(_ context.Context, err error) { failed = append(failed, err) }))
-		must(t, err)
-		in := db.ways()[0].open(t, sql.LevelDefault).inbox(t, "c", inbox.WithWriter(events))
-		var units []*writer.Unit
-		m := message("1")
-		_, err = in.handleUnit(t.Context(), m, func(ctx context.Context, tx execer, u *writer.Unit) error {
-			units = append(units, u)
-			e.raise(u, m)
-			u.AfterCommit(func(context.Context) error { panic("no cache") })
-			u.AfterCommit(func(ctx context.Context) error { return errors.Join(errors.New("no mail"), ctx.Err()) })
-			u.AfterCommit(e.note("last"))
-			if len(units) == 1 {
-				return db.conflict()
-			}
-			return add(m)(ctx, tx)
-		})
-		must(t, err)
-		if got := e.take(); got != "1 rolled back, 1 committed, last" || len(failed) != 2 || len(units) != 2 || db.count(t, "outbox") != 1 || db.count(t, "effects") != 1 {
-			t.Errorf("ended with %q, %v, %d attempts", got, failed, len(units))
-		}
-		for _, u := range units {
-			func() {
-				defer func() {
-					if recover() == nil {
-						t.Error("an event that nothing writes was taken")
-					}
-				}()
-				u.Add(raised(m))
-			}()
 		}
 	})
 }
