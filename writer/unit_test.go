@@ -126,19 +126,12 @@ func TestStaleSources(t *testing.T) {
 	}
 }
 
-// What an aggregate raised before a transaction that was rolled back is written by the next one, once.
-func TestSourceOfTheNextAttempt(t *testing.T) {
-	b := &basket{name: "b"}
+// What an aggregate raised before a savepoint that was rolled back is written by the next unit, once.
+func TestSourceOfASavepoint(t *testing.T) {
+	b, u := &basket{name: "b"}, newUnit(t)
 	b.add("1")
-	for _, end := range []func(u *writer.Unit){
-		func(u *writer.Unit) { u.Track(b); u.End(t.Context(), io.EOF) },
-		func(u *writer.Unit) { u.Track(b); requireNames(t, flush(t, u), "b 1"); u.End(t.Context(), io.EOF) },
-		func(u *writer.Unit) { _ = u.Savepoint(func() error { u.Track(b); return io.EOF }) },
-	} {
-		end(newUnit(t))
-		requireNames(t, b.Events(), "b 1")
-	}
-	u := newUnit(t)
+	_ = newUnit(t).Savepoint(func() error { u.Track(b); return io.EOF })
+	requireNames(t, b.Events(), "b 1")
 	u.Track(b)
 	requireNames(t, flush(t, u), "b 1")
 	u.End(t.Context(), nil)
