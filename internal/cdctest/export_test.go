@@ -1,17 +1,13 @@
 package cdctest
 
 import (
+	"testing"
+
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// Fataler is a testing.TB or a rapid.T.
-type Fataler interface {
-	Helper()
-	Fatal(args ...any)
-}
-
 // RecordOf is recordOf for a well-formed record.
-func RecordOf(t Fataler, r *kgo.Record) Record {
+func RecordOf(t *testing.T, r *kgo.Record) Record {
 	t.Helper()
 	rec, err := recordOf(r)
 	if err != nil {
