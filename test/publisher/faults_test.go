@@ -45,9 +45,11 @@ func TestMissingRights(t *testing.T) {
 	if err := relay.await(t, soon, 1); err != nil {
 		t.Errorf("with the rights that the errors name: %v", err)
 	}
-	if d := describe(t, conn, kafka.TransactionalPrefix+"check", "closed"); d.ProducerID != nil || d.Topics[0].Err != nil {
+	if d := describe(t, conn, "cdc-relay.test", "closed"); d.ProducerID != nil || d.Topics[0].Err != nil {
 		t.Errorf("with the rights that the errors name, described as %+v", d)
 	}
+	relay.send(t, numbered("closed", 2, 1, 1)...)
+	durable(t, relay, 2) // to describe fences none
 	newTopic(t, k, "positions", 1, map[string]string{"cleanup.policy": "compact"})
 	exactlyOnce := unopened(t, publisher.Options{Kafka: conn, PositionTopic: "positions"})
 	opens := func(problem string) { // "": without one; as soon as the brokers know the grant before

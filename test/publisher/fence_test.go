@@ -58,32 +58,6 @@ func TestLateBatchIsRejected(t *testing.T) {
 	}
 }
 
-// Open fences earlier publishers with the same transactional ID and no others; Describe fences none.
-func TestSuccessorFencesPredecessor(t *testing.T) {
-	newTopic(t, shared, "fence", 2, nil)
-	opts := publisher.Options{Kafka: kafka.Options{Brokers: shared.Bootstrap()}, TransactionalID: "fence"}
-	first := open(t, opts)
-	other := open(t, publisher.Options{Kafka: kafka.Options{Brokers: shared.Bootstrap()}, TransactionalID: "another fence"})
-	first.send(t, numbered("fence", 0, 10, 5)...)
-	durable(t, first, 1)
-	for _, id := range []string{opts.TransactionalID, "an unused ID"} {
-		if d := describe(t, opts.Kafka, id); d.ProducerID != nil {
-			t.Errorf("transactional ID %s: %v", id, d.ProducerID)
-		}
-	}
-	first.send(t, numbered("fence", 10, 10, 5)...)
-	durable(t, first, 2)
-	second := open(t, opts)
-	second.send(t, numbered("fence", 20, 10, 5)...)
-	durable(t, second, 1)
-	first.send(t, numbered("fence", 30, 10, 5)...)
-	fenced(t, first.await(t, soon, 3))
-	for i, s := range []*sink{second, other} {
-		s.send(t, numbered("fence", 40+10*i, 10, 5)...)
-		durable(t, s, 2-i)
-	}
-}
-
 // A renewal of the fence under load causes no duplicates, and the new fence works.
 func TestFenceRenewalUnderLoad(t *testing.T) {
 	newTopic(t, shared, "renewed", 4, nil)

@@ -207,9 +207,9 @@ func numbered(topic string, first, n, keys int) []cdc.Message {
 }
 
 // readAll reads a topic from the start until done returns true.
-func readAll(t *testing.T, addrs []string, topic string, done func(*kgo.Record) bool, opts ...kgo.Opt) {
+func readAll(t *testing.T, addrs []string, topic string, done func(*kgo.Record) bool) {
 	t.Helper()
-	cl, err := kgo.NewClient(append(opts, kgo.SeedBrokers(addrs...), kgo.ConsumeTopics(topic), kgo.FetchMaxWait(100*time.Millisecond))...)
+	cl, err := kgo.NewClient(kgo.SeedBrokers(addrs...), kgo.ConsumeTopics(topic), kgo.FetchMaxWait(100*time.Millisecond))
 	if err != nil {
 		t.Fatal(err)
 	}
