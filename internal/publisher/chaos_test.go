@@ -28,7 +28,7 @@ func TestRandomErrorsKeepOrder(t *testing.T) {
 
 func trouble(t *testing.T, rng *rand.Rand) {
 	t.Helper()
-	c, armed := deafCluster(t, 1+rng.IntN(3), 1+rng.IntN(8))
+	c, armed := deafCluster(t, 1+rng.IntN(3), 1+rng.IntN(8), false)
 	var calm atomic.Bool
 	seeded := rand.New(rand.NewPCG(rng.Uint64(), 0))
 	w := &watcher{}

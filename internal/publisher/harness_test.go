@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"strconv"
 	"sync"
 	"testing"
@@ -49,6 +50,27 @@ func newCluster(t *testing.T, brokers, partitions int, more ...kfake.Opt) *kfake
 	return c
 }
 
+// wrapping puts what wrap returns in place of each connection to a broker.
+func wrapping(wrap func(net.Conn) net.Conn) kfake.Opt {
+	return kfake.ListenFn(func(network, addr string) (net.Listener, error) {
+		l, err := net.Listen(network, addr)
+		return wrapped{l, wrap}, err
+	})
+}
+
+type wrapped struct {
+	net.Listener
+	wrap func(net.Conn) net.Conn
+}
+
+func (w wrapped) Accept() (net.Conn, error) {
+	conn, err := w.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	return w.wrap(conn), nil
+}
+
 // silentCluster does not answer requests to publish; asked is sent to once there is one.
 func silentCluster(t *testing.T, partitions int) (c *kfake.Cluster, asked chan struct{}) {
 	t.Helper()
@@ -83,17 +105,23 @@ func optionsAt(brokers ...string) publisher.Options {
 // sink is a publisher and what it has answered.
 type sink struct {
 	*publisher.Publisher
-	reg  *prometheus.Registry
-	next uint64
-	mu   sync.Mutex
-	done map[uint64]int
-	err  error
-	news chan struct{}
+	exactlyOnce bool
+	reg         *prometheus.Registry
+	next        uint64
+	mu          sync.Mutex
+	done        map[uint64]int
+	acked       uint64 // the last batch that is done, and with exactly-once delivery committed
+	err         error
+	news        chan struct{}
+}
+
+func newSink(exactlyOnce bool) *sink {
+	return &sink{exactlyOnce: exactlyOnce, reg: prometheus.NewRegistry(), done: map[uint64]int{}, news: make(chan struct{}, 1), next: 1}
 }
 
 func open(t *testing.T, opts publisher.Options) *sink {
 	t.Helper()
-	s := &sink{reg: prometheus.NewRegistry(), done: map[uint64]int{}, news: make(chan struct{}, 1), next: 1}
+	s := newSink(false)
 	dropped := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "cdc_relay_events_dropped_total"}, []string{"reason"})
 	s.reg.MustRegister(dropped)
 	opts.Dropped = func(reason string) { dropped.WithLabelValues(reason).Inc() }
@@ -101,7 +129,7 @@ func open(t *testing.T, opts publisher.Options) *sink {
 	s.Publisher = p
 	t.Cleanup(p.Kill)
 	mustOpen(t, p)
-	go s.collect(t.Context())
+	go s.collect(t.Context(), p.Durable())
 	return s
 }
 
@@ -138,18 +166,25 @@ func logger(t *testing.T) *slog.Logger {
 	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: slog.LevelDebug}))
 }
 
-func (s *sink) collect(ctx context.Context) {
+func (s *sink) collect(ctx context.Context, answers <-chan cdc.Durable) {
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case d := <-s.Durable():
-			s.mu.Lock()
-			if d.Err != nil && s.err == nil {
-				s.err = d.Err
+		case d := <-answers:
+			err := d.Err
+			if d.Cut {
+				_, err = s.Commit(ctx, "position", nil)
 			}
-			for seq := d.First; seq <= d.Last && d.Err == nil; seq++ {
+			s.mu.Lock()
+			if err != nil && s.err == nil {
+				s.err = err
+			}
+			for seq := d.First; seq <= d.Last && err == nil; seq++ {
 				s.done[seq]++
+			}
+			if d.Cut == s.exactlyOnce {
+				s.acked = max(s.acked, d.Last)
 			}
 			s.mu.Unlock()
 			select {

@@ -31,31 +31,12 @@ func (c *counted) Read(b []byte) (int, error) {
 	return n, err
 }
 
-type countingListener struct {
-	net.Listener
-	open *atomic.Int32
-}
-
-func (l countingListener) Accept() (net.Conn, error) {
-	conn, err := l.Listener.Accept()
-	if err != nil {
-		return nil, err
-	}
-	l.open.Add(1)
-	return &counted{Conn: conn, open: l.open}, nil
-}
-
-func countingCluster(t *testing.T, open *atomic.Int32) *kfake.Cluster {
-	t.Helper()
-	return newCluster(t, 3, 8, kfake.ListenFn(func(network, addr string) (net.Listener, error) {
-		l, err := net.Listen(network, addr)
-		return countingListener{l, open}, err
-	}))
-}
-
 func TestKillClosesEverything(t *testing.T) {
 	var conns atomic.Int32
-	c := countingCluster(t, &conns)
+	c := newCluster(t, 3, 8, wrapping(func(conn net.Conn) net.Conn {
+		conns.Add(1)
+		return &counted{Conn: conn, open: &conns}
+	}))
 	s := open(t, options(c))
 	for i := range 50 {
 		s.send(t, numbered(i*20, 20, 13)...)

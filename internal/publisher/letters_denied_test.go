@@ -87,7 +87,7 @@ func TestOwnTopicsAreDenied(t *testing.T) {
 			l.restartWith(t, func(o *publisher.Options) { o.Timing.Patience = time.Nanosecond })
 			allow := denyTopic(l, topic)
 			l.send(t, fact{key, "", "1"}, fact{key, "t", "2"})
-			stop, ok := errors.AsType[*cdc.StopError](l.fails(t))
+			stop, ok := errors.AsType[*cdc.StopError](l.failed(t))
 			if !ok {
 				t.Fatal(l.err)
 			}

@@ -50,7 +50,7 @@ func (l *lettered) tooLarge(t *testing.T, send func()) (first uint64, raise int,
 	first = l.next
 	for attempt := 1; ; attempt++ {
 		send()
-		l.fails(t)
+		l.failed(t)
 		if attempt == 2 || !errors.Is(l.err, cdc.ErrRewind) {
 			break
 		}
@@ -144,7 +144,7 @@ func TestLimitOfLettersIsLowered(t *testing.T) {
 		t.Helper()
 		l.limitLetters(t, smallLimit)
 		first := l.send(t, fact{"a", "", long})
-		l.fails(t)
+		l.failed(t)
 		if said := cdc.Explain(l.err); !strings.Contains(said, `write "a/long@0000000000000100/0" to the relay's own topic "letters"`) || !strings.Contains(said, "max.message.bytes") {
 			t.Errorf("says %s", said)
 		}

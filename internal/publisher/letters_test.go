@@ -27,19 +27,13 @@ const (
 
 // lettered is a publisher with dead letters and what it has answered.
 type lettered struct {
-	*publisher.Publisher
+	*sink
 
-	cluster     *kfake.Cluster
-	opts        publisher.Options
-	index       *deadletter.Index
-	accepted    map[string]*deadletter.Ask
-	next        uint64
-	exactlyOnce bool
-
-	stop  func() // ends collect
-	mu    sync.Mutex
-	acked uint64
-	err   error
+	cluster  *kfake.Cluster
+	opts     publisher.Options
+	index    *deadletter.Index
+	accepted map[string]*deadletter.Ask
+	stop     func() // ends collect
 }
 
 // eachDelivery runs a test for both kinds of delivery.
@@ -61,7 +55,7 @@ func eachDelivery(t *testing.T, test func(t *testing.T, l *lettered)) {
 			if exactlyOnce {
 				opts.PositionTopic = positions
 			}
-			l := &lettered{cluster: c, opts: opts, next: 1, exactlyOnce: exactlyOnce}
+			l := &lettered{sink: newSink(exactlyOnce), cluster: c, opts: opts}
 			l.Publisher = unopened(t, opts)
 			l.start(t, nil)
 			test(t, l)
@@ -113,28 +107,6 @@ func (l *lettered) restart(t *testing.T, passed func(string) bool) {
 	l.start(t, passed)
 }
 
-func (l *lettered) collect(ctx context.Context, answers <-chan cdc.Durable) {
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case d := <-answers:
-			err := d.Err
-			if d.Cut {
-				_, err = l.Commit(ctx, "position", nil)
-			}
-			l.mu.Lock()
-			if d.Cut == l.exactlyOnce { // it is committed
-				l.acked = max(l.acked, d.Last)
-			}
-			if err != nil && l.err == nil {
-				l.err = err
-			}
-			l.mu.Unlock()
-		}
-	}
-}
-
 // fact is an event: its key, its topic ("" cannot be routed), and its value.
 type fact struct{ key, topic, value string }
 
@@ -181,25 +153,14 @@ func (l *lettered) send(t *testing.T, facts ...fact) uint64 {
 
 func (l *lettered) answered(t *testing.T, seq uint64) {
 	t.Helper()
-	eventually(t, fmt.Sprintf("the answer to %d", seq), func() bool {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		if l.err != nil {
-			t.Fatal(l.err)
-		}
-		return l.acked >= seq
+	var err error
+	l.await(t, fmt.Sprintf("the answer to %d", seq), func() bool {
+		err = l.err
+		return err != nil || l.acked >= seq
 	})
-}
-
-// fails waits for an error.
-func (l *lettered) fails(t *testing.T) error {
-	t.Helper()
-	eventually(t, "an error", func() bool {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		return l.err != nil
-	})
-	return l.err
+	if err != nil {
+		t.Fatal(err)
+	}
 }
 
 // records reads what is committed in a topic, the values by key in the order of their offsets.

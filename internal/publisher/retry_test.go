@@ -64,43 +64,35 @@ func TestDuplicateSequenceIsSuccess(t *testing.T) {
 	}
 }
 
-// deaf lets a broker's next answer after arming get lost, with the connection.
+// deaf loses one answer after each arming: with the connection, or with everything after it on a connection that stays open.
 type deaf struct {
 	net.Conn
 	armed *atomic.Int32
+	hangs bool
+	dead  atomic.Bool
 }
 
-func (d deaf) Write(b []byte) (int, error) {
-	if d.armed.Load() > 0 {
-		d.armed.Add(-1)
-		_ = d.Close()
-		return 0, net.ErrClosed
+func (d *deaf) Write(b []byte) (int, error) {
+	if !d.dead.Load() && !d.armed.CompareAndSwap(1, 0) {
+		return d.Conn.Write(b)
 	}
-	return d.Conn.Write(b)
-}
-
-type deafListener struct {
-	net.Listener
-	armed *atomic.Int32
-}
-
-func (l deafListener) Accept() (net.Conn, error) {
-	conn, err := l.Listener.Accept()
-	return deaf{conn, l.armed}, err
+	d.dead.Store(true)
+	if d.hangs {
+		return len(b), nil
+	}
+	_ = d.Close()
+	return 0, net.ErrClosed
 }
 
 // deafCluster loses one answer each time that it is armed with 1.
-func deafCluster(t *testing.T, brokers, partitions int) (*kfake.Cluster, *atomic.Int32) {
+func deafCluster(t *testing.T, brokers, partitions int, hangs bool) (*kfake.Cluster, *atomic.Int32) {
 	t.Helper()
 	armed := new(atomic.Int32)
-	return newCluster(t, brokers, partitions, kfake.ListenFn(func(network, addr string) (net.Listener, error) {
-		l, err := net.Listen(network, addr)
-		return deafListener{l, armed}, err
-	})), armed
+	return newCluster(t, brokers, partitions, wrapping(func(conn net.Conn) net.Conn { return &deaf{Conn: conn, armed: armed, hangs: hangs} })), armed
 }
 
 func TestLostResponseIsNotPublishedTwice(t *testing.T) {
-	c, armed := deafCluster(t, 1, 1)
+	c, armed := deafCluster(t, 1, 1, false)
 	var once atomic.Bool
 	c.ControlKey(produceKey, func(kmsg.Request) (kmsg.Response, error, bool) {
 		c.KeepControl()
@@ -213,7 +205,7 @@ func TestEveryBrokerAway(t *testing.T) {
 // A record may be in the log although the answer was lost and a later attempt is refused. If the next
 // record had its sequence number, it would pass for a duplicate and be lost.
 func TestRefusedAfterLostResponse(t *testing.T) {
-	c, armed := deafCluster(t, 1, 1)
+	c, armed := deafCluster(t, 1, 1, false)
 	attempt := 0
 	c.ControlKey(produceKey, func(kmsg.Request) (kmsg.Response, error, bool) {
 		c.KeepControl()
@@ -261,39 +253,11 @@ func TestRefusedAfterAnotherLeaderMayHaveAppended(t *testing.T) {
 	}
 }
 
-// hung swallows one write and everything after it on that connection, which stays open.
-type hung struct {
-	net.Conn
-	armed *atomic.Int32
-	dead  atomic.Bool
-}
-
-func (h *hung) Write(b []byte) (int, error) {
-	if h.dead.Load() || h.armed.CompareAndSwap(1, 0) {
-		h.dead.Store(true)
-		return len(b), nil
-	}
-	return h.Conn.Write(b)
-}
-
-type hungListener struct {
-	net.Listener
-	armed *atomic.Int32
-}
-
-func (l hungListener) Accept() (net.Conn, error) {
-	conn, err := l.Listener.Accept()
-	return &hung{Conn: conn, armed: l.armed}, err
-}
-
 // hungCluster has the connection hang on which the given request to publish came, so that its answer gets lost; hangs reports that.
 func hungCluster(t *testing.T, brokers int, request int32) (c *kfake.Cluster, hangs func() bool) {
 	t.Helper()
-	var armed, attempts atomic.Int32
-	c = newCluster(t, brokers, 1, kfake.ListenFn(func(network, addr string) (net.Listener, error) {
-		l, err := net.Listen(network, addr)
-		return hungListener{l, &armed}, err
-	}))
+	var attempts atomic.Int32
+	c, armed := deafCluster(t, brokers, 1, true)
 	c.ControlKey(produceKey, func(kmsg.Request) (kmsg.Response, error, bool) {
 		c.KeepControl()
 		if attempts.Add(1) == request {
