@@ -10,7 +10,6 @@ import (
 	"os/exec"
 	"os/user"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -131,9 +130,6 @@ func (s *store) apt() (*aptClient, error) { return s.aptIn("apt") }
 
 // aptIn returns apt-get with its state in a directory of the cache.
 func (s *store) aptIn(folder string) (*aptClient, error) {
-	if runtime.GOOS != "linux" {
-		return nil, errNoApt
-	}
 	if _, err := exec.LookPath("apt-get"); err != nil {
 		return nil, errNoApt
 	}

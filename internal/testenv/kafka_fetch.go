@@ -15,7 +15,7 @@ const (
 	kafkaVersion  = "4.3.1"
 	kafkaMinJava  = 17
 	javaIsMissing = "Kafka needs Java 17 or newer, and Maven to be fetched: install them (on Debian " +
-		"`sudo apt-get install default-jre-headless maven`, on macOS `brew install openjdk maven`)"
+		"`sudo apt-get install default-jre-headless maven`)"
 )
 
 // kafkaPOM names the broker, its storage tool and a logger to standard error.
@@ -66,7 +66,7 @@ func fetchKafka(ctx context.Context, dir string) error {
 
 // findJava looks at JAVA_HOME, then PATH, and installs a runtime if it may.
 func findJava(ctx context.Context) (string, error) {
-	candidates := []string{"java", "/opt/homebrew/opt/openjdk/bin/java", "/usr/local/opt/openjdk/bin/java"}
+	candidates := []string{"java"}
 	if home := os.Getenv("JAVA_HOME"); home != "" {
 		candidates = append([]string{filepath.Join(home, "bin", "java")}, candidates...)
 	}

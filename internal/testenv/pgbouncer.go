@@ -98,14 +98,11 @@ func (p *PgBouncerServer) Close() error {
 
 // pgbouncerProgram gets PgBouncer from this machine or from Debian's packages.
 func (s *store) pgbouncerProgram(ctx context.Context, unstable bool) (*program, error) {
-	if unstable && !onMac() {
+	if unstable {
 		return s.unstableProgram(ctx, "pgbouncer", "usr/sbin", "pgbouncer")
 	}
-	if found := beside(ctx, "pgbouncer", 1, "/opt/homebrew/bin", "/usr/local/bin", "/usr/sbin"); found != nil && !ignoreInstalled() {
+	if found := beside(ctx, "pgbouncer", 1, "/usr/sbin"); found != nil && !ignoreInstalled() {
 		return found, nil
-	}
-	if onMac() {
-		return nil, errors.New("PgBouncer is missing: run `brew install pgbouncer`")
 	}
 	found, err := s.debianProgram(ctx, "pgbouncer", "usr/sbin", "pgbouncer")
 	if err != nil {

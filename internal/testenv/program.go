@@ -7,7 +7,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -108,6 +107,3 @@ func beside(ctx context.Context, name string, major int, patterns ...string) *pr
 	}
 	return nil
 }
-
-// onMac reports whether this is macOS, where nothing is fetched.
-func onMac() bool { return runtime.GOOS == "darwin" }

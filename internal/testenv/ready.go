@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"strconv"
 	"strings"
 	"syscall"
@@ -54,9 +53,6 @@ func (i *instance) signalTree(signal syscall.Signal) error {
 }
 
 func childrenOf(parent int) ([]int, error) {
-	if _, err := os.Stat("/proc/self/stat"); err != nil {
-		return childrenByPS(parent)
-	}
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
 		return nil, err
@@ -87,20 +83,4 @@ func parentOf(pid int) int {
 		return 0
 	}
 	return parent
-}
-
-// childrenByPS finds children on systems without /proc.
-func childrenByPS(parent int) ([]int, error) {
-	out, err := exec.Command("ps", "-A", "-o", "pid=,ppid=").Output() //nolint:noctx // it takes no time
-	if err != nil {
-		return nil, fmt.Errorf("list processes: %w", err)
-	}
-	var children []int
-	for line := range strings.Lines(string(out)) {
-		var pid, ppid int
-		if _, err := fmt.Sscan(line, &pid, &ppid); err == nil && ppid == parent {
-			children = append(children, pid)
-		}
-	}
-	return children, nil
 }

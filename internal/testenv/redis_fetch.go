@@ -2,7 +2,6 @@ package testenv
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 )
@@ -23,13 +22,10 @@ func getRedis(ctx context.Context) (*program, error) {
 func (s *store) redisProgram(ctx context.Context) (*program, error) {
 	if !ignoreInstalled() {
 		for _, major := range []int{redisMajor, redisMajor + 1} {
-			if found := beside(ctx, "redis-server", major, "/opt/homebrew/bin", "/usr/local/bin", "/usr/bin"); found != nil {
+			if found := beside(ctx, "redis-server", major, "/usr/bin"); found != nil {
 				return found, nil
 			}
 		}
-	}
-	if onMac() {
-		return nil, errors.New("Redis is missing: run `brew install redis`")
 	}
 	found, err := s.debianProgram(ctx, "redis-server", "usr/bin", "redis-server", "redis-tools")
 	if err != nil {

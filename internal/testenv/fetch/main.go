@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-	"runtime"
 
 	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
@@ -29,10 +28,7 @@ func fetch(ctx context.Context, wanted []string) error {
 	if len(wanted) == 0 || wanted[0] == "all" {
 		wanted = []string{
 			"postgres-15", "postgres-14", "postgres-16", "postgres-17", "postgres-18", "postgres-19", "mysql", "mariadb", "mariadb-11.4", "mariadb-11.8", "kafka", "redis",
-			"pgbouncer", "pgbouncer-unstable", "helm", "python", "java", "node",
-		}
-		if runtime.GOOS == "linux" {
-			wanted = append(wanted, "buildah", "crun", "systemd-analyze", "promtool", "chromium")
+			"pgbouncer", "pgbouncer-unstable", "helm", "python", "java", "node", "buildah", "crun", "systemd-analyze", "promtool", "chromium",
 		}
 	}
 	var errs []error // all of them, so that everything missing can be installed at once
