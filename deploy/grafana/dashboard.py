@@ -142,7 +142,7 @@ ROWS = {
         graph("Alerts", "Those that fire", "none", [],
               (f'count by ({GROUP}, alertname) (ALERTS{{alertname=~"CdcRelay.*", alertstate="firing", {CHOSEN}}})', "{{alertname}}")),
         graph("Problems", "Time since which Kafka, the database, the checkpoint or the marking of rows fails", "s",
-              ["CdcRelayKafkaUnavailable", "CdcRelayCheckpointStale"], (each(lasting()), "{{component}}")),
+              ["CdcRelayKafkaUnavailable", "CdcRelayDatabase", "CdcRelayCheckpointStale"], (each(lasting()), "{{component}}")),
         graph("Leader and standbys", "Relays of each database", "none", ["CdcRelayNoLeader", "CdcRelayNoStandby"],
               (total("cdc_relay_leader"), "lead"), (total("cdc_relay_standby"), "stand by")),
     ],

@@ -72,7 +72,7 @@ func (r *recorder) run(ctx context.Context) {
 		if !now.Before(due) {
 			due = now.Add(sampleEvery - lookEvery/2)
 			r.sample(now)
-		} else if st := r.status(now); len(st.problems("kafka")) > 0 || !st.InFlight.Since.IsZero() && now.Sub(st.InFlight.Since) > settling {
+		} else if st := r.status(now); len(st.problems("kafka"))+len(st.problems("database")) > 0 || !st.InFlight.Since.IsZero() && now.Sub(st.InFlight.Since) > settling {
 			r.gather(now) // whether others are published
 		}
 		select {

@@ -227,7 +227,7 @@ func (s *situation) stops() (all []Verdict) {
 	}
 	database, kafka := s.problems("database"), s.problems("kafka")
 	switch {
-	case s.Connected:
+	case s.Connected && (len(database) == 0 || s.goesOn(database[0].Since)):
 	case len(database) > 0:
 		all = append(all, reasonOf("the database is away", database))
 	case s.now.Sub(s.Since) > settling && s.now.Sub(s.ConnectedSince) > settling:
@@ -269,7 +269,7 @@ func (s *situation) doubts() (all []Verdict) {
 		{"write_back", "published rows are not marked", "Events are published; their rows stay as they are."},
 	} {
 		found := s.problems(known.with)
-		if len(found) == 0 || known.with == "database" && !s.Connected || known.with == "kafka" && !s.goesOn(found[0].Since) {
+		if len(found) == 0 || known.with == "database" && !s.Connected || (known.with == "database" || known.with == "kafka") && !s.goesOn(found[0].Since) {
 			continue
 		}
 		r := reasonOf(known.title, found)

@@ -115,6 +115,12 @@ func TestVerdict(t *testing.T) {
 		{"stopping on an error, and Kafka is away", in("stopping", func(s *situation) {
 			s.Problems, s.LastError = []Problem{kafka}, &Error{Cause: "the row has no key", Fix: "set key"}
 		}), Verdict{State: Stopping, Level: Warn, Title: "Stopping", Cause: "the row has no key", Fix: "set key"}, "k1:9092"},
+		{"the database holds rows back for a standby", leading(func(s *situation) {
+			s.Problems, s.moved = []Problem{{With: "database", Since: ago(time.Minute), Cause: "a commit waits", Fix: "start the standby"}}, ago(61*time.Second)
+		}), Verdict{State: NotPublishing, Level: Bad, Title: "Not publishing", Since: ago(time.Minute), Cause: "a commit waits", Fix: "start the standby"}, ""},
+		{"the database takes no second connection", leading(func(s *situation) {
+			s.Problems = []Problem{{With: "database", Since: ago(time.Minute), Cause: "too many connections"}}
+		}), Verdict{State: PublishingBut, Level: Warn, Title: "does not answer everything", Cause: "too many connections"}, ""},
 		{"another doubt", leading(func(s *situation) {
 			s.gone, s.before = "b", Verdict{State: PublishingBut, Fix: "end it", Since: ago(time.Hour)}
 		}), Verdict{State: PublishingBut, Level: Warn, Title: "no standby answers", Since: now}, ""},
