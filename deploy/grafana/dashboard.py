@@ -168,7 +168,7 @@ ROWS = {
               ["CdcRelayCheckpointStale", "CdcRelayMaintenanceFailing"],
               (rate("cdc_relay_publish_errors_total", "reason"), "send: {{reason}}"),
               (rate("cdc_relay_errors_total", "component"), "{{component}}")),
-        graph("Stopped, stalled, restarted", "1 while a relay has stopped, or Kafka acknowledges nothing; starts within 15 minutes", "none",
+        graph("Stopped, stalled, restarted", "1 while a relay has stopped, or an event has waited for Kafka for a minute; starts within 15 minutes", "none",
               ["CdcRelayStopped", "CdcRelayStalled", "CdcRelayRestarting"],
               (each(otherwise("cdc_relay_stopped", 0)), "stopped: {{reason}}"),
               (each("cdc_relay_stalled"), "stalled"),

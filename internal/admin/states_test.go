@@ -176,6 +176,7 @@ func (s *seen) page() *page {
 			sent = nil
 		}
 	}
+	s.Verdict = &v
 	s.incidents.note(&s.Status, s.now)
 	o := &Options{Servers: Servers{"db-1:5432/orders", "k1:9092, k2:9092, k3:9092", "redis-1:6379", true}}
 	p := &page{

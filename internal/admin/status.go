@@ -22,8 +22,8 @@ type Status struct {
 	// Ready is the state of /readyz, NotReady the reason if it is false.
 	Ready    bool   `json:"ready"`
 	NotReady string `json:"not_ready,omitempty"`
-	// Connected is true while the WAL or binlog is being read, Stalled if events are in flight and Kafka has not
-	// acknowledged any for a while.
+	// Connected is true while the WAL or binlog is being read, Stalled if the oldest event in flight has waited for Kafka
+	// for a minute.
 	Connected bool `json:"connected"`
 	// ConnectedSince is since when Connected has its value; absent before it had one.
 	ConnectedSince time.Time `json:"connected_since,omitzero"`

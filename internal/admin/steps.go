@@ -69,7 +69,7 @@ func steps(o *Options, st *Status, n, was *numbers, now time.Time) []step {
 	if waits := st.InFlight.Since; leads && !waits.IsZero() && (kafka.State == "broken" || now.Sub(waits) > silence) {
 		flight.State, flight.Since = "waiting", waits
 	}
-	if leads && kafka.State == "ok" && (st.Stalled || st.Verdict != nil && st.Verdict.Cause == silent) {
+	if leads && kafka.State == "ok" && st.Verdict != nil && st.Verdict.Cause == silent {
 		kafka.State, kafka.Since, kafka.Text = "broken", st.InFlight.Since, "acknowledges nothing"
 	}
 	if leads && saved.State == "ok" && st.Checkpoint.SavedAt.IsZero() {

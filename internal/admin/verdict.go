@@ -236,7 +236,7 @@ func (s *situation) stops() (all []Verdict) {
 	switch waits := s.InFlight.Since; {
 	case len(kafka) > 0 && !s.goesOn(kafka[0].Since):
 		all = append(all, reasonOf("Kafka is away", kafka))
-	case s.Stalled || !waits.IsZero() && s.now.Sub(waits) > silence && !s.goesOn(waits):
+	case !waits.IsZero() && s.now.Sub(waits) > silence && !s.goesOn(waits):
 		all = append(all, Verdict{
 			Title: silent, Cause: silent, Since: waits,
 			Fix: "see with `cdc-relay check` which partitions lack a leader or in-sync replicas, and whether its brokers are reachable",

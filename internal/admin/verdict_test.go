@@ -84,6 +84,9 @@ func TestVerdict(t *testing.T) {
 			Verdict{State: PublishingBut, Level: Warn, Title: "Publishing, but a part of Kafka is away", Since: kafka.Since, Cause: "k1:9092"},
 			"",
 		},
+		{"one partition without a leader", leading(func(s *situation) {
+			s.Problems, s.Stalled, s.InFlight = []Problem{kafka}, true, InFlight{Events: 900, Since: ago(2 * time.Minute)}
+		}), Verdict{State: PublishingBut, Level: Warn, Title: "Publishing, but a part of Kafka is away", Since: kafka.Since}, "acknowledges nothing"},
 		{"the cause names the server", leading(func(s *situation) {
 			s.Problems, s.moved = []Problem{{With: "kafka", Server: "k1:9092", Since: ago(time.Minute), Cause: "Kafka at k1:9092: refused"}}, time.Time{}
 		}), Verdict{State: NotPublishing, Level: Bad, Title: "Not publishing", Cause: "Kafka at k1:9092: refused"}, "k1:9092: Kafka"},

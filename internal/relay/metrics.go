@@ -39,7 +39,7 @@ func newMetrics(reg prometheus.Registerer, r *Relay) *metrics {
 		gauge("source_lag_seconds", "Age of the oldest event not acknowledged by Kafka, or of the last contact with the database while it is away; on MySQL and MariaDB at least how far behind the binlog is read; 0 when everything is published.", func(s Status) float64 { return s.Lag.Seconds() }),
 		gauge("leader", "1 while this relay leads.", func(s Status) float64 { return oneIf(s.State == StateLeading) }),
 		gauge("standby", "1 while this relay stands by, ready to take over.", func(s Status) float64 { return oneIf(s.State == StateStandby) }),
-		gauge("stalled", "1 while events are in flight and Kafka has not acknowledged any for a while.", func(s Status) float64 { return oneIf(s.Stalled) }),
+		gauge("stalled", "1 while the oldest event in flight has waited for Kafka for a minute.", func(s Status) float64 { return oneIf(s.Stalled) }),
 		gauge("connected", "1 while the WAL or binlog is being read.", func(s Status) float64 { return oneIf(s.Connected) }),
 	)
 	return m

@@ -3,7 +3,7 @@ import { Answer, Dialog, For, Pairs, Table, Time, duration, html, known, link, n
 
 const happenings = {
   kafka: ["Problem with Kafka", "bad"], database: ["Problem with the database", "bad"], checkpoint: ["Position not saved", "warn"], write_back: ["Rows not marked", "warn"],
-  stalled: ["Kafka is silent", "bad"], parked: ["Parked", "bad"], stopped: ["Stopped", "bad"], takeover: ["Takeover", "info"], leading: ["Began to lead", "info"], standby: ["Began to stand by", "info"],
+  stalled: ["Events wait for Kafka", "bad"], parked: ["Parked", "bad"], stopped: ["Stopped", "bad"], takeover: ["Takeover", "info"], leading: ["Began to lead", "info"], standby: ["Began to stand by", "info"],
 };
 
 export function Incidents({ list }) {
