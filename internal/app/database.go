@@ -113,6 +113,7 @@ type SourceOptions struct {
 // Source is a source of the relay that also reports its state.
 type Source interface {
 	relay.Source
+	relay.Lagging
 	Status() cdc.SourceStatus
 }
 

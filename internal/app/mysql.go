@@ -13,7 +13,6 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/config"
 	"github.com/cdc-relay/cdc-relay/internal/mysql"
 	"github.com/cdc-relay/cdc-relay/internal/outbox"
-	"github.com/cdc-relay/cdc-relay/internal/relay"
 	"github.com/cdc-relay/cdc-relay/internal/router"
 )
 
@@ -79,8 +78,6 @@ func (m *MySQL) NewSource(o SourceOptions, log *slog.Logger, reg prometheus.Regi
 	}
 	return binlog.New(options, log, reg)
 }
-
-var _ relay.Lagging = (*binlog.Source)(nil)
 
 // readOptions are those to read a table by SQL.
 func (m *MySQL) readOptions(t *Table) mysql.ReadOptions {

@@ -36,7 +36,7 @@ func newMetrics(reg prometheus.Registerer, r *Relay) *metrics {
 	}
 	reg.MustRegister(m.takeovers, m.stopped, prometheus.CollectorFunc(func(ch chan<- prometheus.Metric) { r.problems(since, ch) }),
 		gauge("inflight_events", "Events read from the WAL or binlog whose position is not saved yet.", func(s Status) float64 { return float64(s.InFlightEvents) }),
-		gauge("source_lag_seconds", "Age of the oldest event not acknowledged by Kafka, or of the last contact with the database while it is away; on MySQL and MariaDB at least how far behind the binlog is read; 0 when everything is published.", func(s Status) float64 { return s.Lag.Seconds() }),
+		gauge("source_lag_seconds", "Age of the oldest event not acknowledged by Kafka, or of the last contact with the database while it is away; at least how far behind the WAL or binlog is read, on PostgreSQL from 10 s on; 0 when everything is published.", func(s Status) float64 { return s.Lag.Seconds() }),
 		gauge("leader", "1 while this relay leads.", func(s Status) float64 { return oneIf(s.State == StateLeading) }),
 		gauge("standby", "1 while this relay stands by, ready to take over.", func(s Status) float64 { return oneIf(s.State == StateStandby) }),
 		gauge("stalled", "1 while the oldest event in flight has waited for Kafka for a minute.", func(s Status) float64 { return oneIf(s.Stalled) }),

@@ -27,8 +27,7 @@ type Source interface {
 
 // Lagging is a [Source] that knows how far behind it reads, also while no outbox rows arrive.
 type Lagging interface {
-	// Lag is how old the last received transaction, of any table, was when it arrived; 0 at the end of the WAL or
-	// binlog. It never blocks.
+	// Lag is how far behind the end of the WAL or binlog it reads; 0 at that end. It never blocks.
 	Lag() time.Duration
 }
 

@@ -26,6 +26,7 @@ const (
 type monitor struct {
 	ss   *session
 	good atomic.Uint64 // seq handed on before the last good look began
+	look atomic.Pointer[cdc.SlotStatus]
 	// failed takes the one error that ends the attempt.
 	failed chan error
 	cancel context.CancelFunc
@@ -146,6 +147,7 @@ func (m *monitor) once(ctx context.Context, seen uint64) error {
 	seenSlot.AskedAt = time.Now()
 	s.metrics.clock.Set(slot.ClockAhead.Seconds())
 	s.slot.Store(&seenSlot)
+	m.look.Store(&seenSlot)
 	s.metrics.observeSlot(seenSlot)
 	if m.ss.standby && !slot.Recovery {
 		return errPromoted

@@ -58,6 +58,7 @@ type session struct {
 }
 
 func newSession(s *Source, sql *pgx.Conn, repl *pgconn.PgConn) *session {
+	s.behind.Store(nil)
 	ss := &session{src: s, sql: sql, repl: repl, relations: map[uint32]*relation{}, domains: map[uint32]string{}}
 	ss.gate = newGate(ss)
 	return ss

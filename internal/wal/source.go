@@ -61,6 +61,7 @@ type Source struct {
 	confirmed atomic.Uint64 // see lastConfirmed; the owner's to write
 	lastTick  atomic.Int64  // Unix nanoseconds
 	slot      atomic.Pointer[cdc.SlotStatus]
+	behind    atomic.Pointer[cdc.SlotStatus] // see noteBehind
 }
 
 // handedOn is how far rows were handed on, by this process or according to the checkpoint, so that none is handed on
@@ -113,6 +114,15 @@ func (s *Source) Status() cdc.SourceStatus {
 		st.LastTick = time.Unix(0, t)
 	}
 	return st
+}
+
+// Lag is how long ago the WAL ended at a place that the stream has not come to: the server decodes a large transaction, or rows are held back.
+// What commits meanwhile waits, too. It is 0 below [behindAfter].
+func (s *Source) Lag() time.Duration {
+	if look := s.behind.Load(); look != nil && time.Since(look.AskedAt) >= behindAfter {
+		return time.Since(look.AskedAt)
+	}
+	return 0
 }
 
 // lastConfirmed is the last position confirmed to the server; 0: none.

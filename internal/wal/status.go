@@ -8,6 +8,7 @@ import (
 	"io"
 	"time"
 
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/postgres"
 )
 
@@ -24,6 +25,10 @@ const (
 	// client that has neither written nor flushed all that was sent: one for each commit of any table, each of which wakes the relay.
 	manyKeepalives = 8
 	quietAhead     = 16 << 20
+	// behindAfter is longer than a server that has sent everything takes to say so: it is asked every statusInterval.
+	behindAfter = 10 * time.Second
+	// walPage: of a record that goes on on the next page, the server may have flushed this page only. It sends whole records.
+	walPage = 8 << 10
 )
 
 // status is what was said to the server last, and when.
@@ -65,6 +70,7 @@ func (ss *session) tick(ctx context.Context, now time.Time) error {
 	default:
 	}
 	ss.src.lastTick.Store(now.UnixNano())
+	ss.noteBehind()
 	if ss.pings.n >= stoppingPings {
 		return fmt.Errorf("%w: it waits for this connection to end", postgres.ErrStopping)
 	}
@@ -77,6 +83,19 @@ func (ss *session) tick(ctx context.Context, now time.Time) error {
 		return ss.sayStatus(now)
 	}
 	return nil
+}
+
+// noteBehind keeps a look at the WAL until the stream has come to where it ended then; nil: it has come to where the last look ended.
+// A later look would hide how long that takes, and one of an earlier session may be of a server whose WAL ended elsewhere.
+func (ss *session) noteBehind() {
+	passed := func(look *cdc.SlotStatus) bool { return look == nil || lsn(look.End) <= ss.reached+walPage }
+	switch look := ss.monitor.look.Load(); {
+	case ss.out == nil || !passed(ss.src.behind.Load()): // out is nil before Run
+	case passed(look):
+		ss.src.behind.Store(nil)
+	default:
+		ss.src.behind.Store(look)
+	}
 }
 
 func (ss *session) untilTick() time.Duration {

@@ -69,13 +69,14 @@ func TestPublicationNewerThanItsSlot(t *testing.T) {
 	}
 }
 
-// A slot that waits for a standby says so, until it goes on.
+// A slot that waits for a standby says so, until it goes on, and is late.
 func TestSlotWaitsForAStandby(t *testing.T) {
 	source, execute, _ := bare(t, 17)
 	execute("CREATE PUBLICATION events FOR TABLE outbox", "SELECT pg_create_logical_replication_slot('events', 'pgoutput', failover => true)", "SELECT pg_create_physical_replication_slot('away', true)",
 		"ALTER SYSTEM SET synchronized_standby_slots = 'away'", "SELECT pg_reload_conf()")
 	problems, q := cdc.NewProblems(slog.New(slog.DiscardHandler)), newQueue(t)
-	stop := tailing(t, source(problems), q)
+	s := source(problems)
+	stop := tailing(t, s, q)
 	execute("INSERT INTO outbox VALUES ('1')")
 	for len(problems.List()) == 0 && t.Context().Err() == nil {
 		_ = cdc.Sleep(t.Context(), 10*time.Millisecond)
@@ -83,8 +84,11 @@ func TestSlotWaitsForAStandby(t *testing.T) {
 	if p := problems.List()[0]; !strings.Contains(p.Err.Error(), "away") || len(q.held()) > 0 {
 		t.Errorf("%v, published %q", p.Err, q.held())
 	}
+	execute("CREATE TABLE other AS SELECT repeat('x', 1000) FROM generate_series(1, 20)")
+	(&database{t: t}).awaitLag(s, true)
 	execute("ALTER SYSTEM RESET synchronized_standby_slots", "SELECT pg_reload_conf()")
 	q.waitCount(t, 1)
+	(&database{t: t}).awaitLag(s, false)
 	if len(problems.List()) > 0 {
 		t.Errorf("%v", problems.List())
 	}

@@ -136,7 +136,7 @@ func TestRowsWaitUntilTheyAreVisible(t *testing.T) {
 	}
 }
 
-// A stop does not wait for a commit, and hands nothing on. The rows come with the next run.
+// A stop does not wait for a commit, and hands nothing on. The rows come with the next run. What waits meanwhile makes the relay late.
 //
 //covers:postgres 36 rows both
 func TestStopWhileACommitWaits(t *testing.T) {
@@ -145,6 +145,8 @@ func TestStopWhileACommitWaits(t *testing.T) {
 	stop := tailing(t, s, q)
 	done := d.held(insertSQL("1", "1"))
 	d.hidden(q, 0, 3)
+	d.insert(2, 100)
+	d.awaitLag(s, true)
 	ends(t, stop)
 	if got := q.held(); len(got) != 0 {
 		cdctest.Violation(t, cdctest.Phantom, "%d events were handed on before their rows are visible", len(got))
@@ -154,8 +156,9 @@ func TestStopWhileACommitWaits(t *testing.T) {
 		t.Fatal(err)
 	}
 	tailing(t, s, q)
-	q.waitCount(t, 1)
-	q.holds(t, 1, 1)
+	q.waitCount(t, 100)
+	q.holds(t, 1, 100)
+	d.awaitLag(s, false)
 }
 
 // run acquires and runs a source again and again, as the relay does, until the test ends. It calls begin before each attempt.

@@ -440,7 +440,7 @@ func TestLargeRows(t *testing.T) {
 	}
 }
 
-// The slot of an idle outbox in a busy database advances, also when the database has been told to send no keepalives.
+// The slot of an idle outbox in a busy database advances, also when the database has been told to send no keepalives. It is not late.
 func TestIdleOutboxAdvances(t *testing.T) {
 	d := newDatabase(t)
 	s, q := d.sourceWith(wal.Options{Options: postgres.Options{WaitUntilVisible: true}}), newQueue(t)
@@ -460,7 +460,29 @@ func TestIdleOutboxAdvances(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	neighbour := &database{t: t, name: d.name + "_neighbour"}
+	if err := server.CreateDatabase(t.Context(), neighbour.name); err != nil {
+		t.Fatal(err)
+	}
+	neighbour.conn = neighbour.connect("")
+	neighbour.exec("CREATE TABLE busy (x text)")
+	for began := time.Now(); time.Since(began) < 15*time.Second || s.Lag() > 0; { // longer than what does not count
+		if time.Since(began) > patience {
+			t.Fatalf("%s late", s.Lag())
+		}
+		neighbour.exec("INSERT INTO busy SELECT repeat('x', 1000) FROM generate_series(1, 20), pg_sleep(0.05)")
+	}
 	d.advances()
+}
+
+// awaitLag waits until a source is late, or is not any more.
+func (d *database) awaitLag(s *wal.Source, late bool) {
+	d.t.Helper()
+	ctx, cancel := context.WithTimeout(d.t.Context(), patience)
+	defer cancel()
+	if err := cdctest.Await(ctx, fmt.Sprintf("late: %t", late), func(context.Context) (bool, error) { return s.Lag() > 0 == late, nil }); err != nil {
+		d.t.Fatal(err)
+	}
 }
 
 // advances waits until the slot of an idle outbox has come past what another table wrote.
