@@ -219,7 +219,8 @@ func reasonOf(title string, found []Problem) Verdict {
 
 // stops are why nothing is published.
 func (s *situation) stops() (all []Verdict) {
-	if d := s.DeadLetters; d != nil && d.Full {
+	full := s.DeadLetters != nil && s.DeadLetters.Full
+	if d := s.DeadLetters; full {
 		all = append(all, Verdict{
 			Title: "there may be no more dead letters", Cause: "there may be no more dead letters: " + display.Plural(d.Events, "dead letter"),
 			Fix: "see the reasons with `cdc-relay dlq list`, then retry or drop letters, or raise dead_letter.max_held_events",
@@ -236,7 +237,7 @@ func (s *situation) stops() (all []Verdict) {
 	switch waits := s.InFlight.Since; {
 	case len(kafka) > 0 && !s.goesOn(kafka[0].Since):
 		all = append(all, reasonOf("Kafka is away", kafka))
-	case !waits.IsZero() && s.now.Sub(waits) > silence && !s.goesOn(waits):
+	case !full && !waits.IsZero() && s.now.Sub(waits) > silence && !s.goesOn(waits):
 		all = append(all, Verdict{
 			Title: silent, Cause: silent, Since: waits,
 			Fix: "see with `cdc-relay check` which partitions lack a leader or in-sync replicas, and whether its brokers are reachable",

@@ -98,7 +98,9 @@ func TestVerdict(t *testing.T) {
 			s.moved, s.InFlight = ago(25*time.Second), InFlight{Events: 5, Since: ago(20 * time.Second)}
 		}), Verdict{State: NotPublishing, Level: Bad, Title: "Not publishing", Since: ago(20 * time.Second), Cause: "Kafka acknowledges nothing", Command: "cdc-relay check"}, ""},
 		{
-			"no room for letters", leading(func(s *situation) { s.DeadLetters = &cdc.DeadLetters{Events: 1000, Full: true} }),
+			"no room for letters", leading(func(s *situation) {
+				s.DeadLetters, s.moved, s.InFlight = &cdc.DeadLetters{Events: 1000, Full: true}, ago(time.Hour), InFlight{Events: 5, Since: ago(20 * time.Minute)}
+			}),
 			Verdict{State: NotPublishing, Level: Bad, Title: "Not publishing", Cause: "no more dead letters", Command: "cdc-relay dlq list"},
 			"",
 		},

@@ -78,17 +78,21 @@ func TestSourceStops(t *testing.T) {
 	}
 }
 
-// A relay that may have no more dead letters stops at once: what the sink has accepted is saved, and nothing waits for the rest.
+// A relay that may have no more dead letters says so, and stops at once: what the sink has accepted is saved, and nothing waits for the rest.
 func TestStopWhileThereMayBeNoMoreLetters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fullLetters{fakes: &fakes{batches: 4, durable: make(chan cdc.Durable)}, room: 2}
-		r := New(options(), Stages{Source: f, Router: f, Sink: f, Checkpointer: f, Letters: letterStage{f}}, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
+		var log bytes.Buffer
+		r := New(options(), Stages{Source: f, Router: f, Sink: f, Checkpointer: f, Letters: letterStage{f}}, slog.New(slog.NewTextHandler(&log, nil)), prometheus.NewRegistry())
 		began := time.Now()
 		if err := runFor(t, r, time.Hour); err != nil {
 			t.Fatal(err)
 		}
 		if took := time.Since(began) - time.Hour; took >= options().ShutdownTimeout || f.stored.Progress.Position != "2" {
 			t.Errorf("took %s, saved %s", took, f.stored.Progress.Position)
+		}
+		if said := log.String(); !strings.Contains(said, "stalled: there may be no more dead letters") || strings.Contains(said, "does not acknowledge") {
+			t.Error(said)
 		}
 	})
 }

@@ -199,7 +199,11 @@ func (a *attempt) watch(ctx context.Context) {
 		st := a.window.state()
 		age := time.Since(st.oldestOffered)
 		stalled := !st.oldestOffered.IsZero() && age > stallAfter
-		if a.health.stall(stalled) && !slices.ContainsFunc(a.opts.Problems.List(), func(p cdc.Problem) bool { return p.With == cdc.OnKafka }) {
+		switch _, full := a.stuck(); {
+		case !a.health.stall(stalled) || slices.ContainsFunc(a.opts.Problems.List(), func(p cdc.Problem) bool { return p.With == cdc.OnKafka }):
+		case full:
+			a.log.Error("stalled: there may be no more dead letters; see `cdc-relay dlq list`, then retry or drop letters, or raise dead_letter.max_held_events")
+		default:
 			a.log.Error("stalled: Kafka does not acknowledge; check that it is reachable and has enough in-sync replicas",
 				"oldest_in_flight", age.Round(time.Second).String(), "in_flight_events", st.events)
 		}
