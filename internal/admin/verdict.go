@@ -355,11 +355,12 @@ func lostWith(kept *time.Duration, lag float64, now time.Time) time.Time {
 
 func (s *situation) starting() Verdict {
 	v := Verdict{State: Starting, Level: Idle, Title: "Starting", Since: s.Since}
-	if len(s.Problems) == 0 {
+	names := map[string]string{"database": "the database", "kafka": "Kafka", "checkpoint": "the checkpoint store"}
+	first := slices.IndexFunc(s.Problems, func(p Problem) bool { return names[p.With] != "" })
+	if first < 0 {
 		return v
 	}
-	with := s.Problems[0].With
-	names := map[string]string{"database": "the database", "kafka": "Kafka", "checkpoint": "the checkpoint store"}
+	with := s.Problems[first].With
 	v = reasonOf("Starting: waiting for "+names[with], s.problems(with))
 	v.State, v.Level = Starting, Bad
 	if s.now.Sub(s.Since) < 3*silence {

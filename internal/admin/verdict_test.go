@@ -134,6 +134,9 @@ func TestVerdict(t *testing.T) {
 			s.moved = time.Time{}
 		}), Verdict{State: NotPublishing, Level: Bad, Title: "Not publishing", Also: []Reason{{Title: "the position is not saved"}, {Title: "1 dead letter"}, {Title: "no standby answers"}}}, ""},
 		{"starting", in("starting", func(*situation) {}), Verdict{State: Starting, Level: Idle, Title: "Starting", Since: ago(time.Minute)}, ""},
+		{"starting again in an outage of Kafka, and rows are not marked", in("starting", func(s *situation) {
+			s.Problems = []Problem{{With: "write_back", Since: ago(time.Hour), Cause: "denied"}, kafka}
+		}), Verdict{State: Starting, Level: Bad, Title: "Starting: waiting for Kafka", Cause: "k1:9092"}, "denied"},
 		{"leading for a moment, not yet connected", leading(func(s *situation) { s.Connected, s.Since = false, ago(time.Second) }), Verdict{State: Starting, Level: Idle, Title: "Starting: connecting"}, ""},
 		{"a hostile error", leading(func(s *situation) {
 			s.Problems = []Problem{{With: "checkpoint", Since: now, Cause: "a\u202eb\x1b[2J\n" + strings.Repeat("x", 1<<20)}}
