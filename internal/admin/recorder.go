@@ -174,7 +174,7 @@ func (r *recorder) walPerSecond(st *Status) *float64 {
 // numbers are those that the situation tells.
 func (s *situation) numbers() *Now {
 	n := new(Now)
-	waits := s.State == "parked" || s.State == "stopped" || s.State == "leading" && s.holdsUp()
+	waits := s.State == "starting" || s.State == "parked" || s.State == "stopped" || s.State == "leading" && s.holdsUp()
 	if _, at := s.kept(); !at.IsZero() && waits {
 		in := max(0, at.Sub(s.now).Seconds())
 		n.LostIn = &in

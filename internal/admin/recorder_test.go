@@ -112,7 +112,10 @@ func TestSpeedOfTheWAL(t *testing.T) {
 	if r.Collect(found); len(found) != 1 {
 		t.Error("the metric is missing")
 	}
-	r.st.Slot.End = 5 // another server
+	if r.st.State = "starting"; r.status(now).Now.LostIn == nil {
+		t.Error("a start that waits for Kafka does not say when WAL is lost")
+	}
+	r.st.State, r.st.Slot.End = "leading", 5 // another server
 	if st := r.status(now); st.Now.LostIn != nil || !strings.Contains(st.Verdict.Effect, "not known yet") {
 		t.Errorf("%+v", st.Verdict)
 	}

@@ -366,7 +366,9 @@ func (s *situation) starting() Verdict {
 	if s.now.Sub(s.Since) < 3*silence {
 		v.Level = Warn
 	}
-	v.Effect = "This relay publishes nothing meanwhile. Unless another one leads, events wait in the database."
+	if v.Effect = "This relay publishes nothing meanwhile. Unless another one leads, events wait in the database."; with == "kafka" { // it has the slot or lock
+		v.Effect, v.LostAt = s.kept()
+	}
 	return v
 }
 

@@ -137,6 +137,9 @@ func TestVerdict(t *testing.T) {
 		{"starting again in an outage of Kafka, and rows are not marked", in("starting", func(s *situation) {
 			s.Problems = []Problem{{With: "write_back", Since: ago(time.Hour), Cause: "denied"}, kafka}
 		}), Verdict{State: Starting, Level: Bad, Title: "Starting: waiting for Kafka", Cause: "k1:9092"}, "denied"},
+		{"starting in an outage of Kafka, with the slot", in("starting", func(s *situation) {
+			s.Problems, s.Slot = []Problem{kafka}, &cdc.SlotStatus{SafeBytes: &safe, AskedAt: ago(time.Second)}
+		}), Verdict{State: Starting, Level: Bad, Title: "Starting: waiting for Kafka", Effect: "the slot is lost at 2026-01-02T15:17:03Z", LostAt: time.Date(2026, 1, 2, 15, 17, 3, 0, time.UTC)}, ""},
 		{"leading for a moment, not yet connected", leading(func(s *situation) { s.Connected, s.Since = false, ago(time.Second) }), Verdict{State: Starting, Level: Idle, Title: "Starting: connecting"}, ""},
 		{"a hostile error", leading(func(s *situation) {
 			s.Problems = []Problem{{With: "checkpoint", Since: now, Cause: "a\u202eb\x1b[2J\n" + strings.Repeat("x", 1<<20)}}

@@ -50,7 +50,7 @@ var pageTable = []pageRow{
 	{"letters", "Publishing, but 200 dead letters", "warn", "182 events could not be published, and 18 are held", "then retry them Open the dead letters", "18 of them are held"},
 	{"topics-300", "Publishing", "good", "", "", "Topics 300"},
 	{"stopping", "Stopping: 5,753 events left", "idle", "It was told to stop", "Nothing: it ends by itself", "5,753"},
-	{"starting", "Starting: waiting for Kafka", "warn", "Kafka at k1:9092", "that the broker runs", "publishes nothing meanwhile"},
+	{"starting", "Starting: waiting for Kafka", "warn", "Kafka at k1:9092", "that the broker runs", "they wait in the database"},
 	{"parked", "Not publishing: parked since 15:34:06", "bad", "has no topic", ", then restart the relay", "is not known"},
 	{"hostile", "Publishing, but <img src=x onerror=alert(1)>", "warn", "<script>alert(1)</script>", "</p><style>", `\u202e`},
 }
