@@ -280,10 +280,11 @@ func (s *situation) doubts() (all []Verdict) {
 		all = append(all, r)
 	}
 	if lag := time.Duration(s.Lag.Seconds * float64(time.Second)); lag > late && s.Connected && len(s.stops()) == 0 {
-		all = append(all, Verdict{
-			Title: "events are " + lag.Truncate(time.Second).String() + " late", Cause: "the oldest event that Kafka has not acknowledged is " + lag.Truncate(time.Second).String() + " old",
-			Effect: "No event is lost: the relay catches up.",
-		})
+		late, cause := lag.Truncate(time.Second).String(), "the oldest event that Kafka has not acknowledged is %s old"
+		if s.InFlight.Since.IsZero() {
+			cause = "the WAL or binlog is read %s behind: the server sends changes of other tables, or is a replica that lags"
+		}
+		all = append(all, Verdict{Title: "events are " + late + " late", Cause: fmt.Sprintf(cause, late), Effect: "No event is lost: the relay catches up."})
 	}
 	if d := s.DeadLetters; d != nil && d.Events > 0 && !d.Full {
 		all = append(all, Verdict{

@@ -113,7 +113,8 @@ func TestVerdict(t *testing.T) {
 			"",
 		},
 		{"alone by choice", leading(func(*situation) {}), Verdict{State: Publishing, Level: Good, Title: "Publishing"}, "standby"},
-		{"behind", leading(func(s *situation) { s.Lag.Seconds = 125 }), Verdict{State: PublishingBut, Level: Warn, Title: "events are 2m5s late"}, ""},
+		{"behind", leading(func(s *situation) { s.Lag.Seconds, s.InFlight.Since = 125, ago(time.Second) }), Verdict{State: PublishingBut, Level: Warn, Title: "events are 2m5s late", Cause: "is 2m5s old"}, ""},
+		{"a replica that lags", leading(func(s *situation) { s.Lag.Seconds = 600 }), Verdict{State: PublishingBut, Level: Warn, Title: "events are 10m0s late", Cause: "a replica that lags"}, "Kafka"},
 		{"the database fails in an outage of Kafka", leading(func(s *situation) {
 			s.Problems, s.Connected, s.before = []Problem{{With: "database", Since: ago(18 * time.Second), Cause: "refused"}}, false, Verdict{State: NotPublishing, Since: kafka.Since}
 		}), Verdict{State: NotPublishing, Level: Bad, Title: "Not publishing", Since: kafka.Since, Cause: "refused"}, ""},
