@@ -11,15 +11,14 @@ func slotStates() []string { return []string{"reserved", "extended", "unreserved
 
 type metrics struct {
 	received, filtered *prometheus.CounterVec
-	lagBytes           prometheus.Gauge
-	retained, safe     prometheus.Gauge
 	slotStatus         *prometheus.GaugeVec
-	clock              prometheus.Gauge
+	// These have no labels, and no value before the first look: a standby has not looked.
+	lagBytes, retained, safe, clock *prometheus.GaugeVec
 }
 
 func newMetrics(reg prometheus.Registerer) *metrics {
-	gauge := func(name, help string) prometheus.Gauge {
-		return prometheus.NewGauge(prometheus.GaugeOpts{Namespace: "cdc_relay", Name: name, Help: help})
+	gauge := func(name, help string) *prometheus.GaugeVec {
+		return prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: "cdc_relay", Name: name, Help: help}, nil)
 	}
 	counter := func(name, help string) *prometheus.CounterVec {
 		return prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: "cdc_relay", Name: name, Help: help}, []string{"table"})
@@ -42,13 +41,13 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 }
 
 func (m *metrics) observeSlot(s cdc.SlotStatus) {
-	m.lagBytes.Set(float64(s.LagBytes))
-	m.retained.Set(float64(s.RetainedBytes))
+	m.lagBytes.WithLabelValues().Set(float64(s.LagBytes))
+	m.retained.WithLabelValues().Set(float64(s.RetainedBytes))
 	safe := int64(-1)
 	if s.SafeBytes != nil {
 		safe = *s.SafeBytes
 	}
-	m.safe.Set(float64(safe))
+	m.safe.WithLabelValues().Set(float64(safe))
 	for _, state := range slotStates() {
 		v := 0.0
 		if state == s.Status {

@@ -145,7 +145,7 @@ func (m *monitor) once(ctx context.Context, seen uint64) error {
 	}
 	seenSlot := slot.Status(received)
 	seenSlot.AskedAt = time.Now()
-	s.metrics.clock.Set(slot.ClockAhead.Seconds())
+	s.metrics.clock.WithLabelValues().Set(slot.ClockAhead.Seconds())
 	s.slot.Store(&seenSlot)
 	m.look.Store(&seenSlot)
 	s.metrics.observeSlot(seenSlot)
