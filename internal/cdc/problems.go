@@ -23,7 +23,7 @@ const (
 )
 
 // HelpErrors is the help text of cdc_relay_errors_total, which several packages count.
-const HelpErrors = "Errors after which it is tried again, by component: database, kafka, checkpoint, partitions, deletion, write_back."
+const HelpErrors = "Errors after which it is tried again, by component: database, kafka (the relay starts again; failed sends are publish_errors_total), checkpoint, partitions, deletion, write_back."
 
 // dependencyError says which dependency an error is about.
 type dependencyError struct {
