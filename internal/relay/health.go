@@ -175,7 +175,7 @@ func (r *Relay) Ready() error {
 	case st.Stalled:
 		reasons[0] = errors.New("events in flight are not acknowledged by Kafka")
 	case lasting:
-		reasons[0] = errors.New("events cannot be published")
+		reasons[0] = errors.New("database or Kafka has had a problem for more than 5s")
 	default:
 		return nil
 	}
