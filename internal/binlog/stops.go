@@ -98,7 +98,7 @@ func (ss *session) unsent(err error) error {
 	if now.times < unsentAfter {
 		return err
 	}
-	return cdc.Fixable("see in the server's log why it ends the stream there; if that does not pass, stop the relay, "+ss.pass(behind), "%w", err)
+	return cdc.Fixable("see in the server's log why it ends the stream there; if that does not pass, stop the relay once `cdc-relay status` shows 0 events in flight, "+ss.pass(behind), "%w", err)
 }
 
 func (ss *session) stop(e *contentError) error {

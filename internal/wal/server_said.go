@@ -88,6 +88,6 @@ func (ss *session) unsent(err error) error {
 		return err
 	}
 	// The server skips transactions whose commit begins before the position, so the byte behind that is past this one, and past no other.
-	return cdc.Fixable(fmt.Sprintf("correct or delete the row in the table, stop the relay, go past the transaction with `cdc-relay position set %s --skip-events`, then publish its other rows with `cdc-relay repair --since %s`, with --overlap if a created_at is more than 10m before that",
+	return cdc.Fixable(fmt.Sprintf("correct or delete the row in the table, stop the relay once `cdc-relay status` shows 0 events in flight, go past the transaction with `cdc-relay position set %s --skip-events`, then publish its other rows with `cdc-relay repair --since %s`, with --overlap if a created_at is more than 10m before that",
 		tx.commit+1, committed), "%w", err)
 }

@@ -146,7 +146,7 @@ func TestRowThatPostgreSQLCannotSend(t *testing.T) {
 				return strings.Contains(said, "no progress after the position") && strings.Contains(said, "cdc-relay position set"), nil
 			})
 			t.Log(said)
-			if lsn := regexp.MustCompile(`, ([0-9A-F]+)/([0-9A-F]+): .*position set ([0-9A-F]+/[0-9A-F]+) `).FindStringSubmatch(said); lsn == nil {
+			if lsn := regexp.MustCompile(`, ([0-9A-F]+)/([0-9A-F]+): .*0 events in flight, .*position set ([0-9A-F]+/[0-9A-F]+) `).FindStringSubmatch(said); lsn == nil {
 				t.Fatal("it does not name the commit and the position")
 			} else if low, err := strconv.ParseUint(lsn[2], 16, 32); err != nil || lsn[3] != fmt.Sprintf("%s/%X", lsn[1], low+1) {
 				t.Fatalf("position set %s is not one byte behind the beginning of the commit, %s/%s", lsn[3], lsn[1], lsn[2])
