@@ -179,10 +179,10 @@ func (f *fleet) ask(ctx context.Context, target *url.URL) peer {
 // escaped is a verdict of another relay for people.
 func (v *Verdict) escaped() *Verdict {
 	e := *v
-	for _, text := range []*string{&e.State, &e.Level, &e.Title, &e.Cause, &e.Fix, &e.Command, &e.Effect} {
+	for _, text := range []*string{&e.State, &e.Level, &e.Title, &e.Cause, &e.Command, &e.Effect} {
 		*text = display.Cut(*text, longestText)
 	}
-	e.Also = nil
+	e.Fix, e.Also = display.Escaped(v.Fix), nil
 	for _, r := range v.Also[:min(len(v.Also), 10)] {
 		e.Also = append(e.Also, r.cut())
 	}

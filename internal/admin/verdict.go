@@ -38,7 +38,7 @@ type Verdict struct {
 	Title string `json:"title"`
 	// Since is when the state, or its cause, began.
 	Since time.Time `json:"since"`
-	// Cause is what happened, and Fix what to do, of which Command can be copied.
+	// Cause is what happened, and Fix what to do, in full, of which Command can be copied if it is the only one.
 	Cause   string `json:"cause,omitempty"`
 	Fix     string `json:"fix,omitempty"`
 	Command string `json:"command,omitempty"`
@@ -59,7 +59,7 @@ type Reason struct {
 
 // cut is what is shown of it.
 func (r Reason) cut() Reason {
-	return Reason{display.Cut(r.Title, longestText), display.Cut(r.Cause, longestText), display.Cut(r.Fix, longestText)}
+	return Reason{display.Cut(r.Title, longestText), display.Cut(r.Cause, longestText), display.Escaped(r.Fix)}
 }
 
 // Leader is the relay for which this one stands by, as it answered last.
@@ -115,14 +115,14 @@ const (
 // verdictOf has no state: the same situation gives the same verdict.
 func verdictOf(s *situation) Verdict {
 	v := s.stateVerdict()
-	v.Cause, v.Fix = display.Cut(v.Cause, longestText), display.Cut(v.Fix, longestText)
+	v.Cause, v.Fix = display.Cut(v.Cause, longestText), display.Escaped(v.Fix)
 	if v.Since.IsZero() {
 		v.Since = s.now
 		if s.before.State == v.State && (v.State != PublishingBut || s.before.Fix == v.Fix) { // other words have numbers
 			v.Since = s.before.Since
 		}
 	}
-	if command := regexp.MustCompile("`((cdc-relay|SELECT) [^`]+)`").FindStringSubmatch(v.Fix); command != nil {
+	if command := regexp.MustCompile("^[^`]*`((cdc-relay|SELECT) [^`]+)`[^`]*$").FindStringSubmatch(v.Fix); command != nil {
 		v.Command = command[1]
 	}
 	return v

@@ -127,6 +127,9 @@ func TestVerdict(t *testing.T) {
 		{"the database takes no second connection", leading(func(s *situation) {
 			s.Problems = []Problem{{With: "database", Since: ago(time.Minute), Cause: "too many connections"}}
 		}), Verdict{State: PublishingBut, Level: Warn, Title: "does not answer everything", Cause: "too many connections"}, ""},
+		{"a long fix with two commands", in("parked", func(s *situation) {
+			s.LastError = &Error{Fix: strings.Repeat("x", longestText) + "`cdc-relay repair --since TIME`, `cdc-relay position set 0/1 --skip-events`"}
+		}), Verdict{State: Parked, Level: Bad, Title: "parked", Fix: "--skip-events`"}, ""},
 		{"another doubt", leading(func(s *situation) {
 			s.gone, s.before = "b", Verdict{State: PublishingBut, Fix: "end it", Since: ago(time.Hour)}
 		}), Verdict{State: PublishingBut, Level: Warn, Title: "no standby answers", Since: now}, ""},
