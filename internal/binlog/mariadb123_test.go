@@ -33,7 +33,7 @@ func TestBinlogInInnoDB(t *testing.T) {
 	_, address := serve(t, "12.3.2-MariaDB", known)
 	o := Options{Options: mysql.Options{DSN: func(context.Context) (string, error) { return "relay@tcp(" + address + ")/shop", nil }, Tables: []string{"shop.outbox"}}, FromNow: true}
 	_, _, err := New(o, slog.New(slog.DiscardHandler), prometheus.NewRegistry()).Acquire(t.Context(), none)
-	if cdc.ReasonOf(err) != "binlog_storage_engine" || !strings.Contains(cdc.Fix(err), "remove it from the server's configuration") {
+	if cdc.ReasonOf(err) != "binlog_storage_engine" || !strings.Contains(cdc.Fix(err), "remove it from the server's configuration") || !strings.HasSuffix(cdc.Fix(err), "`cdc-relay repair --since TIME`") {
 		t.Errorf("%v", err)
 	}
 	found, _ := Check(t.Context(), o, none)

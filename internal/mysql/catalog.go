@@ -94,7 +94,7 @@ func (v Variables) Problem(o *Options) error {
 		return cdc.ConfigError("version", "upgrade the server to "+oldest+" or newer", "%s %s is too old: the relay needs %s or newer", f.Title(), v["version"], oldest)
 	case v.is("binlog_storage_engine", "innodb"): // MariaDB 12.3 and newer
 		return cdc.ConfigError("binlog_storage_engine",
-			"remove it from the server's configuration and restart the server, which then writes its binlog to files",
+			"remove it from the server's configuration and restart the server, which then writes its binlog to files"+thenPublish,
 			"binlog_storage_engine is innodb, and the relay cannot find its position in such a binlog")
 	}
 	if list := v.wrong(o); len(list) > 0 {

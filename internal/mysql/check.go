@@ -169,7 +169,7 @@ func (c *checker) semiSync() {
 	}
 	timeout := prefix + "timeout"
 	if ms, err := strconv.ParseInt(v[timeout], 10, 64); err == nil && time.Duration(ms)*time.Millisecond < leastSemiSync {
-		c.report.Warn("visibility", change(f, timeout, "4294967295"),
+		c.report.Warn("visibility", change(f, timeout, "4294967295")+", if commits may wait while no replica runs",
 			"%s is %d ms: after that commits wait for no replica, so a failover can lose rows whose events are published", timeout, ms)
 	}
 }

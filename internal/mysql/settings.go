@@ -117,10 +117,11 @@ func (s Setting) gtidsOn() []Statement {
 	return statements
 }
 
+// thenPublish follows the fix of a setting: no position tells what was written meanwhile without a GTID, or is not in this binlog.
+const thenPublish = "; if a relay has published from this server before, then publish the rows since a time before this setting was wrong with `cdc-relay repair --since TIME`"
+
 // fix is how the setting is changed for good.
 func (s Setting) fix(f cdc.Flavor) string {
-	// No position tells what was written meanwhile without a GTID, or is not in this binlog.
-	const thenPublish = "; if a relay has published from this server before, then publish the rows since a time at which it was still ON with `cdc-relay repair --since TIME`"
 	switch s.Name {
 	case "log_bin":
 		return "set log_bin in the server's configuration and restart it (managed services: switch backups on)" + thenPublish
@@ -129,7 +130,7 @@ func (s Setting) fix(f cdc.Flavor) string {
 		for _, step := range s.gtidsOn() {
 			steps = append(steps, "`"+step.SQL+"`")
 		}
-		return "run " + strings.Join(steps, ", ") + ", one after the other" + thenPublish
+		return "run " + strings.Join(steps, ", ") + ", one after the other, each on all replicas too before the next, the last once ONGOING_ANONYMOUS_TRANSACTION_COUNT is 0" + thenPublish
 	case "log_replica_updates", "log_slave_updates":
 		return "point source.mysql.dsn at the primary, or set " + s.Name + " in the server's configuration and restart it" + thenPublish
 	case "replica_preserve_commit_order", "slave_preserve_commit_order":
@@ -150,5 +151,5 @@ func change(f cdc.Flavor, name, value string) string {
 	if f == cdc.MariaDB {
 		sql += ", and the same in the server's configuration"
 	}
-	return sql
+	return sql + " (managed services: their parameter)"
 }
