@@ -33,9 +33,9 @@ func (f *File) diagnose(err error) diagnosis {
 	case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE):
 		return temporary("cannot be opened because no file descriptor is free", "raise the limit (ulimit -n, LimitNOFILE=)")
 	case errors.Is(err, syscall.EROFS):
-		return mistake("lies on a read-only file system", "name a file in a directory that the relay may write in checkpoint.file")
+		return mistake("lies on a read-only file system", "make it writable, or copy the checkpoint to a directory that the relay may write and name it in checkpoint.file")
 	case errors.Is(err, fs.ErrPermission):
-		return mistake("may not be used (permission denied)", fmt.Sprintf("make %s and the files in it belong to the relay's user (uid %d)", dir, os.Getuid()))
+		return mistake("may not be used (permission denied)", fmt.Sprintf("run this as the relay's user, or make %s and the files in it belong to that user (this process has uid %d)", dir, os.Getuid()))
 	case errors.Is(err, syscall.EISDIR), errors.Is(err, syscall.ENOTDIR):
 		return mistake("is not a file in a directory", "name a file in checkpoint.file")
 	case errors.Is(err, syscall.EBUSY):
@@ -43,7 +43,7 @@ func (f *File) diagnose(err error) diagnosis {
 	case errors.Is(err, fs.ErrNotExist) && isDir(dir): // as in /proc
 		return mistake("cannot be created in its directory", "name a file in a directory that the relay may write in checkpoint.file")
 	case errors.Is(err, fs.ErrNotExist):
-		return mistake("has no directory", "create "+dir+" and make it belong to the relay's user")
+		return mistake("has no directory", "mount "+dir+", or create it and make it belong to the relay's user")
 	default:
 		return diagnosis{}
 	}

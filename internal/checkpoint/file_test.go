@@ -141,8 +141,8 @@ func TestFileErrors(t *testing.T) {
 		mistake bool
 		parts   []string
 	}{
-		{syscall.EACCES, true, []string{"permission denied", "uid " + strconv.Itoa(os.Getuid())}},
-		{syscall.EROFS, true, []string{"read-only file system", "checkpoint.file"}},
+		{syscall.EACCES, true, []string{"permission denied", "run this as the relay's user", "uid " + strconv.Itoa(os.Getuid())}},
+		{syscall.EROFS, true, []string{"read-only file system", "copy the checkpoint", "checkpoint.file"}},
 		{syscall.EDQUOT, false, []string{"disk full"}},
 		{syscall.EMFILE, false, []string{"no file descriptor", "ulimit -n"}},
 		{syscall.EIO, false, []string{"input/output error"}},
@@ -172,7 +172,7 @@ func TestFilePlaces(t *testing.T) {
 	plain := filepath.Join(dir, "plain")
 	must(t, os.WriteFile(plain, nil, 0o600))
 	for path, parts := range map[string][]string{
-		filepath.Join(dir, "missing", "checkpoint"): {"has no directory", "create " + filepath.Join(dir, "missing")},
+		filepath.Join(dir, "missing", "checkpoint"): {"has no directory", "mount " + filepath.Join(dir, "missing")},
 		dir:                                {"is not a file"},
 		"/dev/zero":                        {"is not a file"},
 		filepath.Join(plain, "checkpoint"): {"is not a file in a directory"},

@@ -79,7 +79,7 @@ func (p *Known) notSuperseded() error {
 }
 
 func foreignPosition(topic string, of, id cdc.Source) error {
-	return cdc.PositionError("foreign_position", "give each relay a kafka.position_topic and a source of its own",
+	return cdc.PositionError("foreign_position", "give each relay a kafka.position_topic and a source of its own; or, if this database has replaced the other one, run `cdc-relay position reset --force`, then `cdc-relay repair --since TIME`",
 		"topic of positions %q has the position of another source (system %s, database %s, slot %s), this one is system %s, database %s, slot %s",
 		topic, of.SystemID, of.Database, of.Slot, id.SystemID, id.Database, id.Slot)
 }

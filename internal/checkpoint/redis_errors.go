@@ -95,8 +95,11 @@ func (r *Redis) access(err error) diagnosis {
 // rights are the ACL rules that a relay's user needs.
 func (r *Redis) rights() string {
 	const always = "+get +set +eval +evalsha +info"
-	if r.options.Mode == Cluster {
+	switch {
+	case r.options.Mode == Cluster:
 		return always + " +cluster|slots"
+	case r.options.DB > 0:
+		return always + " +select"
 	}
 	return always
 }

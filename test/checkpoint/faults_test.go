@@ -47,6 +47,7 @@ func TestMistakes(t *testing.T) {
 		{"key outside the pattern", withUser(standalone(locked)), func(o *checkpoint.RedisOptions) { o.Key = "orders" }, []string{"denies the user a right", "ACL SETUSER", "~orders", "+evalsha"}},
 		{"no right to write", withUser(standalone(locked)), func(o *checkpoint.RedisOptions) { o.Username = "reader" }, []string{"denies the user a right", "+set"}},
 		{"no right to run scripts", withUser(standalone(locked)), func(o *checkpoint.RedisOptions) { o.Username = "mute" }, []string{"denies the user a right", "+evalsha"}},
+		{"no right to choose the database", withUser(standalone(locked)), func(o *checkpoint.RedisOptions) { o.Username, o.DB = "mute", 1 }, []string{"denies the user a right", "+select"}},
 		{"authority unknown", standalone(secure), func(o *checkpoint.RedisOptions) { o.TLS = anyTLS }, []string{"unknown authority", "set checkpoint.redis.tls.ca"}},
 		{"certificate for another name", withTLS(standalone(secure), secure), func(o *checkpoint.RedisOptions) { o.TLS = otherName(o.TLS) }, []string{"invalid certificate", "example.com"}},
 		{"authority file missing", standalone(secure), func(o *checkpoint.RedisOptions) {

@@ -19,7 +19,7 @@ func TestForeignPosition(t *testing.T) {
 func foreignPosition(t *testing.T, delivery string) {
 	t.Helper()
 	onAll(t, func(s *site) {
-		t, kind := s.t, "postgres: {"
+		t, kind, said := s.t, "postgres: {", "`cdc-relay position reset --force`"
 		if s.mysql != nil {
 			kind = "mysql: {"
 			s.replace("id: "+s.name, "id: first")
@@ -39,6 +39,9 @@ func foreignPosition(t *testing.T, delivery string) {
 		}
 		if delivery == "exactly-once" {
 			s.says(2, "has the position of another source", "position", "reset")
+			if s.mysql != nil {
+				said = s.says(0, "has the position of another source", "position", "show")
+			}
 		}
 		s.says(0, "kept, it is another relay's", "teardown", "--yes")
 		other := s.config
@@ -47,6 +50,6 @@ func foreignPosition(t *testing.T, delivery string) {
 			t.Errorf("position: %s", r)
 		}
 		s.config = other
-		s.says(0, "dropped", "position", "reset", "--force")
+		s.follows(0, "dropped", said, "position reset --force")
 	})
 }
