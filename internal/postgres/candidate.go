@@ -42,7 +42,7 @@ func (d *Database) Candidate(ctx context.Context, name string) (*cdc.Table, *cdc
 	case kind != "r" && kind != "p":
 		return nil, nil, cdc.Usage("name the table that is inserted into", "%s is not a table but a view or the like, so inserts into it are not in the WAL", name)
 	case persistence != "p":
-		return nil, nil, notLogged(name, quoted)
+		return nil, nil, notLogged(name, quoted, kind)
 	case root != "":
 		return nil, nil, cdc.Usage("name "+root, "%s is a partition of %s, as whose rows its rows are published", name, root)
 	}

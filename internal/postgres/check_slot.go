@@ -204,7 +204,7 @@ func (c *checker) failover(l limits) {
 		c.report.Info("failover", "install pg_failover_slots, or upgrade to PostgreSQL 17",
 			"this server has standbys, and PostgreSQL %s does not keep slot %q when one is promoted", c.db.Server.Name, c.opts.Slot)
 	case !slot.Failover:
-		c.report.Warn("failover", fmt.Sprintf("stop the relay and run ALTER_REPLICATION_SLOT %s (FAILOVER) over a replication connection; set sync_replication_slots and hot_standby_feedback on the standby", pgx.Identifier{c.opts.Slot}.Sanitize()),
+		c.report.Warn("failover", fmt.Sprintf("stop the relay and run ALTER_REPLICATION_SLOT %s (FAILOVER) over a replication connection; on the standby set sync_replication_slots, hot_standby_feedback, primary_slot_name, and a dbname in primary_conninfo", pgx.Identifier{c.opts.Slot}.Sanitize()),
 			"this server has standbys, and slot %q is lost when one is promoted", c.opts.Slot)
 	case l.Synchronized == "":
 		c.report.Warn("failover", "set synchronized_standby_slots to the standby's slot",

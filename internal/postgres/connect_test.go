@@ -127,6 +127,16 @@ func TestAnswersToStartReplication(t *testing.T) {
 	}
 }
 
+// What is done afterwards keeps the slot from being lost for the same reason again.
+func TestLostSlots(t *testing.T) {
+	for reason, then := range map[string]string{"": "raise max_slot_wal_keep_size", "wal_removed": "raise max_slot_wal_keep_size", "idle_timeout": "set idle_replication_slot_timeout to 0", "rows_removed": "TIME`"} {
+		err := SlotRow{SlotType: "logical", Plugin: "pgoutput", WALStatus: "lost", InvalidationReason: reason}.Usable("s", "")
+		if cdc.ReasonOf(err) != SlotLost || !strings.HasSuffix(cdc.Fix(err), then) {
+			t.Errorf("%q: %s", reason, cdc.Explain(err))
+		}
+	}
+}
+
 // What libpq keeps to itself is not sent to the server, which would refuse it. What would make the connection safer is.
 func TestParametersOfLibpq(t *testing.T) {
 	cfg, err := pgconn.ParseConfig("host=h keepalives=1 keepalives_idle=30 keepalives_interval=9 keepalives_count=3 tcp_user_timeout=1 load_balance_hosts=random gssencmode=disable sslcrl=x search_path=a")

@@ -173,8 +173,12 @@ func ReadPublication(ctx context.Context, conn *pgx.Conn, o Options, version int
 // unsent follows a fix: PostgreSQL decodes the WAL with the publication of its time, so what was written until now is not sent afterwards either.
 const unsent = "; if a relay has run before, then publish what was not sent with `cdc-relay repair --since TIME`"
 
-func notLogged(table, quoted string) error {
-	return cdc.ConfigError(UnfitTable, "run `ALTER TABLE "+quoted+" SET LOGGED`"+unsent, "table %s is not logged, so its rows never reach the WAL", table)
+func notLogged(table, quoted, kind string) error {
+	fix := "run `ALTER TABLE " + quoted + " SET LOGGED`"
+	if kind == "p" { // SET LOGGED changes nothing
+		fix = "make the table anew without UNLOGGED"
+	}
+	return cdc.ConfigError(UnfitTable, fix+unsent, "table %s is not logged, so its rows never reach the WAL", table)
 }
 
 func moves(table, key string) error {
@@ -195,7 +199,7 @@ const UnfitTable = "unfit_table"
 // and child are in SQL.
 func inherited(table, quoted, child string) error {
 	return cdc.ConfigError(UnfitTable,
-		"drop the trigger or rule that inserts into "+child+", publish its rows by moving them (WITH moved AS (DELETE FROM ONLY "+child+" RETURNING *) INSERT INTO "+quoted+
+		"drop the trigger or rule that inserts into "+child+", publish its rows, if consumers lack them, by moving them (WITH moved AS (DELETE FROM ONLY "+child+" RETURNING *) INSERT INTO "+quoted+
 			" SELECT * FROM moved), then run ALTER TABLE "+child+" NO INHERIT "+quoted,
 		"table %s inherits from table %s, so that its rows appear there, but are not published and would be deleted unpublished", child, table)
 }
@@ -234,7 +238,7 @@ func publicationProblem(o Options, found []publishedTable, insert, viaRoot bool)
 		case t.Kind != "r" && t.Kind != "p":
 			return cdc.ConfigError(UnfitTable, "name the table that is inserted into in tables[].name", "%s is not a table but a view or the like, so inserts into it are not in the WAL", table)
 		case t.Persistence != "p":
-			return notLogged(table, quoted)
+			return notLogged(table, quoted, t.Kind)
 		case t.Unlogged != "":
 			return cdc.ConfigError(UnfitTable, "run `ALTER TABLE "+t.Unlogged+" SET LOGGED`, or detach it if it is a foreign table"+unsent,
 				"partition %s of table %s is not logged, or is a foreign table, so its rows never reach the WAL", t.Unlogged, table)

@@ -196,7 +196,7 @@ func authorizationError(pg *pgconn.PgError, replication bool) error {
 	case strings.Contains(pg.Message, "client certificate"):
 		return cdc.ConfigError("client_certificate", "set source.postgres.tls.cert and .key to a certificate of the role's name", "PostgreSQL refuses the role (%s)", pg.Message)
 	}
-	return cdc.ConfigError("role", "correct the user in source.postgres.dsn", "PostgreSQL refuses the role (%s)", pg.Message)
+	return cdc.ConfigError("role", "correct user, password or token of source.postgres, or grant the role LOGIN (RDS with IAM: rds_iam)", "PostgreSQL refuses the role (%s)", pg.Message)
 }
 
 // isPoolerRefusal knows how PgBouncer (before 1.23) and the pools made like it answer the replication
@@ -230,7 +230,7 @@ func ReplicationError(err error, slot string) error {
 	case stateObjectNotInPrerequisiteState:
 		switch {
 		case saysLost(pg.Message):
-			return lostSlot(slot, pg.Message)
+			return lostSlot(slot, pg.Message, thenKeepMore)
 		case strings.Contains(pg.Message, "wal_level"):
 			return cdc.ConfigError("wal_level", fixWALLevel, "wal_level is not logical")
 		}

@@ -114,11 +114,11 @@ func (d *Database) Survey(ctx context.Context, o Options) (Survey, error) {
 		return s, err
 	}
 	if s.Publication = s.Fingerprint != nil; !s.Publication { // which could not be made
-		var name, quoted string
-		err := d.Conn.QueryRow(ctx, `SELECT n.nspname || '.' || c.relname, format('%I.%I', n.nspname, c.relname) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-			WHERE n.nspname || '.' || c.relname = ANY($1) AND c.relpersistence <> 'p' LIMIT 1`, o.Tables).Scan(&name, &quoted)
+		var name, quoted, kind string
+		err := d.Conn.QueryRow(ctx, `SELECT n.nspname || '.' || c.relname, format('%I.%I', n.nspname, c.relname), c.relkind::text FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+			WHERE n.nspname || '.' || c.relname = ANY($1) AND c.relpersistence <> 'p' LIMIT 1`, o.Tables).Scan(&name, &quoted, &kind)
 		if err == nil {
-			s.Problem = notLogged(name, quoted)
+			s.Problem = notLogged(name, quoted, kind)
 		}
 	}
 	s.Slot, err = d.Slot(ctx, o.Slot)

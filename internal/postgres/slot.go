@@ -58,7 +58,7 @@ func ReadSlot(ctx context.Context, conn *pgx.Conn, name string) (SlotRow, error)
 		EXISTS (SELECT FROM pg_replication_slots WHERE slot_name = $2)
 		FROM (SELECT) AS one LEFT JOIN pg_replication_slots s ON s.slot_name = $1`, name, RepairSlot(name)).Scan(&doc, &row.Retained, &flushed, &row.Recovery, &clock, &xmin, &inserted, &repairs)
 	if err == nil && doc == nil && repairs {
-		return row, cdc.PositionError(SlotMissing, "run the same command again if it was interrupted, or wait for its end",
+		return row, cdc.PositionError(SlotMissing, "run that repair or setup again if it was interrupted, or wait for its end",
 			"replication slot %q does not exist, and a repair, or a setup with --backfill, which makes it at its end, runs or was interrupted", name)
 	}
 	if err == nil && doc == nil {
@@ -96,9 +96,12 @@ func MissingSlot(name string) error {
 		"replication slot %q does not exist", name)
 }
 
-func lostSlot(name, why string) error {
+// thenKeepMore is what to do afterwards with a slot that fell behind, as one can while it is read.
+const thenKeepMore = "; then raise max_slot_wal_keep_size"
+
+func lostSlot(name, why, then string) error {
 	return cdc.PositionError(SlotLost,
-		"publish what it did not send from the outbox table, and make it again, with `cdc-relay repair`, without a checkpoint `cdc-relay repair --since TIME`; then raise max_slot_wal_keep_size",
+		"publish what it did not send from the outbox table, and make it again, with `cdc-relay repair`, without a checkpoint `cdc-relay repair --since TIME`"+then,
 		"replication slot %q is lost (%s), and with it WAL that was not relayed yet", name, why)
 }
 
@@ -118,7 +121,7 @@ func (r SlotRow) Usable(name, database string) error {
 	case r.Synced && r.Recovery: // waits for the promotion, or for the primary
 		return cdc.Fixable("promote it, or name the primary in source.postgres.dsn", "PostgreSQL is a standby that synchronizes slot %q from its primary", name)
 	case r.WALStatus == "lost" || r.InvalidationReason != "" || r.Conflicting:
-		return lostSlot(name, cmp.Or(r.InvalidationReason, "wal_removed: it fell behind max_slot_wal_keep_size"))
+		return lostSlot(name, cmp.Or(r.InvalidationReason, "wal_removed: it fell behind max_slot_wal_keep_size"), map[string]string{"": thenKeepMore, "wal_removed": thenKeepMore, "idle_timeout": "; then set idle_replication_slot_timeout to 0"}[r.InvalidationReason])
 	case r.ConfirmedFlushLSN == "":
 		return cdc.Fixable("wait for the end of these transactions, or end them; `SELECT pid, xact_start FROM pg_stat_activity WHERE backend_xid IS NOT NULL` names them",
 			"replication slot %q has no position yet: PID %d makes it, and waits for transactions that were open before", name, r.ActivePID)

@@ -134,6 +134,9 @@ func badDatabase(strict, replica *testenv.PostgresServer, pooler, lenient *teste
 		{"table that is not logged", func(s *site) {
 			s.setup().sql("CREATE UNLOGGED TABLE fast (LIKE outbox)").config += "tables: [{name: public.fast}]\n"
 		}, []string{"run", "check", "setup"}},
+		{"partitioned table that is not logged", func(s *site) {
+			s.setup().sql("CREATE UNLOGGED TABLE fast (LIKE outbox) PARTITION BY RANGE (created_at)").config += "tables: [{name: public.fast}]\n"
+		}, []string{"check"}},
 		{"partition that is not logged", func(s *site) {
 			s.setup().sql("CREATE UNLOGGED TABLE fast PARTITION OF outbox FOR VALUES FROM ('2000-01-01') TO ('2000-01-02')")
 		}, nil},
