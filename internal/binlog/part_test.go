@@ -72,7 +72,7 @@ func TestStartWithinATransaction(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			q := &rowCount{}
 			_, err := resumed(t, q, cdc.Progress{Position: "0-1-1", Part: tt.part}, tt.transactions...)
-			if cdc.ReasonOf(err) != tt.refuse || (err != nil) != (tt.refuse != "") {
+			if cdc.ReasonOf(err) != tt.refuse || (err != nil) != (tt.refuse != "") || err != nil && !strings.Contains(cdc.Fix(err), "`cdc-relay position ") {
 				t.Errorf("%v", err)
 			}
 			if q.rows != tt.want {

@@ -215,7 +215,7 @@ func (ss *session) hangUp() {
 }
 
 func errHungUp() error {
-	return cdc.Fixable("find out why Kafka does not acknowledge, or raise the window",
+	return cdc.Fixable("find out why Kafka does not acknowledge, or raise in_flight.bytes and in_flight.events",
 		"%w: the window was full for more than %s, and an unread connection delays the server's shutdown", cdc.ErrHungUp, patience)
 }
 

@@ -65,7 +65,7 @@ func (h *txBuffer) open() error {
 
 // spoolError is retried: nothing of the transaction was handed on yet.
 func spoolError(err error) error {
-	return cdc.Fixable("free space in the temporary directory (TMPDIR names it)", "keep a large transaction in a temporary file: %w", err)
+	return cdc.Fixable("give the temporary directory (TMPDIR names it) free space, and let the relay write there", "keep a large transaction in a temporary file: %w", err)
 }
 
 // rewind forgets what was added since size was to.

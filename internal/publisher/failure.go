@@ -133,7 +133,7 @@ func (l *loop) giveUp(e *queuedMessage, why rejection) {
 func rejectedError(tp *topic, partition int32, e *queuedMessage, why rejection) error {
 	if e.pending.kind == ownWrite {
 		return cdc.Stop(cdc.ClassRuntime, why.reason, fmt.Errorf("write %q to the relay's own topic %q partition %d: %w", e.m.Key, tp.name, partition, why.err),
-			"set the topic's max.message.bytes and its other limits as `cdc-relay setup` does for a new one")
+			fmt.Sprintf("raise the topic's max.message.bytes, for dead letters to %d or as high as the brokers allow, and remove its other limits on records", hardLimit))
 	}
 	fix := "correct the event or list it under errors.skip"
 	switch {
@@ -157,7 +157,7 @@ const clockReason = "clock"
 func clockError(topic string, sent time.Time, cause error) error {
 	return cdc.Stop(cdc.ClassRuntime, clockReason, fmt.Errorf("publish to topic %q: the broker refuses %s, the time of this machine: %w",
 		topic, sent.UTC().Format(time.RFC3339), cause),
-		"set the clocks of this machine and of the brokers, or raise the topic's message.timestamp.before.max.ms and message.timestamp.after.max.ms")
+		"set the clocks of this machine and of the brokers, or raise the topic's message.timestamp.before.max.ms and message.timestamp.after.max.ms (before Kafka 3.6 message.timestamp.difference.max.ms)")
 }
 
 // dropPartition gives up p's queue, once its batch is no longer in flight.

@@ -145,7 +145,7 @@ func TestLimitOfLettersIsLowered(t *testing.T) {
 		l.limitLetters(t, smallLimit)
 		first := l.send(t, fact{"a", "", long})
 		l.failed(t)
-		if said := cdc.Explain(l.err); !strings.Contains(said, `write "a/long@0000000000000100/0" to the relay's own topic "letters"`) || !strings.Contains(said, "max.message.bytes") {
+		if said := cdc.Explain(l.err); !strings.Contains(said, `write "a/long@0000000000000100/0" to the relay's own topic "letters"`) || !strings.Contains(said, "max.message.bytes, for dead letters to 103809024") {
 			t.Errorf("says %s", said)
 		}
 		l.restart(t, before(first))

@@ -118,7 +118,7 @@ func (p *Publisher) verifySource(of *deadletter.SourceRecord, id cdc.Source) err
 	return cdc.Stop(cdc.ClassConfig, "foreign_dead_letters", fmt.Errorf(
 		"topic of dead letters %q is that of another source (system %s, database %s, slot %s), this one is system %s, database %s, slot %s",
 		p.opts.Letters.Topic, of.SystemID, of.Database, of.Slot, id.SystemID, id.Database, id.Slot),
-		"give each relay its own dead_letter.topic, also if this database has replaced that one: `cdc-relay replay` publishes from the table what is in its dead letters")
+		"give each relay its own dead_letter.topic, also if this database has replaced that one: before its first start publish from the table what is in the other's dead letters, with `cdc-relay replay --id ID`")
 }
 
 // cleanup removes what is done, and asks whose commands have to ask again, in that order.

@@ -483,7 +483,9 @@ func TestForeignLetters(t *testing.T) {
 		t.Helper()
 		other := source()
 		other.SystemID = "2"
-		l.refuses(t, other, "foreign_dead_letters")
+		if fix := l.refuses(t, other, "foreign_dead_letters").Fix; !strings.Contains(fix, "before its first start") || !strings.Contains(fix, "`cdc-relay replay --id ID`") {
+			t.Error(fix)
+		}
 	})
 }
 

@@ -220,6 +220,12 @@ func (f *fixing) checkpoints() {
 	f.step("bad position", 5, func() { stored(t, f.Rig, `"position":"[^"]*"`, `"position":"nowhere"`) }, f.anew)
 	f.step("unusable", 5, func() { stored(t, f.Rig, `^.*$`, "garbage") }, f.anew)
 	f.step("fewer rows", 5, f.fewerRows, f.anew)
+	f.step("other tables", 5, func() { f.fewerRows(); stored(t, f.Rig, `"tables":"[^"]*"`, `"tables":"gone"`) }, func(said string) {
+		f.Repeated("position set")
+		saved, _, err := f.Saved(t.Context())
+		f.Must(err)
+		follow(t, f.Rig, said, "position set POSITION", "POSITION", saved)
+	})
 	another := func() { stored(t, f.Rig, `"database":"[^"]*"`, `"database":"another"`) }
 	f.step("database replaced", 5, another, f.anew)
 	f.step("database replaced: repair", 5, another, func(string) { f.anew(f.refused("repair")) })
