@@ -165,7 +165,7 @@ func (l *loop) metadataJob() metadataJob {
 	}
 	switch {
 	case !j.again:
-	case l.now.Sub(l.leaveAt) > leaveInterval: // it begins: most of it passes with the election of a leader
+	case l.now.Sub(l.leaveAt) > leaveInterval: // the first one of no use: mostly a leader is being elected, which passes
 		j.again, l.leaveAt = false, l.now.Add(l.opts.Timing.Patience/2)
 	case l.now.Before(l.leaveAt):
 		j.again = false
@@ -227,6 +227,7 @@ func (r metadataResult) apply(l *loop) {
 			}
 			continue
 		}
+		tp.lastError.again = tp.lastError.again || r.job.again
 		l.applyMetadata(tp, md, r.limits[md.Name])
 	}
 	l.forgetMissing()

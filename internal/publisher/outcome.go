@@ -88,12 +88,13 @@ func reactionTo(o outcome) reaction {
 type repeatedError struct {
 	code  sarama.KError
 	since time.Time
+	again bool // of metadata: another broker was asked since
 }
 
 // lasted returns how long code has been the only error code.
 func (t *repeatedError) lasted(code sarama.KError, now time.Time) time.Duration {
 	if t.since.IsZero() || t.code != code {
-		*t = repeatedError{code, now}
+		*t = repeatedError{code: code, since: now}
 	}
 	return now.Sub(t.since)
 }

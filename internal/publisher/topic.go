@@ -136,13 +136,13 @@ func (l *loop) applyMetadata(tp *topic, md *sarama.TopicMetadata, limit int) {
 }
 
 // whenRepeated calls do once metadata has had no other error code for the patience, as [repeated] does for a batch, and
-// no message has come since the request: the topic may exist now.
+// no message has come since the request: the topic may exist now. That it does not, another broker must have said, too.
 func (l *loop) whenRepeated(tp *topic, code sarama.KError, do func()) {
 	lasted := tp.lastError.lasted(code, l.now)
 	l.met(&tp.failing, l.now, code)
 	switch {
 	case tp.wanted:
-	case lasted < l.opts.Timing.Patience:
+	case lasted < l.opts.Timing.Patience, code == sarama.ErrUnknownTopicOrPartition && !tp.lastError.again:
 		l.wantMetadata(tp)
 	default:
 		do()
