@@ -40,8 +40,8 @@ func TestSetPositionForgetsNoLoss(t *testing.T) {
 
 // A position that is set by hand may be behind rows that nobody has published.
 func TestSetPositionSettlesNothing(t *testing.T) {
-	if c := checkpoint.Moved(cdc.Checkpoint{Settled: "condition", Progress: cdc.Progress{Backfill: "TRUE"}}, cdc.Source{}, "p", true); c.Settled+c.Progress.Backfill != "" {
-		t.Errorf("settled: %q", c.Settled)
+	if c := checkpoint.Moved(cdc.Checkpoint{Settled: "condition", Progress: cdc.Progress{Backfill: "TRUE", XMin: "9"}}, cdc.Source{}, "p", true); c.Settled+c.Progress.Backfill+c.Progress.XMin != "" {
+		t.Errorf("settled: %q, %+v", c.Settled, c.Progress)
 	}
 }
 

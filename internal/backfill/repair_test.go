@@ -19,18 +19,31 @@ type led struct {
 	ground Ground
 	err    error
 	finish error
+
+	finished bool
 }
 
 func (d *led) Lead(context.Context, cdc.Resumer) (Ground, error) { return d.ground, d.err }
 
 func (d *led) Close(context.Context) {}
 
-func (d *led) Finish(context.Context) error { return d.finish }
+func (d *led) Finish(context.Context) error {
+	d.finished = true
+	return d.finish
+}
 
-// takes is a queue with room.
-type takes struct{ cdc.Queue }
+// takes is a queue with room. It notes the position of what it takes: that may be durable at once.
+type takes struct {
+	cdc.Queue
 
-func (takes) Offer(*cdc.Batch) bool { return true }
+	of *Repair
+	at cdc.Position
+}
+
+func (q *takes) Offer(b *cdc.Batch) bool {
+	q.at = q.of.Progress(b.Seq).Position
+	return true
+}
 
 // A repair that has led waits again when it starts over and somebody else leads: that may be its own session, which the server has not
 // ended yet.
@@ -64,14 +77,17 @@ func isStop(err error) bool {
 	return ok
 }
 
-// What is written to a table that was empty when the repair began is behind the position. A table without methods cannot be read.
+// What is written to a table that was empty when the repair began is behind the position. A table without methods cannot be read. The
+// repair is finished once that position is saved.
 func TestEmptyTableIsNotRead(t *testing.T) {
-	s := NewRepair(&led{}, Options{}, slog.New(slog.DiscardHandler))
-	s.ground = Ground{Tables: []tableread.Table{table{}}, Ends: []string{""}}
+	db := &led{}
+	s := NewRepair(db, Options{}, slog.New(slog.DiscardHandler))
+	s.ground = Ground{Tables: []tableread.Table{table{}}, Ends: []string{""}, Next: cdc.Progress{Position: "new"}}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel() // it waits for the last save
-	if err := s.publish(ctx, takes{}); !errors.Is(err, context.Canceled) {
-		t.Error(err)
+	q := &takes{of: s}
+	if err := s.publish(ctx, q); !errors.Is(err, context.Canceled) || q.at != "new" || db.finished {
+		t.Errorf("handed on %q, finished: %t, %v", q.at, db.finished, err)
 	}
 }
 

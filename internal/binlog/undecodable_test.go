@@ -3,6 +3,7 @@ package binlog
 import (
 	"errors"
 	"log/slog"
+	"net"
 	"strings"
 	"testing"
 
@@ -154,6 +155,36 @@ func TestWrongChecksumIsReadAgainOnce(t *testing.T) {
 		if err = ss.unlessDamaged(err); err == nil || cdc.ReasonOf(err) != want {
 			t.Errorf("attempt %d: %v, want reason %q", attempt, err, want)
 		}
+	}
+}
+
+// noting is a queue that notes the position of what it takes: that may be durable at once.
+type noting struct {
+	rowCount
+
+	of *Source
+	at cdc.Position
+}
+
+func (q *noting) Offer(b *cdc.Batch) bool {
+	q.at = q.of.Progress(b.Seq).Position
+	return q.rowCount.Offer(b)
+}
+
+// Transactions that were read whole before the stream breaks do not come again.
+func TestStreamBreaksBehindATransaction(t *testing.T) {
+	s := New(Options{Options: mysql.Options{Tables: []string{"d.outbox"}}}, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
+	s.session = sessionAt(t, s, nil)
+	var server net.Conn
+	s.session.conn, server = net.Pipe()
+	var packets []byte
+	for _, e := range transactionOf(2, 1) {
+		packets = append(append(packets, byte(len(e.raw)+1), 0, 0, 0, 0), e.raw...)
+	}
+	go server.Write(append(packets, 0, 0, 0, 9)) // at the end an empty one, which is damage
+	q := &noting{of: s}
+	if err := s.Run(t.Context(), q); err == nil || q.rows != 1 || q.at != "0-1-2" {
+		t.Errorf("%d rows were handed on, up to %q, and the attempt ends with %v", q.rows, q.at, err)
 	}
 }
 

@@ -99,6 +99,22 @@ func TestUnexpectedErrorInATransaction(t *testing.T) {
 	}
 }
 
+// A letter that is given up may have been published: with its sequence number the next event would be taken for a repetition.
+func TestSequenceNumberOfAGivenUpLetter(t *testing.T) {
+	l, p := newLoop(t)
+	x := deadletter.NewIndex(deadletter.Options{}, nil, map[string]*deadletter.Entry{"id": {}}, func(string) bool { return true })
+	l.letters = &deadLetters{loop: l, opts: &LetterOptions{}, index: x, installed: true}
+	x.Begin("id", false)
+	l.queue(&routedTo("t", 1).Messages[0], &pendingBatch{kind: republished, item: &item{Resolution: deadletter.Resolution{ID: "id"}, request: &resolveRequest{open: 2}}})
+	l.turn()
+	p.batch.maybeAppended = true // its answer got lost
+	p.to(l, idle)
+	l.failItems(p.topic, rejection{reason: "topic", err: errTopicMissing})
+	if !l.producerLost || p.queue.len() > 0 {
+		t.Errorf("a new producer: %t, %d messages", l.producerLost, p.queue.len())
+	}
+}
+
 // The run ends when the time of earlier messages is over, although nothing else happens.
 func TestFailureIsReportedInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

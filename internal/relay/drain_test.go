@@ -78,6 +78,19 @@ func TestSourceStops(t *testing.T) {
 	}
 }
 
+// A save that began before the relay stops does not say why: another one follows.
+func TestAlteredDuringASave(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fakes{hang: time.Second, run: func(int) error {
+			<-time.After(saveAgain + time.Second/2)
+			return cdc.PositionError(cdc.PublicationAltered, "publish what may be missing", "publication was altered")
+		}}
+		if _, err := drive(t, f, options()); cdc.ReasonOf(err) != cdc.PublicationAltered || f.stored.Source.Fingerprint != cdc.Altered {
+			t.Errorf("stored %+v, ended with %v", f.stored.Source, err)
+		}
+	})
+}
+
 // A relay that may have no more dead letters says so, and stops at once: what the sink has accepted is saved, and nothing waits for the rest.
 func TestStopWhileThereMayBeNoMoreLetters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -292,6 +292,42 @@ func TestTies(t *testing.T) {
 	}
 }
 
+// megabytes is the driver of a table whose rows have 1 MiB each.
+type megabytes struct{ Driver }
+
+func (megabytes) Reading(_ context.Context, read func() error) error    { return read() }
+func (megabytes) Param(*Conditions, *Column, string) string             { return "" }
+func (megabytes) Among(*Conditions, *Column, []string) string           { return "" }
+func (megabytes) AppendKey(text, value []byte) ([]byte, error)          { return append(text, value...), nil }
+func (megabytes) AppendCell(to []byte, _ int, v []byte) ([]byte, error) { return append(to, v...), nil }
+
+func (megabytes) Query(_ context.Context, _ string, _ []any, p *Page, row func([][]byte) error) error {
+	for _, key := range p.Keys {
+		if err := row([][]byte{[]byte(key.ID), make([]byte, 1<<20)}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Rows that do not fit into memory together are read in pieces: each once, in order.
+func TestLargeRowsAreReadInPieces(t *testing.T) {
+	t.Parallel()
+	r := &Reader{Driver: megabytes{}, Table: &cdc.Table{Columns: make([]cdc.Column, 2)}, Cells: make([]Cell, 2), Batches: Batches{At: -1}}
+	var p Page
+	got, want := "", "0123456789"
+	for _, id := range want {
+		p.Keys = append(p.Keys, Key{ID: string(id)})
+	}
+	err := r.Rows(t.Context(), Filter{}, p, func(b *cdc.Batch) error {
+		got += strings.Join(texts(b), "")
+		return nil
+	})
+	if err != nil || got != want {
+		t.Errorf("read %s, %v", got, err)
+	}
+}
+
 // Rows end with the last one of the last window that has any.
 func TestLast(t *testing.T) {
 	t.Parallel()

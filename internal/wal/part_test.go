@@ -89,6 +89,10 @@ func TestPositionsWithinATransaction(t *testing.T) {
 	if within == 0 {
 		t.Error("no position is within the transaction")
 	}
+	next := &keeper{most: 1 << 30, full: func() {}} // a commit may begin where the one before it ends
+	if err := resumed(t, feedOf(whole), next, cdc.Progress{Position: postgres.FormatLSN(1000)}).stream(t.Context()); !errors.Is(err, io.EOF) || next.rows != rows {
+		t.Errorf("behind the end of the transaction before it %d rows are handed on, of %d: %v", next.rows, rows, err)
+	}
 }
 
 // The rows that the position counts are those of some tables.

@@ -103,9 +103,24 @@ func positionMutants() []mutant {
 	}
 }
 
-// windowMutants break what is counted as durable, and the bound of what comes again.
+// windowMutants break what is counted as read, durable and saved, and the bound of what comes again.
 func windowMutants() []mutant {
 	return []mutant{
+		{
+			"leave out a commit that begins at the position", "internal/wal/stream.go",
+			[]edit{{"drop: b.FinalLSN < ss.startAt.from}", "drop: b.FinalLSN <= ss.startAt.from}"}},
+			caughtBy{walUnits, "^TestPositionsWithinATransaction$", ""},
+		},
+		{
+			"drop what was read before the stream broke", "internal/binlog/session.go",
+			[]edit{{"if ferr := ss.flush(ctx); ferr != nil {", "if ss.drop(); ctx.Err() != nil {"}},
+			caughtBy{setUnits, "^TestStreamBreaksBehindATransaction$", ""},
+		},
+		{
+			"take a save that began before the stop for the last one", "internal/relay/save.go",
+			[]edit{{"		flushing := a.flushing()\n		err := save(ctx)\n", "		err := save(ctx)\n		flushing := a.flushing()\n"}},
+			caughtBy{relay, "^TestAlteredDuringASave$", ""},
+		},
 		{
 			"save past a gap", "internal/relay/window.go",
 			[]edit{{"i < w.next && w.batches[i].durable; i++ {", "i < w.next && w.batches[i].seq <= last; i++ {"}},
@@ -373,6 +388,11 @@ func historyMutants() []mutant {
 func repairMutants() []mutant {
 	return []mutant{
 		{
+			"finish a repair before its position is saved", "internal/backfill/repair.go",
+			[]edit{{"if err := s.finish(ctx, q); err != nil {", "if err := errors.Join(s.db.Finish(ctx), s.finish(ctx, q)); err != nil {"}},
+			caughtBy{replaying, "^TestEmptyTableIsNotRead$", ""},
+		},
+		{
 			"end the gap at the xmax of the slot's snapshot", "internal/postgres/ended.go",
 			[]edit{{"return xmin, max(xmin, next), err", "return xmin, next, err"}},
 			caughtBy{faults, "^TestRepairWhileTransactionsEnd$", postgres},
@@ -438,6 +458,11 @@ func repairMutants() []mutant {
 // replayMutants have a replay leave events out, publish them twice, or take the relay's place.
 func replayMutants() []mutant {
 	return []mutant{
+		{
+			"leave out the rows that do not fit into a piece", "internal/tableread/batch.go",
+			[]edit{{"rest = rest[len(p.Keys):] {\n", "{\n"}, {"r.Batches.fitting())]\n", "r.Batches.fitting())]\n		rest = rest[len(p.Keys):]\n"}},
+			caughtBy{"./internal/tableread", "^TestLargeRowsAreReadInPieces$", ""},
+		},
 		{
 			"go on with a replay behind events that are not acknowledged", "internal/backfill/replay.go",
 			[]edit{{"r.places[max(seq, r.first)-r.first].Position()", "r.places[len(r.places)-1].Position()"}},

@@ -6,6 +6,11 @@ import "github.com/cdc-relay/cdc-relay/internal/testenv"
 func publisherMutants() []mutant {
 	return []mutant{
 		{
+			"use the sequence number of a letter again that may be published", "internal/publisher/failure.go",
+			[]edit{{"			if p.batch.maybeAppended {\n				l.needProducer(why.err)\n			}\n", ""}},
+			caughtBy{publisher, "^TestSequenceNumberOfAGivenUpLetter$", ""},
+		},
+		{
 			"send a failed batch behind later ones", "internal/publisher/partition.go",
 			[]edit{{"	default:\n		b.maybeAppended, p.lastError = true, repeatedError{}", "	default:\n		for range b.n {\n			p.queue.push(p.queue.pop())\n		}\n		l.unbatch(p)\n		p.lastError = repeatedError{}"}},
 			caughtBy{publisher, "^TestLostBatchStaysAhead$", ""},

@@ -66,5 +66,10 @@ func writeBackMutants() []mutant {
 			[]edit{{"c.Settled = \"\"", "_ = c.Settled"}},
 			caughtBy{"./internal/app", "^TestSetPositionSettlesNothing$", ""},
 		},
+		{
+			"keep the horizon of another position in one that was set", "internal/checkpoint/places.go",
+			[]edit{{"= to, cdc.Part{}, \"\" //", "= to, cdc.Part{}, c.Progress.XMin //"}},
+			caughtBy{"./internal/app", "^TestSetPositionSettlesNothing$", ""},
+		},
 	}
 }
