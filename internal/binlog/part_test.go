@@ -71,12 +71,12 @@ func TestStartWithinATransaction(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			q := &rowCount{}
-			_, err := resumed(t, q, cdc.Progress{Position: "0-1-1", Part: tt.part}, tt.transactions...)
+			s, err := resumed(t, q, cdc.Progress{Position: "0-1-1", Part: tt.part}, tt.transactions...)
 			if cdc.ReasonOf(err) != tt.refuse || (err != nil) != (tt.refuse != "") || err != nil && !strings.Contains(cdc.Fix(err), "`cdc-relay position ") {
 				t.Errorf("%v", err)
 			}
-			if q.rows != tt.want {
-				t.Errorf("%d rows were handed on, want %d", q.rows, tt.want)
+			if part := s.Progress(s.handed.Load()).Part; q.rows != tt.want || err == nil && part != (cdc.Part{}) {
+				t.Errorf("%d rows were handed on, want %d, and of the next transaction %+v", q.rows, tt.want, part)
 			}
 		})
 	}

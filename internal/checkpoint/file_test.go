@@ -167,6 +167,18 @@ func TestFileErrors(t *testing.T) {
 	}
 }
 
+// A save that the disk may not have fails. A pipe takes a write and cannot be synced.
+func TestFileIsSynced(t *testing.T) {
+	file, _ := newFile(t)
+	file.SetOpen(func(name string, _ int, _ fs.FileMode) (*os.File, error) {
+		must(t, os.WriteFile(name, nil, 0o600))
+		r, w, err := os.Pipe()
+		t.Cleanup(func() { _ = r.Close() })
+		return w, err
+	})
+	wantPassing(t, file.Save(t.Context(), numbered(1, 1)))
+}
+
 func TestFilePlaces(t *testing.T) {
 	dir := t.TempDir()
 	plain := filepath.Join(dir, "plain")

@@ -137,12 +137,12 @@ func TestResetLeavesTheCheckpointOfAnotherRelay(t *testing.T) {
 }
 
 // A leader that does not know yet what is committed is not asked before it has committed a barrier, and the barrier is not
-// taken for a position.
+// taken for a position. At-least-once delivery, which looks before it has a fence, starts again where that has made a commit visible.
 func TestLastPositionBeforeABarrier(t *testing.T) {
-	log := &topic{open: true}
+	log, id := &topic{open: true}, cdc.Source{SystemID: "s", Database: "d", Slot: "x"}
 	kept := NewTopic(log)
 	for _, p := range []cdc.Position{"a", "b"} {
-		if err := kept.Commit(t.Context(), cdc.Checkpoint{Generation: 1, Progress: cdc.Progress{Position: p}}); err != nil {
+		if err := kept.Commit(t.Context(), cdc.Checkpoint{Source: id, Generation: 1, ExactlyOnce: true, Progress: cdc.Progress{Position: p}}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -150,6 +150,15 @@ func TestLastPositionBeforeABarrier(t *testing.T) {
 		log.known = 1 // "a" alone
 		if last, found, err := kept.Last(t.Context()); err != nil || !found || last.Progress.Position != "b" {
 			t.Errorf("%q, %v, %v", last.Progress.Position, found, err)
+		}
+	}
+	log.known = 1
+	store := NewFile(filepath.Join(t.TempDir(), "checkpoint"))
+	t.Cleanup(func() { _ = store.Close() })
+	h := NewHandover(store, PlacesOptions{Topic: "positions", Publisher: func() Publisher { return log }})
+	for _, p := range []cdc.Position{"a", "b"} {
+		if err := start(t, h, id, p); (err == nil) != (p == "b") {
+			t.Errorf("start from %q: %v", p, err)
 		}
 	}
 }

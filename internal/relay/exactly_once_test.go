@@ -562,7 +562,8 @@ func TestFirstClaimMustSucceed(t *testing.T) {
 	}
 }
 
-// hidden is a position in Kafka that an open transaction of an earlier relay hides from the barrier until that one is fenced.
+// hidden is a position in Kafka that an open transaction of an earlier relay hides from the barrier until that one is fenced. Another one
+// is behind it.
 type hidden struct {
 	committer
 
@@ -573,17 +574,23 @@ func (h *hidden) Last(ctx context.Context) (cdc.Checkpoint, bool, error) {
 	if !slices.Contains(h.sink.replaced, h.last.Fence) {
 		return cdc.Checkpoint{}, false, errors.New("it is readable to an earlier offset only")
 	}
-	return h.committer.Last(ctx)
+	last, found, err := h.committer.Last(ctx)
+	last.Fence = "last"
+	return last, found, err
 }
 
-// The transactional ID has changed, and there is no checkpoint: the last position names the one that is to be fenced.
+// The transactional ID has changed, and there is no checkpoint: the last position names the one that is to be fenced. If it is another
+// source's, its relay may be a healthy one.
 func TestEarlierTransactionalIDIsFenced(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := &fakes{durable: make(chan cdc.Durable)}
-		kafka := &hidden{committer{last: &cdc.Checkpoint{Generation: 1, ExactlyOnce: true, Fence: "earlier"}}, f}
-		r := New(options(), Stages{Source: f, Router: f, Sink: f, Checkpointer: f, Committer: kafka}, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
-		if err := runFor(t, r, time.Minute); err != nil || f.runs != 1 {
-			t.Errorf("read %d times: %v", f.runs, err)
-		}
-	})
+	id := cdc.Source{SystemID: "s", Database: "d"}
+	for of, fenced := range map[cdc.Source][]string{id: {"earlier", "last"}, {SystemID: "other", Database: "d"}: nil} {
+		synctest.Test(t, func(t *testing.T) {
+			f := &fakes{durable: make(chan cdc.Durable), id: id}
+			kafka := &hidden{committer{last: &cdc.Checkpoint{Source: of, Generation: 1, ExactlyOnce: true, Fence: "earlier"}}, f}
+			r := New(options(), Stages{Source: f, Router: f, Sink: f, Checkpointer: f, Committer: kafka}, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
+			if err := runFor(t, r, time.Minute); !slices.Equal(f.replaced, fenced) || (err == nil && f.runs == 1) != (fenced != nil) {
+				t.Errorf("position of %s: opened in place of %q, read %d times: %v", of.SystemID, f.replaced, f.runs, err)
+			}
+		})
+	}
 }

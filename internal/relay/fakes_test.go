@@ -43,6 +43,7 @@ type fakes struct {
 	held           bool       // by Acquire, until Release or the end of Run
 	sink           sinkState
 	lag            time.Duration
+	kept           func() *cdc.Checkpoint // the relay's, which a reconnect compares
 }
 
 // sinkState is that of the sink. A call that does not belong to it is noted.
@@ -133,7 +134,8 @@ func (f *fakes) Progress(seq uint64) cdc.Progress {
 func (f *fakes) Confirm(seq uint64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if seq > 0 && (f.stored == nil || f.stored.Progress.Position != cdc.Position(fmt.Sprint(seq))) {
+	at := cdc.Position(fmt.Sprint(seq))
+	if seq > 0 && (f.stored == nil || f.stored.Progress.Position != at || f.kept != nil && f.kept().Progress.Position != at) {
 		f.events = append(f.events, fmt.Sprintf("confirmed %d before it was saved", seq))
 	}
 	f.confirmed = seq
@@ -225,7 +227,9 @@ func options() Options {
 
 func newRelay(f *fakes, o Options) *Relay {
 	f.durable, f.sink = make(chan cdc.Durable), isNew
-	return New(o, Stages{Source: f, Router: f, Sink: f, Checkpointer: f}, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
+	r := New(o, Stages{Source: f, Router: f, Sink: f, Checkpointer: f}, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
+	f.kept = r.checkpointOrNone
+	return r
 }
 
 // running runs the relay until stop is called, which returns its error.

@@ -91,6 +91,7 @@ type keeper struct {
 	most, bytes, rows int
 	batches           []*cdc.Batch
 	full              context.CancelFunc
+	takes             func(seq uint64) // nil: nobody asks
 }
 
 func (k *keeper) Offer(b *cdc.Batch) bool {
@@ -101,6 +102,9 @@ func (k *keeper) Offer(b *cdc.Batch) bool {
 	k.bytes += b.Bytes
 	k.rows += b.Rows()
 	k.batches = append(k.batches, b)
+	if k.takes != nil {
+		k.takes(b.Seq)
+	}
 	return true
 }
 

@@ -16,6 +16,11 @@ func TestNoHeartbeatWhileBatchesAreInFlight(t *testing.T) {
 	k := &keeper{most: 1 << 20, full: func() {}}
 	ss := fedSession(&feed{}, k)
 	walEnd := lsn(0)
+	k.takes = func(seq uint64) { // the batch may be durable at once
+		if p := ss.src.Progress(seq).Position; p != postgres.FormatLSN(walEnd) {
+			t.Errorf("position %s when batch %d is taken, want %s", p, seq, walEnd)
+		}
+	}
 	keepalives := func(n int) {
 		for range n {
 			walEnd += 0x100
@@ -37,7 +42,8 @@ func TestNoHeartbeatWhileBatchesAreInFlight(t *testing.T) {
 	if p := ss.src.Progress(2); p.Position != postgres.FormatLSN(0xb00) {
 		t.Errorf("position %s, want that of the first keepalive after the confirmation", p.Position)
 	}
-	if err := ss.keepalive(t.Context(), pglogrepl.PrimaryKeepaliveMessage{ServerWALEnd: walEnd + 1, ReplyRequested: true}); err != nil || len(k.batches) != 3 {
+	walEnd++
+	if err := ss.keepalive(t.Context(), pglogrepl.PrimaryKeepaliveMessage{ServerWALEnd: walEnd, ReplyRequested: true}); err != nil || len(k.batches) != 3 {
 		t.Errorf("a keepalive that asks for a reply: %d heartbeats, error %v", len(k.batches), err)
 	}
 }
