@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
@@ -92,6 +93,21 @@ func TestPositionsWithinATransaction(t *testing.T) {
 	next := &keeper{most: 1 << 30, full: func() {}} // a commit may begin where the one before it ends
 	if err := resumed(t, feedOf(whole), next, cdc.Progress{Position: postgres.FormatLSN(1000)}).stream(t.Context()); !errors.Is(err, io.EOF) || next.rows != rows {
 		t.Errorf("behind the end of the transaction before it %d rows are handed on, of %d: %v", next.rows, rows, err)
+	}
+}
+
+// Who goes past a transaction that the server cannot send goes past those that came with it, too: they are not handed on.
+func TestRepairBeginsWithWhatIsPending(t *testing.T) {
+	ss := fedSession(&feed{}, nil)
+	ss.tx = transaction{open: true, micros: 3600e6, commit: 2}
+	ss.batch = ss.src.arenas.batch(nil, nil)
+	ss.batch.Txs = append(ss.batch.Txs, cdc.Tx{Time: 60e6})
+	var err error
+	for range unsentAfter {
+		err = ss.unsent(errors.New("invalid memory alloc request size"))
+	}
+	if fix := cdc.Fix(err); !strings.Contains(fix, "--since 1970-01-01T00:01:00Z") {
+		t.Error(fix)
 	}
 }
 

@@ -87,7 +87,11 @@ func (ss *session) unsent(err error) error {
 	if now.times < unsentAfter {
 		return err
 	}
-	// The server skips transactions whose commit begins before the position, so the byte behind that is past this one, and past no other.
+	since := committed
+	if b := ss.batch; b != nil && len(b.Txs) > 0 { // those before it that came with it are not handed on either
+		since = time.UnixMicro(b.Txs[0].Time).UTC().Format(time.RFC3339)
+	}
+	// The server skips transactions whose commit begins before the position, so the byte behind that is past this one and those before it.
 	return cdc.Fixable(fmt.Sprintf("correct or delete the row in the table, stop the relay once `cdc-relay status` shows 0 events in flight, go past the transaction with `cdc-relay position set %s --skip-events`, then publish its other rows with `cdc-relay repair --since %s`, with --overlap if a created_at is more than 10m before that",
-		tx.commit+1, committed), "%w", err)
+		tx.commit+1, since), "%w", err)
 }
