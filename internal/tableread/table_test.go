@@ -295,10 +295,11 @@ func TestTies(t *testing.T) {
 // megabytes is the driver of a table whose rows have 1 MiB each.
 type megabytes struct{ Driver }
 
-func (megabytes) Reading(_ context.Context, read func() error) error    { return read() }
-func (megabytes) Param(*Conditions, *Column, string) string             { return "" }
-func (megabytes) Among(*Conditions, *Column, []string) string           { return "" }
-func (megabytes) AppendKey(text, value []byte) ([]byte, error)          { return append(text, value...), nil }
+func (megabytes) Reading(_ context.Context, read func() error) error { return read() }
+func (megabytes) Param(*Conditions, *Column, string) string          { return "" }
+func (megabytes) Among(*Conditions, *Column, []string) string        { return "" }
+func (megabytes) AppendKey(text, value []byte) ([]byte, error)       { return append(text, value...), nil }
+
 func (megabytes) AppendCell(to []byte, _ int, v []byte) ([]byte, error) { return append(to, v...), nil }
 
 func (megabytes) Query(_ context.Context, _ string, _ []any, p *Page, row func([][]byte) error) error {
