@@ -30,7 +30,7 @@ public class SpringOutbox {
 
     /**
      * Appends the events in the current transaction, in order; callbacks before its commit and in a flush may call it too. If it fails, as
-     * it does for a bad event, roll back. Do not call it in afterCommit: Spring cannot tell that the transaction has ended.
+     * it does for a bad event, roll back: a caller that catches the exception commits the change without its event. Do not call it in afterCommit: Spring cannot tell that the transaction has ended.
      *
      * @throws IllegalTransactionStateException without a transaction of this data source, or in one that is read-only or committed
      */

@@ -171,8 +171,8 @@ def _storable(s: object) -> bool:
 
 class OutboxSession(Session):
     """A session that appends raised events before it commits, and before each savepoint, so that what is rolled back takes its events
-    with it. One with binds writes them with its bind. For asyncio: AsyncSession(engine, sync_session_class=OutboxSession), and
-    session.sync_session.raise_events.
+    with it. With binds, bind must be the database of what is changed: events go there. For asyncio:
+    AsyncSession(engine, sync_session_class=OutboxSession), and session.sync_session.raise_events.
     """
 
     outbox_table = "outbox"
@@ -201,13 +201,19 @@ class OutboxSession(Session):
 
     def merge(self, instance, **options):
         merged = super().merge(instance, **options)
-        state = inspect(instance)
-        for given in [instance, *(found[0] for found in state.mapper.cascade_iterator("merge", state))]:
-            _take_events(self, given)
+        self._take_merged(instance)
         return merged
 
-    def merge_all(self, instances, **options) -> list:
-        return [self.merge(instance, **options) for instance in instances]
+    def merge_all(self, instances, **options):
+        given = list(instances)
+        merged = super().merge_all(given, **options)
+        self._take_merged(*given)
+        return merged
+
+    def _take_merged(self, *instances) -> None:
+        for state in map(inspect, instances):
+            for given in [state.obj(), *(found[0] for found in state.mapper.cascade_iterator("merge", state))]:
+                _take_events(self, given)
 
     def _append_raised(self) -> None:
         if events := tuple(self._raised):

@@ -114,7 +114,7 @@ func statusOf(r relay.Status, f cdc.SourceStatus, display func(cdc.Position) str
 	}
 	for i := range r.Problems {
 		p := &r.Problems[i]
-		st.Problems = append(st.Problems, admin.Problem{With: string(p.With), Server: p.Server, Since: p.Since, Text: cdc.Explain(p.Err), Cause: p.Err.Error(), Fix: cdc.Fix(p.Err)})
+		st.Problems = append(st.Problems, admin.Problem{With: string(p.With), Server: p.Server, Since: p.Since, Holds: p.Holds, Text: cdc.Explain(p.Err), Cause: p.Err.Error(), Fix: cdc.Fix(p.Err)})
 	}
 	if r.LastError != nil {
 		st.LastError = &admin.Error{Text: cdc.Explain(r.LastError), Cause: r.LastError.Error(), Fix: cdc.Fix(r.LastError), At: r.LastErrAt, Past: r.LastPast}

@@ -120,6 +120,8 @@ type Problem struct {
 	// Server is the broker's address; absent if the text names the server.
 	Server string    `json:"server,omitempty"`
 	Since  time.Time `json:"since"`
+	// Holds says that events wait although the WAL or binlog is read.
+	Holds bool `json:"-"`
 	// Text is Cause and Fix.
 	Text  string `json:"text"`
 	Cause string `json:"cause,omitempty"`

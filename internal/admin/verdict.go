@@ -228,7 +228,7 @@ func (s *situation) stops() (all []Verdict) {
 	}
 	database, kafka := s.problems("database"), s.problems("kafka")
 	switch {
-	case s.Connected && (len(database) == 0 || s.goesOn(database[0].Since)):
+	case s.Connected && !s.holds(database):
 	case len(database) > 0:
 		all = append(all, reasonOf("the database is away", database))
 	case s.now.Sub(s.Since) > settling && s.now.Sub(s.ConnectedSince) > settling:
@@ -244,6 +244,11 @@ func (s *situation) stops() (all []Verdict) {
 		})
 	}
 	return all
+}
+
+// holds reports whether one of the problems with the database holds events back.
+func (s *situation) holds(database []Problem) bool {
+	return slices.ContainsFunc(database, func(p Problem) bool { return p.Holds && !s.goesOn(p.Since) })
 }
 
 // goesOn reports whether events are acknowledged in spite of what began at since.
@@ -270,7 +275,7 @@ func (s *situation) doubts() (all []Verdict) {
 		{"write_back", "published rows are not marked", "Events are published; their rows stay as they are."},
 	} {
 		found := s.problems(known.with)
-		if len(found) == 0 || known.with == "database" && !s.Connected || (known.with == "database" || known.with == "kafka") && !s.goesOn(found[0].Since) {
+		if len(found) == 0 || known.with == "database" && (!s.Connected || s.holds(found)) || known.with == "kafka" && !s.goesOn(found[0].Since) {
 			continue
 		}
 		r := reasonOf(known.title, found)
@@ -282,7 +287,7 @@ func (s *situation) doubts() (all []Verdict) {
 	if lag := time.Duration(s.Lag.Seconds * float64(time.Second)); lag > late && s.Connected && len(s.stops()) == 0 {
 		late, cause := lag.Truncate(time.Second).String(), "the oldest event that Kafka has not acknowledged is %s old"
 		if s.InFlight.Since.IsZero() {
-			cause = "the WAL or binlog is read %s behind: the server sends changes of other tables, or is a replica that lags"
+			cause = "the WAL or binlog is read %s behind: the server reads a large transaction, sends changes of other tables, or is a replica that lags"
 		}
 		all = append(all, Verdict{Title: "events are " + late + " late", Cause: fmt.Sprintf(cause, late), Effect: "No event is lost: the relay catches up."})
 	}

@@ -122,10 +122,10 @@ func TestVerdict(t *testing.T) {
 			s.Problems, s.LastError = []Problem{kafka}, &Error{Cause: "the row has no key", Fix: "set key"}
 		}), Verdict{State: Stopping, Level: Warn, Title: "Stopping", Cause: "the row has no key", Fix: "set key"}, "k1:9092"},
 		{"the database holds rows back for a standby", leading(func(s *situation) {
-			s.Problems, s.moved = []Problem{{With: "database", Since: ago(time.Minute), Cause: "a commit waits", Fix: "start the standby"}}, ago(61*time.Second)
+			s.Problems, s.moved = []Problem{{With: "database", Since: ago(time.Minute), Holds: true, Cause: "a commit waits", Fix: "start the standby"}}, ago(61*time.Second)
 		}), Verdict{State: NotPublishing, Level: Bad, Title: "Not publishing", Since: ago(time.Minute), Cause: "a commit waits", Fix: "start the standby"}, ""},
 		{"the database takes no second connection", leading(func(s *situation) {
-			s.Problems = []Problem{{With: "database", Since: ago(time.Minute), Cause: "too many connections"}}
+			s.Problems, s.moved = []Problem{{With: "database", Since: ago(time.Minute), Cause: "too many connections"}}, time.Time{} // nothing is written
 		}), Verdict{State: PublishingBut, Level: Warn, Title: "does not answer everything", Cause: "too many connections"}, ""},
 		{"a long fix with two commands", in("parked", func(s *situation) {
 			s.LastError = &Error{Fix: strings.Repeat("x", longestText) + "`cdc-relay repair --since TIME`, `cdc-relay position set 0/1 --skip-events`"}

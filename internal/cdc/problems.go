@@ -60,6 +60,8 @@ type Problem struct {
 	Server string
 	// Since is when it was first noticed; of a server that is silent, when it was asked.
 	Since time.Time
+	// Holds says that it holds events back while the WAL or binlog is read.
+	Holds bool
 	// Err names the server, what happened, and as a rule the fix.
 	Err error
 }

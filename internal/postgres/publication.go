@@ -176,7 +176,7 @@ const unsent = "; if a relay has run before, then publish what was not sent with
 func notLogged(table, quoted, kind string) error {
 	fix := "run `ALTER TABLE " + quoted + " SET LOGGED`"
 	if kind == "p" { // SET LOGGED changes nothing
-		fix = "make the table anew without UNLOGGED"
+		fix = "make the table anew without UNLOGGED, with its rows"
 	}
 	return cdc.ConfigError(UnfitTable, fix+unsent, "table %s is not logged, so its rows never reach the WAL", table)
 }

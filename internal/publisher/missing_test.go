@@ -41,6 +41,7 @@ func TestUnknownTopicsAreForgotten(t *testing.T) {
 	var later, refreshing, refreshed atomic.Int64
 	c.ControlKey(kmsg.Metadata.Int16(), func(req kmsg.Request) (kmsg.Response, error, bool) {
 		c.KeepControl()
+		later.Add(int64(time.Second)) // the time until another broker is asked passes
 		if md, _ := req.(*kmsg.MetadataRequest); refreshing.Load() > 0 {
 			refreshed.Store(max(refreshed.Load(), int64(len(md.Topics))))
 		}

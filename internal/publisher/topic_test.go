@@ -82,8 +82,10 @@ func TestUnknownTopicStopsForLaterEventsToo(t *testing.T) {
 	c.ControlKey(kmsg.Metadata.Int16(), func(req kmsg.Request) (kmsg.Response, error, bool) {
 		c.KeepControl()
 		if md, _ := req.(*kmsg.MetadataRequest); len(md.Topics) == 1 && *md.Topics[0].Topic == "nowhere" {
-			if asked++; asked == 2 {
-				later.Store(int64(500 * time.Millisecond))
+			switch asked++; asked {
+			case 2:
+				later.Store(int64(500 * time.Millisecond)) // another broker is asked next
+			case 3:
 				close(held)
 				c.SleepControl(func() { <-release })
 			}

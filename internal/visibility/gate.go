@@ -174,7 +174,7 @@ func final(err error) bool {
 // tell says that tx is late.
 func (g *Gate[T]) tell(tx T, since time.Time) {
 	err := cdc.Fixable(g.opts.Fix, "%s is committed but not visible for more than %s, so its rows are held back", tx, patience)
-	g.opts.Problems.Report("visibility", cdc.Problem{With: cdc.OnDatabase, Since: since, Err: err})
+	g.opts.Problems.Report("visibility", cdc.Problem{With: cdc.OnDatabase, Since: since, Holds: true, Err: err})
 }
 
 // rest pauses before the next question.

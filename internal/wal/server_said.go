@@ -42,7 +42,7 @@ func (ss *session) notice(body []byte) error {
 		return postgres.ReplicationError(&pgconn.PgError{Code: postgres.StateUndefinedObject, Message: said.Message}, ss.src.opts.Slot)
 	case "StandbySlotsHaveCaughtup":
 		ss.waits = true
-		ss.src.opts.Problems.Report(waitsReporter, cdc.Problem{With: cdc.OnDatabase, Err: cdc.Fixable(
+		ss.src.opts.Problems.Report(waitsReporter, cdc.Problem{With: cdc.OnDatabase, Holds: true, Err: cdc.Fixable(
 			"start that standby, or take its slot out of synchronized_standby_slots", "PostgreSQL sends nothing until a standby has received it: %s", said.Message)})
 	}
 	return nil

@@ -11,9 +11,10 @@ import (
 
 // The tags of the other modules stand on the same commits, as docs/maintainers/releasing.md puts them there.
 const tagScript = `set -e
+unset $(git rev-parse --local-env-vars) VERSION MAKEFLAGS # a git hook's, or of the make that runs this
 makefile=$PWD/../../Makefile; cd "$1"; git init --quiet
 step() {
-	git -c user.name=a -c user.email=a@b commit --quiet --allow-empty --message step
+	git -c commit.gpgsign=false -c user.name=a -c user.email=a@b commit --quiet --allow-empty --message step
 	for tag; do git tag $tag; done
 	make -f "$makefile" --dry-run build release | grep -o "version=[^']*\|_TAG=[^ ]*"
 }
