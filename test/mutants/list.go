@@ -52,7 +52,7 @@ func positionMutants() []mutant {
 		},
 		{
 			"go past a transaction that cannot be sent with the position of its commit", "internal/wal/server_said.go",
-			[]edit{{"		tx.commit+1, committed)", "		tx.commit, committed)"}},
+			[]edit{{"		tx.commit+1, since)", "		tx.commit, since)"}},
 			caughtBy{faults, "^TestRowThatPostgreSQLCannotSend$", postgres},
 		},
 		{
