@@ -52,7 +52,8 @@ func (o *Options) Needed(table, column string) bool { return o.Needs == nil || o
 // lastNotice is the key under which a connection has the last notice of its server.
 const lastNotice = "notice"
 
-// Connect opens an ordinary connection. The caller closes it.
+// Connect opens an ordinary connection. The caller closes it. Its search_path is empty: whoever may create operators in a schema of the path
+// could have the catalog's questions run his own, with the rights of who asks (CVE-2018-1058).
 func Connect(ctx context.Context, o Options) (*pgx.Conn, error) {
 	cfg, err := o.settings(ctx)
 	if err != nil {
@@ -73,6 +74,10 @@ func Connect(ctx context.Context, o Options) (*pgx.Conn, error) {
 	}
 	conn, err := pgx.ConnectConfig(ctx, cfg)
 	if err != nil {
+		return nil, connectError(err, &cfg.Config, false)
+	}
+	if _, err := conn.Exec(ctx, "SET search_path = ''"); err != nil {
+		CloseConn(ctx, conn.PgConn())
 		return nil, connectError(err, &cfg.Config, false)
 	}
 	return conn, nil

@@ -67,7 +67,10 @@ func (t *TableReader) prepare(ctx context.Context, o Options) error {
 	if t.Table = tables[t.Options.Table]; t.Table == nil {
 		return cdc.ConfigError("table_missing", "rename it back if it was renamed; otherwise create it with `cdc-relay setup`, or correct tables[].name", "table %s does not exist", t.Options.Table)
 	}
-	return t.describe(ctx, binary)
+	if err := t.describe(ctx, binary); err != nil {
+		return err
+	}
+	return t.failed(t.exec(ctx, "RESET search_path")) // a condition of the user, and the operators of his types, may count on it
 }
 
 func (t *TableReader) exec(ctx context.Context, sql string) error {

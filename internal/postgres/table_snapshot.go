@@ -68,7 +68,7 @@ func (t *TableReader) inSnapshot(ctx context.Context, fn func() error) error {
 // file node. The locks of the statement before it are still held.
 const outsideSnapshot = `WITH RECURSIVE tree AS (SELECT $1::text::regclass::oid AS oid UNION ALL SELECT inhrelid FROM pg_inherits JOIN tree ON inhparent = tree.oid)
 	SELECT coalesce(min(c.oid::regclass::text), CASE WHEN NOT EXISTS (
-		SELECT FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace WHERE c.oid = $1::text::regclass AND nspname || '.' || relname = $3) THEN $3 ELSE '' END)
+		SELECT FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace WHERE c.oid = $1::text::regclass AND nspname::text || '.' || relname::text = $3) THEN $3 ELSE '' END)
 	FROM pg_class c WHERE c.relkind = 'r' AND CASE WHEN c.oid::text = ANY ($2::text[]) THEN pg_relation_filenode(c.oid) <> c.relfilenode
 		ELSE c.oid IN (SELECT oid FROM tree) AND (pg_relation_filenode(c.oid) <> c.relfilenode
 			OR c.relispartition AND pg_relation_filenode(c.oid) IS NOT NULL AND pg_partition_root(c.oid) IS NULL) END`

@@ -50,6 +50,17 @@ func TestSetupPrintRunsNothing(t *testing.T) {
 	}
 }
 
+// An operator that fits a question to the catalog better than the catalog's own would run with the rights of who asks, also the owner's.
+func TestOperatorsInTheSearchPathAreNotUsed(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.sql("CREATE FUNCTION public.joined(name, text) RETURNS text LANGUAGE plpgsql AS $$ BEGIN RAISE 'run by %', current_user; END $$",
+		"CREATE OPERATOR public.|| (LEFTARG = name, RIGHTARG = text, FUNCTION = public.joined)")
+	for _, command := range []string{"setup", "check", "retention list", "teardown --drop-table --yes"} {
+		s.says(0, "", strings.Fields(command)...)
+	}
+}
+
 // check passes after the output of setup --print was run by exactly the roles that it names.
 func TestPrintedSQLPassesCheck(t *testing.T) {
 	t.Parallel()

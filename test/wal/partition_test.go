@@ -178,7 +178,7 @@ func TestSessionsThatWrite(t *testing.T) {
 		db := d.open("")
 		err := prepare(db)
 		if err == nil {
-			_, err = db.Conn.Exec(t.Context(), "INSERT INTO events SELECT count(*) FROM events")
+			_, err = db.Conn.Exec(t.Context(), "INSERT INTO public.events SELECT count(*) FROM public.events")
 		}
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
@@ -267,7 +267,7 @@ func TestChangedPublicationWhileRepairing(t *testing.T) {
 	dsn := func(context.Context) (string, error) { return server.DSN(d.name, ""), nil }
 	r := wal.NewRepair(wal.RepairOptions{
 		Options: wal.Options{Options: postgres.Options{DSN: dsn, Publication: d.name, Slot: d.name, Tables: []string{"public.outbox"}}, SlotAlone: true},
-		Reading: backfill.Reading{Read: []tableread.ReadOptions{{Table: "public.outbox", SQL: "outbox", Key: "event_id", At: "created_at"}}, ReadDSN: dsn},
+		Reading: backfill.Reading{Read: []tableread.ReadOptions{{Table: "public.outbox", SQL: "public.outbox", Key: "event_id", At: "created_at"}}, ReadDSN: dsn},
 	}, slog.New(slog.DiscardHandler))
 	defer r.Close(context.WithoutCancel(t.Context()))
 	if _, err := r.Lead(t.Context(), none); err != nil {
