@@ -84,21 +84,22 @@ func (e *encoder) explain(id []byte, f *outbox.Fault) error {
 	if id != nil {
 		event = fmt.Sprintf("event %s of %s%s", printable(id), e.p.Table, e.aggregate())
 	}
-	fix := f.Fix
+	fix, unnamed := f.Fix, id == nil || len(id) > 256
+	skip := strings.ReplaceAll(fmt.Sprintf("errors.skip: [%q]", id), "`", `\x60`) // what stands in backquotes is taken for a command
 	switch {
-	case f.Reason == cdc.MissingColumn && id == nil:
+	case f.Reason == cdc.MissingColumn && unnamed:
 	case f.Reason == cdc.MissingColumn:
-		fix += fmt.Sprintf("; if it was not, go past the event with errors.skip: [%q]", id)
-	case id == nil && f == e.p.Incomplete: // its fix suffices
+		fix += "; if it was not, go past the event with " + skip
+	case unnamed && f == e.p.Incomplete: // its fix suffices
 		fix += ", or set errors.malformed: dead_letter to go past it"
-	case id == nil:
+	case unnamed:
 		fix += fmt.Sprintf(" and set errors.%s: dead_letter to go past it", f.Reason)
 	default:
 		both := "or"
 		if f.Reason == outbox.Malformed && f != e.p.Incomplete { // the row stays as it is
 			both = "and"
 		}
-		fix += fmt.Sprintf(", %s go past it with errors.%s: dead_letter or errors.skip: [%q]", both, f.Reason, id)
+		fix += fmt.Sprintf(", %s go past it with errors.%s: dead_letter or %s", both, f.Reason, skip)
 	}
 	return cdc.Fixable(fix, "%s %s", event, f.Cause)
 }

@@ -67,6 +67,22 @@ func TestIDBehindText(t *testing.T) {
 	}
 }
 
+// What stands in backquotes is taken for a command, and what is too long makes a status that cannot be read.
+func TestIDInAFix(t *testing.T) {
+	o, table := numbered(t)
+	o.Unroutable = cdc.PolicyDeadLetter
+	dst, err := route(t, o, batch(table, row{"id": "`cdc-relay x`", "type": "b", "body": "x"}, row{"id": strings.Repeat("5", 300), "type": "b", "body": "x"}))
+	if err != nil || len(dst.Refused) != 2 {
+		t.Fatalf("%+v, %v", dst.Refused, err)
+	}
+	if fix := cdc.Fix(dst.Refused[0].Err); !strings.HasSuffix(fix, `errors.skip: ["orders-\x60cdc-relay x\x60"]`) {
+		t.Error(fix)
+	}
+	if fix := cdc.Fix(dst.Refused[1].Err); strings.Contains(fix, "5") || !strings.HasSuffix(fix, "to go past it") {
+		t.Error(fix)
+	}
+}
+
 // Without a value in the column there is no ID.
 func TestNoIDBehindText(t *testing.T) {
 	o, table := numbered(t)
