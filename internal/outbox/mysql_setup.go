@@ -29,8 +29,8 @@ func MySQLSetup(o SetupOptions) Steps {
 	if o.Role != "" {
 		account := mysqlAccount(o.Role)
 		admin.Statements = append(admin.Statements, mysqlReplicationGrant(o.Flavor, account))
-		if len(o.Mark) > 0 {
-			admin.Statements = append(admin.Statements, mysqlImageGrant(o.Flavor, account))
+		if len(o.Mark) > 0 && o.Flavor != cdc.MariaDB { // MariaDB's BINLOG ADMIN may purge binlogs
+			admin.Statements = append(admin.Statements, mysqlImageGrant(account))
 		}
 		grants = mysqlTableGrants(&o, account)
 	}
@@ -79,12 +79,8 @@ func mysqlTableGrants(o *SetupOptions, account string) []Statement {
 }
 
 // mysqlImageGrant lets the relay set binlog_row_image in its session.
-func mysqlImageGrant(f cdc.Flavor, account string) Statement {
-	right := "SESSION_VARIABLES_ADMIN"
-	if f == cdc.MariaDB {
-		right = "BINLOG ADMIN"
-	}
-	return Statement{Comment: "Not necessary: with it the binlog gets the marked columns of a row, and not the whole row twice.", SQL: "GRANT " + right + " ON *.* TO " + account}
+func mysqlImageGrant(account string) Statement {
+	return Statement{Comment: "Not necessary: with it the binlog gets the marked columns of a row, and not the whole row twice.", SQL: "GRANT SESSION_VARIABLES_ADMIN ON *.* TO " + account}
 }
 
 // mysqlAccount returns "user" or "user@host" quoted for SQL. A user name may contain an @, a host may not.
