@@ -56,7 +56,7 @@ func (c *Config) plaintext() []Warning {
 	var all []Warning
 	warn := func(host, server, danger, fix string) {
 		if host != "" {
-			all = append(all, Warning{"the connection to " + server + " at " + host + " does not require TLS: anybody on the way can " + danger, fix})
+			all = append(all, Warning{"the connection to " + server + " at " + host + " does not require TLS that verifies the server: anybody on the way can " + danger, fix})
 		}
 	}
 	if p := c.Source.Postgres; p != nil && p.TLS == nil {
@@ -99,21 +99,26 @@ func elsewhere(addresses []string) string {
 	return ""
 }
 
-// plainPostgres returns the other machine that sslmode allows to be reached without TLS.
+// plainPostgres returns the other machine that sslmode allows to be reached without TLS that verifies it.
 func plainPostgres(c *pgconn.Config) string {
 	var plain []string
 	for _, way := range ways(c) {
-		if way.TLSConfig == nil {
+		if t := way.TLSConfig; t == nil || t.InsecureSkipVerify && t.VerifyPeerCertificate == nil {
 			plain = append(plain, address(way.Host, way.Port))
 		}
 	}
 	return elsewhere(plain)
 }
 
-// plainMySQL returns the other machine that tls= allows to be reached without TLS.
+// plainMySQL returns the other machine that tls= allows to be reached without TLS that verifies it.
 func plainMySQL(c *mysql.Config) string {
-	if c.Net != "tcp" || c.TLSConfig != "" && c.TLSConfig != "false" && c.TLSConfig != "preferred" {
+	if c.Net != "tcp" || !unverified(c) {
 		return ""
 	}
 	return elsewhere([]string{c.Addr})
+}
+
+// unverified reports whether tls= allows a server that is not verified.
+func unverified(c *mysql.Config) bool {
+	return slices.Contains([]string{"", "false", "preferred", "skip-verify"}, c.TLSConfig)
 }

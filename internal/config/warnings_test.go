@@ -26,8 +26,8 @@ func withRedis(addrs, rest string) string {
 }
 
 const (
-	plainPostgres = "the connection to PostgreSQL at db:5432 does not require TLS"
-	plainMySQL    = "the connection to the database at db:3307 does not require TLS"
+	plainPostgres = "the connection to PostgreSQL at db:5432 does not require TLS that verifies the server"
+	plainMySQL    = "the connection to the database at db:3307 does not require TLS that verifies the server"
 )
 
 func TestPlaintextToOtherMachinesIsWarnedOf(t *testing.T) {
@@ -35,16 +35,16 @@ func TestPlaintextToOtherMachinesIsWarnedOf(t *testing.T) {
 		{onPostgres("postgres://u@db/o", ""), []string{plainPostgres}},
 		{onPostgres("postgres://u@db/o?sslmode=disable", ""), []string{plainPostgres}},
 		{onPostgres("postgres://u@localhost,db/o?sslmode=allow", ""), []string{plainPostgres}},
-		{onPostgres("postgres://u@db/o?sslmode=require", ""), nil},
+		{onPostgres("postgres://u@db/o?sslmode=require", ""), []string{plainPostgres}},
 		{onPostgres("postgres://u@db/o?sslmode=verify-full", ""), nil},
 		{onPostgres("postgres://u@db/o", ", tls: {}"), nil},
 		{onPostgres("postgres://u@localhost/o", ""), nil},
 		{onPostgres("postgres://u@127.1.2.3/o?sslmode=disable", ""), nil},
 		{onPostgres("postgres://u@[::1]/o", ""), nil},
 		{onPostgres("host=/run/postgresql user=u", ""), nil},
-		{onPostgres("host=/run/postgresql,db user=u sslmode=require", ""), nil},
-		{withSASL(`"127.0.0.1:1", "k1:9092"`, "SCRAM-SHA-512}"), []string{"the connection to Kafka at k1:9092 does not require TLS: anybody on the way can read the events"}},
-		{withSASL(`"k1:9092"`, "PLAIN}"), []string{"the connection to Kafka at k1:9092 does not require TLS: anybody on the way can read the password of kafka.sasl"}},
+		{onPostgres("host=/run/postgresql,db user=u sslmode=require", ""), []string{plainPostgres}},
+		{withSASL(`"127.0.0.1:1", "k1:9092"`, "SCRAM-SHA-512}"), []string{"the connection to Kafka at k1:9092 does not require TLS that verifies the server: anybody on the way can read the events"}},
+		{withSASL(`"k1:9092"`, "PLAIN}"), []string{"the connection to Kafka at k1:9092 does not require TLS that verifies the server: anybody on the way can read the password of kafka.sasl"}},
 		{withSASL(`"k1:9092"`, "PLAIN}, tls: {}"), nil},
 		{withSASL(`"localhost:9092"`, "PLAIN}"), nil},
 		{withRedis("r:6379", ""), []string{"the connection to Redis at r:6379 does not require TLS"}},
@@ -52,6 +52,7 @@ func TestPlaintextToOtherMachinesIsWarnedOf(t *testing.T) {
 		{withRedis("localhost:6379", ""), nil},
 		{onMySQL("u@tcp(db:3307)/o", ""), []string{plainMySQL}},
 		{onMySQL("u@tcp(db:3307)/o?tls=preferred", ""), []string{plainMySQL}},
+		{onMySQL("u@tcp(db:3307)/o?tls=skip-verify", ""), []string{plainMySQL}},
 		{onMySQL("u@tcp(db:3307)/o?tls=true", ""), nil},
 		{onMySQL("u@tcp(db:3307)/o", ", tls: {}"), nil},
 		{onMySQL("u@tcp(127.0.0.1)/o", ""), nil},
