@@ -227,10 +227,13 @@ func (s *situation) stops() (all []Verdict) {
 		})
 	}
 	database, kafka := s.problems("database"), s.problems("kafka")
+	if s.Connected {
+		database = s.holding(database)
+	}
 	switch {
-	case s.Connected && !s.holds(database):
 	case len(database) > 0:
 		all = append(all, reasonOf("the database is away", database))
+	case s.Connected:
 	case s.now.Sub(s.Since) > settling && s.now.Sub(s.ConnectedSince) > settling:
 		all = append(all, Verdict{Title: "the WAL or binlog is not read", Cause: "the WAL or binlog is not read", Fix: "see the relay's log"})
 	}
@@ -246,9 +249,12 @@ func (s *situation) stops() (all []Verdict) {
 	return all
 }
 
-// holds reports whether one of the problems with the database holds events back.
-func (s *situation) holds(database []Problem) bool {
-	return slices.ContainsFunc(database, func(p Problem) bool { return p.Holds && !s.goesOn(p.Since) })
+// holding returns those of the problems with the database that hold events back. What was acknowledged after they began may have been handed
+// on before.
+func (s *situation) holding(database []Problem) []Problem {
+	return slices.DeleteFunc(slices.Clone(database), func(p Problem) bool {
+		return !p.Holds || s.now.Sub(p.Since) < settling || s.moved.After(p.Since) && s.now.Sub(s.moved) < 3*silence
+	})
 }
 
 // goesOn reports whether events are acknowledged in spite of what began at since.
@@ -271,11 +277,11 @@ func (s *situation) doubts() (all []Verdict) {
 	for _, known := range []struct{ with, title, effect string }{
 		{"checkpoint", "the position is not saved", "Events are published; those since the last saved position are published again after a crash."},
 		{"kafka", "a part of Kafka is away", "No event is lost: those for it wait."},
-		{"database", "the database does not answer everything", "No event is lost; positions are confirmed to the database later."},
+		{"database", "the database does not answer everything", "Events are published and not confirmed to the database: it keeps their WAL or binlog, up to its limit."},
 		{"write_back", "published rows are not marked", "Events are published; their rows stay as they are."},
 	} {
 		found := s.problems(known.with)
-		if len(found) == 0 || known.with == "database" && (!s.Connected || s.holds(found)) || known.with == "kafka" && !s.goesOn(found[0].Since) {
+		if len(found) == 0 || known.with == "database" && (!s.Connected || len(s.holding(found)) > 0) || known.with == "kafka" && !s.goesOn(found[0].Since) {
 			continue
 		}
 		r := reasonOf(known.title, found)

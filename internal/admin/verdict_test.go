@@ -124,6 +124,12 @@ func TestVerdict(t *testing.T) {
 		{"the database holds rows back for a standby", leading(func(s *situation) {
 			s.Problems, s.moved = []Problem{{With: "database", Since: ago(time.Minute), Holds: true, Cause: "a commit waits", Fix: "start the standby"}}, ago(61*time.Second)
 		}), Verdict{State: NotPublishing, Level: Bad, Title: "Not publishing", Since: ago(time.Minute), Cause: "a commit waits", Fix: "start the standby"}, ""},
+		{"the database holds rows back, and what was in flight was acknowledged since", leading(func(s *situation) {
+			s.Problems, s.moved = []Problem{
+				{With: "database", Since: ago(time.Hour), Cause: "too many connections"},
+				{With: "database", Since: ago(time.Minute), Holds: true, Cause: "a commit waits", Fix: "start the standby"},
+			}, ago(55*time.Second)
+		}), Verdict{State: NotPublishing, Level: Bad, Title: "Not publishing", Since: ago(time.Minute), Cause: "a commit waits", Fix: "start the standby"}, "connections"},
 		{"the database takes no second connection", leading(func(s *situation) {
 			s.Problems, s.moved = []Problem{{With: "database", Since: ago(time.Minute), Cause: "too many connections"}}, time.Time{} // nothing is written
 		}), Verdict{State: PublishingBut, Level: Warn, Title: "does not answer everything", Cause: "too many connections"}, ""},
