@@ -204,7 +204,7 @@ class OutboxSession(Session):
         self._take_merged(instance)
         return merged
 
-    def merge_all(self, instances, **options):
+    def merge_all(self, instances, **options):  # of SQLAlchemy 2.1
         given = list(instances)
         merged = super().merge_all(given, **options)
         self._take_merged(*given)

@@ -8,6 +8,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/app"
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/config"
+	"github.com/cdc-relay/cdc-relay/internal/display"
 )
 
 func newPositionCommand(a *cli) *cobra.Command {
@@ -45,7 +46,7 @@ executed and purged. Nothing is changed; a relay may be running.`,
 			}
 			return output.print(a, answer, func() {
 				for _, line := range lines {
-					a.printf("%-20s %s\n", line[0], line[1])
+					a.printf("%-20s %s\n", line[0], display.Escaped(line[1]))
 				}
 			})
 		}),

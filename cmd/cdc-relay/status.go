@@ -35,7 +35,7 @@ func newStatusCommand(a *cli) *cobra.Command {
 		show = func(st *admin.Status) error {
 			return output.print(a, st, func() {
 				for _, line := range statusLines(st, time.Now()) {
-					a.printf("%-14s %s\n", line[0], line[1])
+					a.printf("%-14s %s\n", line[0], display.Escaped(line[1]))
 				}
 			})
 		}

@@ -68,7 +68,7 @@ func (p Part) SameTables(tables string) error {
 	if p.Rows == 0 || p.Tables == tables {
 		return nil
 	}
-	return PositionError("tables_changed", "start the relay with the tables as they were, and change them once it has published the transaction; if it cannot, set the position that `cdc-relay position show` prints with `cdc-relay position set POSITION`, which publishes those rows again",
+	return PositionError("tables_changed", "start the relay with the tables as they were, and change them once it has published the transaction; if it cannot, set the position of the checkpoint that `cdc-relay position show` prints with `cdc-relay position set POSITION`, which publishes those rows again",
 		"checkpoint is within transaction %s, of whose rows of tables %s %d were published, and the tables are %s now", p.TxID, p.Tables, p.Rows, tables)
 }
 
