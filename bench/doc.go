@@ -2,7 +2,7 @@
 // Kafka. Only the ratios are comparable. It prints a table and writes JSON.
 //
 //	go run ./bench                       everything (about ten minutes)
-//	go run ./bench -only drain,latency   some of it
+//	go run ./bench -only drain,usual     some of it
 //	go run ./bench -rows 100000 -rounds 1
 //
 // The figures are explained in docs/performance.md.

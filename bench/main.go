@@ -10,6 +10,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -53,11 +54,14 @@ type binlogResult struct {
 	Large *drainResult `json:"one_transaction"`
 }
 
+// unlessNamed are the scenarios that run without -only.
+const unlessNamed = "drain,large,topics,once,letters,maps,marks,retention,usual,start,tenfold,mysql,mariadb,replay"
+
 func main() {
 	var o options
 	flag.IntVar(&o.rows, "rows", 600_000, "rows of the backlog")
 	flag.IntVar(&o.rounds, "rounds", 3, "rounds of each comparison")
-	flag.StringVar(&o.only, "only", "drain,large,topics,once,letters,maps,marks,retention,usual,start,tenfold,mysql,mariadb,replay", "scenarios, comma-separated")
+	flag.StringVar(&o.only, "only", unlessNamed, "scenarios, comma-separated; peers is another")
 	flag.StringVar(&o.bin, "bin", "bin/cdc-relay", "the relay to measure")
 	flag.StringVar(&o.out, "out", "bench/out", "directory for results, logs and configurations")
 	flag.StringVar(&o.profile, "profile", "", "directory for CPU and heap profiles of the relay while it drains")
@@ -107,7 +111,10 @@ func run(ctx context.Context, o options) (err error) {
 func (s *stand) scenarios(ctx context.Context, o options, r *report) error {
 	wanted := map[string]bool{}
 	for name := range strings.SplitSeq(o.only, ",") {
-		wanted[strings.TrimSpace(name)] = true
+		if !slices.Contains(strings.Split(unlessNamed+",peers", ","), name) {
+			return fmt.Errorf("-only %s: there is no such scenario", name)
+		}
+		wanted[name] = true
 	}
 	step := func(name, what string, f func() error) error {
 		if !wanted[name] {
