@@ -33,8 +33,6 @@ func badConfig() []badInput {
 	return []badInput{
 		{"no configuration", func(s *site) { s.env = []string{"CDC_RELAY_CONFIG=other.yaml"} }, run},
 		{"unknown key", func(s *site) { s.replace("brokers:", "broker:") }, run},
-		{"wrong type", func(s *site) { s.replace("partitions: 3", "partitions: many") }, run},
-		{"environment variable missing", func(s *site) { s.replace(s.pg.DSN(s.name, ""), "${env:NO_SUCH_DATABASE_URL}") }, run},
 		{"owner's connection string for JDBC", func(*site) {}, []string{"setup --owner-dsn jdbc:postgresql://db/orders?password=s3cret"}},
 		{"actions without authentication", func(s *site) { s.replace("http: {", "http: {actions: true, ") }, run},
 		{"actions with a web config of nobody", func(s *site) {
@@ -44,20 +42,7 @@ func badConfig() []badInput {
 			}
 		}, run},
 		{"configuration is a directory", func(s *site) { s.env = []string{"CDC_RELAY_CONFIG=."} }, run},
-		{"indentation", func(s *site) { s.config = strings.Replace(s.config, "\nkafka:", "\n  kafka:", 1) }, run},
-		{"indentation of a list", func(s *site) { s.replace("  - {topic: ", " - {topic: x}\n   - {topic: ") }, run},
-		{"bad topic name", func(s *site) { s.replace("topic: "+s.name, "topic: orders/eu") }, run},
-		{"constant key, and a partition that is no number", func(s *site) {
-			s.replace("{topic: "+s.name+"}", "{key: {const: k}, partition: {const: eu}, topic: "+s.name+"}")
-		}, []string{"config validate", "run"}},
-		{"bad duration", func(s *site) { s.config += "shutdown_timeout: 20\n" }, run},
-		{"bad mechanism", func(s *site) { s.replace("kafka: {", "kafka: {sasl: {mechanism: SCRAM, username: u, password: p}, ") }, run},
-		{"tabs", func(s *site) { s.replace("\n  - {topic", "\n\t- {topic") }, run},
-		{"web config that is no YAML", func(s *site) { s.webConfig("basic_auth_users: [") }, []string{"config validate", "run"}},
-		{"web config with an unknown key", func(s *site) { s.webConfig("basic_auth: {}\n") }, []string{"config validate", "run"}},
-		{"web config without its certificate", func(s *site) { s.webConfig("tls_server_config: {cert_file: no.crt, key_file: no.key}\n") }, []string{"config validate", "run"}},
 		{"web config missing", func(s *site) { s.replace("http: {", "http: {web_config: no.yaml, ") }, []string{"config validate", "run"}},
-		{"secret file missing", func(s *site) { s.replace(`dsn: "`, `password: "${file:secrets/db}", dsn: "`) }, run},
 	}
 }
 
@@ -350,14 +335,6 @@ func (s *site) to(pg *testenv.PostgresServer, ssl string) *site {
 func (s *site) impatient() *site {
 	s.config += "startup_timeout: 1s\n"
 	return s
-}
-
-func (s *site) webConfig(text string) {
-	s.t.Helper()
-	s.replace("http: {", "http: {web_config: web.yaml, ")
-	if err := os.WriteFile(filepath.Join(s.dir, "web.yaml"), []byte(text), 0o600); err != nil {
-		s.t.Fatal(err)
-	}
 }
 
 func (s *site) fileCheckpoint(path string) *site {

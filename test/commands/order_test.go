@@ -96,16 +96,15 @@ func TestRowsWithoutAPlace(t *testing.T) {
 // A replay leaves out, and counts, what the relay makes a dead letter.
 func TestReplayLeavesOutDeadLetters(t *testing.T) {
 	t.Parallel()
-	onAll(t, func(s *site) {
-		s.sql("CREATE TABLE jobs (id int PRIMARY KEY, type varchar(9), seq int NOT NULL)", "INSERT INTO jobs VALUES (1, 'placed', 1), (2, NULL, 2), (3, 'placed', 3)")
-		s.config = "tables: [{name: jobs, columns: {event_id: {template: \"job-${id}\"}, event_type: type, payload: id}, order_by: seq}]\n" + s.config +
-			"errors: {malformed: dead_letter}\ndead_letter: {topic: " + s.name + "_letters}\n"
-		s.says(0, "done", "setup", "--skip-existing")
-		for _, args := range [][]string{{"--dry-run"}, {"--yes"}} {
-			s.says(0, "published, 1 event not, because of errors.* in the configuration", append([]string{"replay"}, args...)...)
-		}
-		if n := s.records(s.name); n != 2 {
-			s.t.Errorf("%d records, want 2", n)
-		}
-	})
+	s := newSite(t)
+	s.sql("CREATE TABLE jobs (id int PRIMARY KEY, type varchar(9), seq int NOT NULL)", "INSERT INTO jobs VALUES (1, 'placed', 1), (2, NULL, 2), (3, 'placed', 3)")
+	s.config = "tables: [{name: jobs, columns: {event_id: {template: \"job-${id}\"}, event_type: type, payload: id}, order_by: seq}]\n" + s.config +
+		"errors: {malformed: dead_letter}\ndead_letter: {topic: " + s.name + "_letters}\n"
+	s.says(0, "done", "setup", "--skip-existing")
+	for _, args := range [][]string{{"--dry-run"}, {"--yes"}} {
+		s.says(0, "published, 1 event not, because of errors.* in the configuration", append([]string{"replay"}, args...)...)
+	}
+	if n := s.records(s.name); n != 2 {
+		s.t.Errorf("%d records, want 2", n)
+	}
 }

@@ -18,11 +18,7 @@ const pageUser = "basic_auth_users: {ops: \"$2a$04$Jhh.FUrdvG9t1uOtLT8RgeJd68wA2
 // The page's requests list, find and drop a dead letter, as the commands do, and check; none shows a payload.
 func TestPageResolvesLetters(t *testing.T) {
 	t.Parallel()
-	onAll(t, (*site).resolvesLetters)
-}
-
-func (s *site) resolvesLetters() {
-	t := s.t
+	s := newSite(t)
 	s.config += "errors: {unroutable: dead_letter}\n"
 	s.setup()
 	s.pageFor(t)

@@ -34,23 +34,12 @@ kafka: {brokers: ["localhost:9092"]}
 const placementConfig = `tables: [{name: jobs, columns: {event_id: id, event_type: type, aggregate_id: job, payload: payload, created_at: at}}]
 `
 
-const placementTable = `CREATE TABLE jobs (id varchar(36) PRIMARY KEY, type varchar(100), job varchar(36), shard int, payload JSON_TYPE, at TIME_TYPE DEFAULT CURRENT_TIMESTAMP)`
-
 // Rows have the key and the partition of their route. A partition that the topic does not have makes a dead letter, which holds the key of
 // the route until the topic has it; or it stops the relay, which says where and what to do.
 func TestKeyAndPartitionOfRoute(t *testing.T) {
 	t.Parallel()
-	t.Run("postgres", func(t *testing.T) {
-		t.Parallel()
-		newSite(t).placements("jsonb", "timestamptz")
-	})
-	onMySQL(t, func(s *site) { s.placements("json", "timestamp") })
-}
-
-func (s *site) placements(jsonType, timeType string) {
-	s.t.Helper()
-	t := s.t
-	s.sql(strings.NewReplacer("JSON_TYPE", jsonType, "TIME_TYPE", timeType).Replace(placementTable))
+	s := newSite(t)
+	s.sql("CREATE TABLE jobs (id varchar(36) PRIMARY KEY, type varchar(100), job varchar(36), shard int, payload jsonb, at timestamptz DEFAULT CURRENT_TIMESTAMP)")
 	s.config = placementConfig + s.config + "errors: {malformed: dead_letter}\n"
 	s.replace("  - {topic: "+s.name+"}", "  - {match: {event_type: placed}, topic: "+s.name+", key: {json: payload, path: $.customer}, partition: shard}\n  - {topic: "+s.name+"}")
 	s.setup()

@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdctest"
-	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
 
 // numbered adds two tables whose IDs are numbers from 1, each behind a text of its own, and one whose IDs are UUIDs. Events of the type
@@ -136,70 +135,4 @@ func (s *site) findsNumbers() {
 		s.says(2, "not an event ID: ", strings.Fields(args)...)
 	}
 	s.says(2, `not an event ID: those of table `, "replay", "--table", "orders", "--id", "items-1")
-}
-
-// A repair asks for the last published event, items-7, and not for the row of orders with the same number, which is older. On MySQL and
-// MariaDB the gap begins ten minutes before that event; on PostgreSQL transactions tell it, and the event which rows are repeats.
-func TestRepairByIDBehindText(t *testing.T) {
-	t.Parallel()
-	for flavor := range mysqls {
-		t.Run(flavor, func(t *testing.T) {
-			t.Parallel()
-			s := newMySQLSiteOn(t, testenv.MySQL(t, testenv.MySQLOptions{Flavor: flavor}))
-			s.repairsNumbers("now() - INTERVAL %d MINUTE", func() {
-				s.sql("FLUSH BINARY LOGS")
-				eventually(t, func() error { // a file stays while the server believes that the relay reads it
-					logs, err := s.mysql.Column(t.Context(), "SHOW BINARY LOGS", "Log_name")
-					if err != nil || len(logs) == 1 {
-						return err
-					}
-					s.sql("PURGE BINARY LOGS TO '" + logs[len(logs)-1] + "'")
-					return fmt.Errorf("the binlog has %q", logs)
-				})
-			})
-		})
-	}
-	t.Run("postgres", func(t *testing.T) {
-		t.Parallel()
-		s := newSite(t)
-		s.repairsNumbers("now() - interval '%d minutes'", func() {
-			eventually(t, func() error { // the server may not know yet that the relay has ended
-				return s.pg.Exec(t.Context(), s.name, "SELECT pg_drop_replication_slot('"+s.slot()+"')")
-			})
-		})
-	})
-}
-
-// repairsNumbers publishes what is committed while nothing reads the WAL or binlog that lose removes.
-func (s *site) repairsNumbers(ago string, lose func()) {
-	s.t.Helper()
-	relay := s.numbered().setup().start()
-	url := relay.leading()
-	for _, row := range []struct {
-		table   string
-		minutes int
-	}{{"orders", 600}, {"items", 1}} {
-		s.sql("INSERT INTO " + row.table + " (id, kind, about, body, at) VALUES (7, 'placed', 'x', 'old', " + fmt.Sprintf(ago, row.minutes) + ")")
-	}
-	s.saves(url, "items-7")
-	relay.stops()
-	s.number("orders", 8, "placed", "")
-	s.number("items", 8, "placed", "")
-	lose()
-	said := s.says(0, "published ", "repair")
-	_, counts, _ := strings.Cut(said, "\npublished ")
-	var rows, repeats int
-	if _, err := fmt.Sscanf(counts, "%d rows, of which consumers may have %d already", &rows, &repeats); err != nil || rows-repeats != 2 {
-		s.t.Errorf("%v: %s", err, said)
-	}
-	times := map[string]int{}
-	for _, body := range s.bodies(0, s.records(s.name)) {
-		times[body]++
-	}
-	if times["orders-8: orders 8"] != 1 || times["items-8: items 8"] != 1 {
-		cdctest.Violation(s.t, cdctest.Lost, "published %v", times)
-	}
-	if s.mysql != nil && times["orders-7: old"] != 1 {
-		cdctest.Violation(s.t, cdctest.Duplicates, "published %v", times)
-	}
 }

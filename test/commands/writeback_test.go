@@ -378,20 +378,6 @@ func poll(ctx context.Context, db *sql.DB) (left bool, err error) {
 	return true, tx.Commit()
 }
 
-// A row that a constraint keeps from being marked keeps no other from it, and is named.
-func TestWriteBackOfARefusedRow(t *testing.T) {
-	t.Parallel()
-	onAll(t, func(s *site) {
-		s.markedTable("bigint").sql("ALTER TABLE jobs ADD CONSTRAINT never CHECK (NOT (id = 3 AND status = 'SENT'))").setup()
-		relay := s.start()
-		url := relay.leading()
-		s.newJob(1, ", (2, 'placed', 'a', '{}'), (3, 'placed', 'a', '{}'), (4, 'placed', 'a', '{}')")
-		s.jobs("1 SENT", "2 SENT", "3 NEW", "4 SENT")
-		s.knowsProblem(url, "1 row, that of event 3 among them: table ")
-		relay.stops()
-	})
-}
-
 // What cannot be marked is named with the way out by check, which a user reads before the relay runs.
 func TestWriteBackBadInput(t *testing.T) {
 	t.Parallel()
