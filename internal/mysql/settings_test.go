@@ -40,3 +40,22 @@ func TestFixesOfWhatTheBinlogLacks(t *testing.T) {
 		}
 	}
 }
+
+// No test has a server of MySQL 8.0.
+func TestUntested(t *testing.T) {
+	for version, says := range map[string]string{"8.0.22": "MySQL 8.0.22 has all that the relay needs", "8.4.0": "", "9.7.0": "", "10.11.14-MariaDB-log": ""} {
+		vars := Variables{"version": version}
+		text, fix := vars.Untested()
+		if !strings.HasPrefix(text, says) || (text == "") != (says == "") || (fix == "") != (says == "") {
+			t.Errorf("%s: %q, %q", version, text, fix)
+		}
+	}
+}
+
+// MariaDB 12.3 may keep its binlog in InnoDB.
+func TestBinlogInInnoDB(t *testing.T) {
+	err := Variables{"version": "12.3.2-MariaDB", "binlog_storage_engine": "innodb"}.Problem(&Options{})
+	if cdc.ReasonOf(err) != "binlog_storage_engine" || !strings.Contains(cdc.Fix(err), "remove it from the server's configuration") || !strings.HasSuffix(cdc.Fix(err), "`cdc-relay repair --since TIME`") {
+		t.Errorf("%v", err)
+	}
+}

@@ -58,7 +58,7 @@ func startMutants() []mutant {
 		{
 			"start on a binlog in InnoDB", "internal/mysql/catalog.go",
 			[]edit{{`case v.is("binlog_storage_engine", "innodb"):`, `case v.is("binlog_storage_engine", "none"):`}},
-			caughtBy{setUnits, "^TestBinlogInInnoDB$", ""},
+			caughtBy{"./internal/mysql", "^TestBinlogInInnoDB$", ""},
 		},
 	}
 }
