@@ -60,35 +60,3 @@ func TestSequenceWraps(t *testing.T) {
 		}
 	}
 }
-
-func TestFifo(t *testing.T) {
-	f := fifo[int]{ring: make([]int, 128), n: 1}
-	if f.pop(); f.ring != nil {
-		t.Error("an empty queue keeps the room of a burst")
-	}
-	rapid.Check(t, func(t *rapid.T) {
-		var f fifo[int]
-		var model []int
-		next := 0
-		for range rapid.IntRange(0, 5000).Draw(t, "steps") {
-			if len(model) > 0 && rapid.IntRange(0, 9).Draw(t, "pop") < 4 {
-				if got := f.pop(); got != model[0] {
-					t.Fatalf("popped %d, want %d", got, model[0])
-				}
-				model = model[1:]
-			} else {
-				f.push(next)
-				model = append(model, next)
-				next++
-			}
-			if f.len() != len(model) {
-				t.Fatalf("length %d, want %d", f.len(), len(model))
-			}
-			for i := range min(3, len(model)) {
-				if *f.at(i) != model[i] {
-					t.Fatalf("at(%d) = %d, want %d", i, *f.at(i), model[i])
-				}
-			}
-		}
-	})
-}

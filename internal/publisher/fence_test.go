@@ -159,24 +159,6 @@ func TestReplacedTransactionalIDIsFenced(t *testing.T) {
 	}
 }
 
-// A renewal is granted, its answer is lost, and the next coordinator does not know that it was: the publisher goes on.
-func TestLostRenewalIsNotTakenForASuccessor(t *testing.T) {
-	c := newCluster(t, 1, 1)
-	k := coordinate(c)
-	s := open(t, options(c))
-	s.answered(t, s.send(t, msg("k", "0")))
-	for i := range 3 {
-		k.loseNext()
-		c.Fault(onProduce(kerr.OutOfOrderSequenceNumber, 1))
-		before := k.at()
-		s.send(t, msg("k", "1"))
-		s.answered(t, uint64(i)+2)
-		if now := k.at(); now != (producerID{before.id, before.epoch + 2}) {
-			t.Errorf("from %v to %v, want the lost one and one more", before, now)
-		}
-	}
-}
-
 // The same, and a successor was opened, whether the lost question was granted or not: the successor wins.
 func TestSuccessorAfterLostRenewal(t *testing.T) {
 	for name, granted := range map[string]bool{"granted": true, "not granted": false} {

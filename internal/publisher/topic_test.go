@@ -153,21 +153,6 @@ func deleteTopic(t *testing.T, c *kfake.Cluster, name string) {
 	}
 }
 
-func TestTopicGoesAwayAndDrops(t *testing.T) {
-	c := newCluster(t, 1, 1)
-	opts := options(c)
-	opts.UnknownTopic, opts.Timing.Patience = cdc.PolicyDrop, 50*time.Millisecond
-	s := open(t, opts)
-	s.send(t, numbered(0, 10, 3)...)
-	s.answered(t, 1)
-	deleteTopic(t, c, "t")
-	s.send(t, numbered(10, 10, 3)...)
-	s.answered(t, 2)
-	if n := metric(t, s.reg, "cdc_relay_events_dropped_total"); n != 10 {
-		t.Errorf("%v events counted as dropped, want 10", n)
-	}
-}
-
 // A topic that only seemed to be gone has not forgotten the sequence numbers: they must not begin at 0
 // under the same producer id.
 func TestTopicSeemsGone(t *testing.T) {
