@@ -18,6 +18,8 @@ import (
 	"github.com/cdc-relay/cdc-relay/writer"
 )
 
+var _ writer.Tx = (*sql.Tx)(nil)
+
 // statement is a statement that a recorder received.
 type statement struct {
 	query string
