@@ -2,7 +2,6 @@ package config_test
 
 import (
 	"bytes"
-	"errors"
 	"maps"
 	"strings"
 	"testing"
@@ -38,16 +37,6 @@ func TestShowReadsBack(t *testing.T) {
 			t.Errorf("%s: %s", name, firstDifference([]byte(shown), []byte(again)))
 		}
 		valid(t, compileSchema(t), shown)
-	}
-}
-
-type fullDisk struct{}
-
-func (fullDisk) Write([]byte) (int, error) { return 0, errors.New("disk full") }
-
-func TestShowFails(t *testing.T) {
-	if err := mustParse(t, minimal, nil).Show(fullDisk{}); err == nil || err.Error() != "show configuration: disk full" {
-		t.Errorf("have %v", err)
 	}
 }
 

@@ -227,35 +227,13 @@ func TestCache(t *testing.T) {
 	})
 }
 
-// The token of Amazon MSK is a presigned URL: https://github.com/aws/aws-msk-iam-sasl-signer-go#token-format
 func TestMSKToken(t *testing.T) {
 	t.Setenv("AWS_ACCESS_KEY_ID", "AKIDEXAMPLE")
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "hunter2")
 	t.Setenv("AWS_SESSION_TOKEN", "session")
-	text, expires, err := (&kafka.MSKToken{Region: "eu-west-1"}).Fetch(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	plain, err := base64.RawURLEncoding.DecodeString(text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	u, err := url.Parse(string(plain))
-	if err != nil {
-		t.Fatal(err)
-	}
-	q := u.Query()
-	at, err := time.Parse("20060102T150405Z", q.Get("X-Amz-Date"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if u.Scheme != "https" || u.Host != "kafka.eu-west-1.amazonaws.com" || q.Get("Action") != "kafka-cluster:Connect" || q.Get("X-Amz-Algorithm") != "AWS4-HMAC-SHA256" ||
-		!strings.HasSuffix(q.Get("X-Amz-Credential"), "/eu-west-1/kafka-cluster/aws4_request") || q.Get("X-Amz-SignedHeaders") != "host" ||
-		q.Get("X-Amz-Expires") != "900" || len(q.Get("X-Amz-Signature")) != 64 || q.Get("X-Amz-Security-Token") != "session" || q.Get("User-Agent") == "" {
-		t.Errorf("%s", plain)
-	}
-	if !expires.Equal(at.Add(15*time.Minute)) || time.Since(at) > time.Minute || strings.Contains(string(plain), "hunter2") {
-		t.Errorf("%s expires %s", at, expires)
+	token, expires, err := (&kafka.MSKToken{Region: "eu-west-1"}).Fetch(t.Context())
+	if left := time.Until(expires); token == "" || err != nil || left < 14*time.Minute || left > 15*time.Minute {
+		t.Errorf("%q %s %v", token, expires, err)
 	}
 }
 

@@ -10,23 +10,6 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/outbox"
 )
 
-func TestRolesAreNamedLikeTheirColumns(t *testing.T) {
-	for role := range outbox.Roles {
-		if got, ok := outbox.ParseRole(role.String()); !ok || got != role {
-			t.Errorf("%s reads back as %v, %v", role, got, ok)
-		}
-		if got := outbox.Native().Column(role); got != role.String() {
-			t.Errorf("native column of %s is %q", role, got)
-		}
-	}
-	if outbox.AggregateID.String() != "aggregate_id" || outbox.CreatedAt.String() != "created_at" {
-		t.Error("the names do not match the roles")
-	}
-	if _, ok := outbox.ParseRole("id"); ok || outbox.Roles != 14 {
-		t.Error("there are more roles than Roles")
-	}
-}
-
 func TestRequiredColumns(t *testing.T) {
 	mapped, err := outbox.Mapped(map[string]outbox.Part{
 		"event_id": outbox.Of("id"), "event_type": outbox.Of("kind"), "payload": outbox.Of("body"), "tenant_id": outbox.Of("tenant"),
@@ -185,14 +168,4 @@ func TestNameRoundTrip(t *testing.T) {
 			t.Fatalf("%+v is %s and reads back as %+v, %v", n, n.SQL(), got, err)
 		}
 	})
-}
-
-func TestQuoteOnlyIfNecessary(t *testing.T) {
-	for in, want := range map[string]string{
-		"outbox": "outbox", "_x1": "_x1", "order": `"order"`, "Order": `"Order"`, "1x": `"1x"`, "a-b": `"a-b"`, `a"b`: `"a""b"`,
-	} {
-		if got := outbox.Quote(in); got != want {
-			t.Errorf("%s: %s, want %s", in, got, want)
-		}
-	}
 }

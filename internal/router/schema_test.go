@@ -158,19 +158,6 @@ func TestObjectsInDocuments(t *testing.T) {
 	}
 }
 
-// Where a database does not show bytes as text, they are no ID.
-func TestIDOfBytes(t *testing.T) {
-	o := options()
-	table := native()
-	table.Columns[table.Index("event_id")].Type = cdc.TypeBytes
-	if _, err := route(t, o, batch(table, order())); err != nil {
-		t.Error(err)
-	}
-	o.Tables[0].Layout.TextID = true
-	_, err := route(t, o, batch(table, order()))
-	stopped(t, err, cdc.ClassConfig, "column_type", "column event_id of public.outbox is of type bytea", "under tables[0].columns.event_id")
-}
-
 // What a NULL payload becomes is said for each table.
 func TestNullPayload(t *testing.T) {
 	foreign := mapped(t, map[string]string{"event_id": "event_id", "event_type": "event_type", "payload": "payload"})

@@ -138,7 +138,7 @@ func TestRequireAppendedInOrder(t *testing.T) {
 	}
 }
 
-// A rollback forgets the events of its own transaction, with each form of statement.
+// A rollback forgets the events of its own transaction, with each form of statement, and ends it.
 func TestRecorderOfTwoTransactions(t *testing.T) {
 	for _, d := range []writer.Dialect{writer.Postgres, writer.MySQL} {
 		for _, n := range []int{1, 2, 100} {
@@ -160,29 +160,13 @@ func TestRecorderOfTwoTransactions(t *testing.T) {
 			if err := errors.Join(err, undone.Rollback(), kept.Commit()); err != nil {
 				t.Fatal(err)
 			}
+			late := &writer.Event{AggregateType: "Order", AggregateID: "undone", Type: "OrderPlaced", Tombstone: true}
+			if err := errors.Join(undone.Commit(), undone.Rollback(), w.Append(t.Context(), undone, late)); err == nil || strings.Count(err.Error(), "already been") != 3 {
+				t.Errorf("error %v", err)
+			}
 			writertest.RequireNotAppended(t, w, &r, writertest.Match{AggregateID: "undone"})
 			writertest.RequireAppendedInOrder(t, w, &r, slices.Repeat([]writertest.Match{{AggregateID: "kept"}}, 2*n)...)
 		}
-	}
-}
-
-// A recorder forgets what was rolled back, and its transaction ends.
-func TestRecorderRollsBack(t *testing.T) {
-	w, r := record(t)
-	tx := r.Tx()
-	late := &writer.Event{AggregateType: "Order", AggregateID: "o-3", Type: "OrderPlaced", Tombstone: true}
-	if err := w.Append(t.Context(), tx, late); err != nil {
-		t.Fatal(err)
-	}
-	if e := writertest.RequireAppended(t, w, r, writertest.Match{AggregateID: "o-3"}); !e.Tombstone {
-		t.Error("no tombstone")
-	}
-	if err := tx.Rollback(); err != nil {
-		t.Fatal(err)
-	}
-	writertest.RequireNotAppended(t, w, r, writertest.Match{AggregateID: "o-3"})
-	if err := errors.Join(tx.Commit(), tx.Rollback(), w.Append(t.Context(), tx, late)); err == nil || strings.Count(err.Error(), "already been") != 3 {
-		t.Errorf("error %v", err)
 	}
 }
 
