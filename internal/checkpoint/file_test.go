@@ -143,6 +143,7 @@ func TestFileErrors(t *testing.T) {
 	}{
 		{syscall.EACCES, true, []string{"permission denied", "run this as the relay's user", "uid " + strconv.Itoa(os.Getuid())}},
 		{syscall.EROFS, true, []string{"read-only file system", "copy the checkpoint", "checkpoint.file"}},
+		{syscall.ENOSPC, false, []string{"disk full", "free space under "}},
 		{syscall.EDQUOT, false, []string{"disk full"}},
 		{syscall.EMFILE, false, []string{"no file descriptor", "ulimit -n"}},
 		{syscall.EIO, false, []string{"input/output error"}},
@@ -167,16 +168,23 @@ func TestFileErrors(t *testing.T) {
 	}
 }
 
-// A save that the disk may not have fails. A pipe takes a write and cannot be synced.
+// A save that the disk may not have fails: a file that is open to be read takes nothing, and a pipe cannot be synced.
 func TestFileIsSynced(t *testing.T) {
-	file, _ := newFile(t)
-	file.SetOpen(func(name string, _ int, _ fs.FileMode) (*os.File, error) {
-		must(t, os.WriteFile(name, nil, 0o600))
-		r, w, err := os.Pipe()
-		t.Cleanup(func() { _ = r.Close() })
-		return w, err
-	})
-	wantPassing(t, file.Save(t.Context(), numbered(1, 1)))
+	for _, open := range []func(name string) (*os.File, error){
+		os.Open,
+		func(string) (*os.File, error) {
+			r, w, err := os.Pipe()
+			t.Cleanup(func() { _ = r.Close() })
+			return w, err
+		},
+	} {
+		file, _ := newFile(t)
+		file.SetOpen(func(name string, _ int, _ fs.FileMode) (*os.File, error) {
+			must(t, os.WriteFile(name, nil, 0o600))
+			return open(name)
+		})
+		wantPassing(t, file.Save(t.Context(), numbered(1, 1)))
+	}
 }
 
 func TestFilePlaces(t *testing.T) {

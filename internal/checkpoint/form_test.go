@@ -1,16 +1,9 @@
 package checkpoint_test
 
 import (
-	"bytes"
-	"errors"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/alicebob/miniredis/v2"
-	"pgregory.net/rapid"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/checkpoint"
@@ -64,48 +57,6 @@ func TestForm(t *testing.T) {
 	}
 }
 
-// The package comment lists each field, in order.
-func TestDocumentedForm(t *testing.T) {
-	doc, err := os.ReadFile("doc.go")
-	must(t, err)
-	rest := string(doc)
-	for _, field := range []string{
-		"version", "source", "system_id", "database", "slot", "timeline", "fingerprint", "position", "commit", "txid", "generation",
-		"sequence", "fence", "last_event_id", "saved_at",
-	} {
-		_, after, found := strings.Cut(rest, `"`+field+`"`)
-		if !found {
-			t.Fatalf("%s is not described, or not in order", field)
-		}
-		rest = after
-	}
-}
-
-func TestFormRoundTrip(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		want := cdc.Checkpoint{
-			Source: cdc.Source{
-				SystemID: rapid.String().Draw(t, "system"), Database: rapid.String().Draw(t, "database"),
-				Slot: rapid.String().Draw(t, "slot"), Timeline: rapid.Uint32().Draw(t, "timeline"),
-				Fingerprint: rapid.String().Draw(t, "fingerprint"),
-			},
-			Progress: cdc.Progress{
-				Position: cdc.Position(rapid.String().Draw(t, "position")),
-				Commit:   cdc.Position(rapid.String().Draw(t, "commit")), TxID: rapid.String().Draw(t, "txid"),
-			},
-			Generation: rapid.Uint64().Draw(t, "generation"), Sequence: rapid.Uint64().Draw(t, "sequence"),
-			Fence:       rapid.String().Draw(t, "fence"),
-			LastEventID: rapid.String().Draw(t, "event"), PositionTopic: rapid.String().Draw(t, "topic"),
-			SavedAt: time.Unix(rapid.Int64Range(0, 1<<37).Draw(t, "seconds"), rapid.Int64Range(0, 999_999_999).Draw(t, "nanoseconds")).UTC(),
-		}
-		value, err := checkpoint.Encode(want)
-		must(t, err)
-		if got, err := checkpoint.Decode(value); err != nil || got != want {
-			t.Fatalf("%s\ngave %+v\nwant %+v\n%v", value, got, want, err)
-		}
-	})
-}
-
 // Text that JSON would change must not be stored: the next start would take the checkpoint for another source's.
 func TestEncodeRefusesWhatJSONChanges(t *testing.T) {
 	for name, change := range map[string]func(*cdc.Checkpoint){
@@ -142,53 +93,6 @@ func FuzzDecode(f *testing.F) {
 		}
 		if c.SavedAt = c2.SavedAt; c2 != c {
 			t.Fatalf("%+v became %+v", c, c2)
-		}
-	})
-}
-
-func TestNone(t *testing.T) {
-	var none checkpoint.None
-	err := errors.Join(none.Save(t.Context(), example()), none.Reset(t.Context()), none.Close())
-	if c, found, loadErr := none.Load(t.Context()); err != nil || loadErr != nil || found || c != (cdc.Checkpoint{}) {
-		t.Errorf("%+v, %t, %v, %v", c, found, loadErr, err)
-	}
-	if f := none.Check(t.Context()); len(f) != 1 || f[0].Severity != cdc.SeverityInfo || f[0].Fix == "" {
-		t.Errorf("%+v", f)
-	}
-}
-
-// The Lua script and the rule in Go, which the file store uses, agree on random pairs.
-func TestLuaAgreesWithGo(t *testing.T) {
-	server := miniredis.RunT(t)
-	redis := openRedis(t, options(server.Addr()))
-	defer redis.Close()
-	path := filepath.Join(t.TempDir(), "checkpoint")
-	file := openFile(t, path)
-	defer file.Close()
-	number := rapid.OneOf(rapid.Uint64(), rapid.Uint64Range(0, 120), rapid.Uint64Range(1<<53-2, 1<<53+2))
-	rapid.Check(t, func(draw *rapid.T) {
-		server.FlushAll()
-		if err := file.Reset(t.Context()); err != nil {
-			draw.Fatal(err)
-		}
-		for range 3 {
-			c := example()
-			c.Generation, c.Sequence = number.Draw(draw, "generation"), number.Draw(draw, "sequence")
-			c.Source.Slot = rapid.SampledFrom([]string{"a", "a", "a", "b"}).Draw(draw, "slot")
-			inRedis, inFile := redis.Save(t.Context(), c), file.Save(t.Context(), c)
-			for _, kind := range []func(error) bool{
-				func(err error) bool { return err == nil },
-				func(err error) bool { return errors.Is(err, cdc.ErrFenced) },
-			} {
-				if kind(inRedis) != kind(inFile) {
-					draw.Fatalf("(%d, %d): Redis %v, file %v", c.Generation, c.Sequence, inRedis, inFile)
-				}
-			}
-		}
-		value, err := server.Get(key)
-		onDisk, diskErr := os.ReadFile(path)
-		if err != nil || diskErr != nil || !bytes.Equal(append([]byte(value), '\n'), onDisk) {
-			draw.Fatalf("Redis has %s, the file %s", value, onDisk)
 		}
 	})
 }
