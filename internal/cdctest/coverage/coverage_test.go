@@ -7,19 +7,6 @@ import (
 	"testing"
 )
 
-// What good declarations say, TestFaultTable compares with the table.
-func TestDeclarationsWithMistakes(t *testing.T) {
-	for text, want := range map[string]string{
-		"oracle 1 events": "names no databases", "all events": "lacks rows", "all 1": "lacks rows",
-		"all 999 events": "neither a row", "all 1 miracles": "neither a row",
-	} {
-		d := Declaration{Test: "TestX"}
-		if err := d.parse(text); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v", text, err)
-		}
-	}
-}
-
 // A row without a test is missed on each database and in each mode to which it applies.
 func TestMissingRows(t *testing.T) {
 	text := strings.Join(Missing([]Declaration{{Rows: []int{1}, Databases: []string{Postgres, MySQL}, Modes: []string{AtLeastOnce}}}), "\n")
