@@ -1,6 +1,7 @@
 package admin_test
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -259,6 +260,15 @@ func TestPaths(t *testing.T) {
 			t.Errorf("%s: %d, want %d", c.url, code, c.code)
 		}
 	}
+	large := dial(t, strings.TrimPrefix(base, "http://"), "GET /status HTTP/1.1\r\nHost: relay\r\nX: "+strings.Repeat("a", 40<<10)+"\r\n\r\n")
+	answer, err := http.ReadResponse(bufio.NewReader(large), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode != http.StatusRequestHeaderFieldsTooLarge {
+		t.Errorf("a header of 40 KiB: %s", answer.Status)
+	}
 }
 
 func TestListenErrors(t *testing.T) {
@@ -308,47 +318,4 @@ func wantMistake(t *testing.T, what string, err error, want []string) {
 	if strings.Contains(cdc.Explain(err), "\n") {
 		t.Errorf("%s: %q is more than one line", what, err)
 	}
-}
-
-func TestPortIsFreeAfterCloseAndRun(t *testing.T) {
-	o := newRelay().options()
-	log := slog.New(slog.DiscardHandler)
-	first, err := admin.New(t.Context(), o, log)
-	if err != nil {
-		t.Fatal(err)
-	}
-	o.Listen = first.Addr().String()
-	if err := first.Close(); err != nil {
-		t.Fatal(err)
-	}
-	for range 2 {
-		s, err := admin.New(t.Context(), o, log)
-		if err != nil {
-			t.Fatal(err)
-		}
-		ctx, stop := context.WithCancel(t.Context())
-		stop()
-		if err := s.Run(ctx); err != nil {
-			t.Fatal(err)
-		}
-	}
-}
-
-func TestShutdownLetsRequestsFinish(t *testing.T) {
-	asked, answer := make(chan struct{}), make(chan struct{})
-	o := newRelay().options()
-	o.Live = func() error { close(asked); <-answer; return nil }
-	s, stop, wait := startWith(t, o, slog.DiscardHandler)
-	code := make(chan int, 1)
-	go func() {
-		c, _, _ := get(t, "http://"+s.Addr().String()+"/livez")
-		code <- c
-	}()
-	<-asked
-	stop()
-	close(answer)
-	if c := <-code; c != http.StatusOK {
-		t.Errorf("got %d", c)
-	}
-	wait()
 }
