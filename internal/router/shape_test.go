@@ -10,30 +10,34 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/record"
 )
 
-// typed is the native table with more columns, of many types.
-func typed() (*cdc.Table, row) {
+// typed is the native table with more columns, of many types, as a source describes it whose stream is binary or text.
+func typed(binary bool) (*cdc.Table, row) {
 	t, r := native(), order().without("headers", "tenant_id", "schema_id", "schema_version", "partition_key")
 	for _, c := range []struct {
-		name  string
-		of    cdc.Type
-		value string
+		name         string
+		of           cdc.Type
+		value        string
+		form         cdc.Form
+		binary       string // "": as in text
+		formOfBinary cdc.Form
 	}{
-		{"count", cdc.TypeInteger, "-7"},
-		{"price", cdc.TypeDecimal, "1.50"},
-		{"ratio", cdc.TypeFloat, "NaN"},
-		{"zerofill", cdc.TypeInteger, "007"},
-		{"paid", cdc.TypeBool, "t"},
-		{"document", cdc.TypeJSON, `{"a": {"b": [1, "x\"y"]}, "n": null}`},
-		{"raw", cdc.TypeBytes, "\x00\xff"},
-		{"note", cdc.TypeText, "a \"b\"\n\u2028é"},
-		{"nothing", cdc.TypeText, ""},
+		{"count", cdc.TypeInteger, "-7", cdc.FormText, "\xff\xff\xff\xf9", cdc.FormInt},
+		{"price", cdc.TypeDecimal, "1.50", cdc.FormText, "", 0},
+		{"ratio", cdc.TypeFloat, "NaN", cdc.FormText, "", 0},
+		{"zerofill", cdc.TypeInteger, "007", cdc.FormText, "", 0},
+		{"paid", cdc.TypeBool, "t", cdc.FormBool, "\x01", cdc.FormBool},
+		{"document", cdc.TypeJSON, `{"a": {"b": [1, "x\"y"]}, "n": null}`, cdc.FormText, "\x01" + `{"a": {"b": [1, "x\"y"]}, "n": null}`, cdc.FormJSONB},
+		{"raw", cdc.TypeBytes, `\x00ff`, cdc.FormHex, "\x00\xff", cdc.FormBytes},
+		{"note", cdc.TypeText, "a \"b\"\n\u2028é", cdc.FormText, "", 0},
+		{"nothing", cdc.TypeText, "", cdc.FormText, "", 0},
 	} {
-		t.Columns = append(t.Columns, cdc.Column{Name: c.name, Type: c.of})
+		if binary && c.binary != "" {
+			c.value, c.form = c.binary, c.formOfBinary
+		}
+		t.Columns = append(t.Columns, cdc.Column{Name: c.name, Type: c.of, Form: c.form})
 		r[c.name] = c.value
 	}
 	delete(r, "nothing")
-	setForm(t, "paid", cdc.FormBool)
-	setForm(t, "raw", cdc.FormBytes)
 	return t, r
 }
 
@@ -61,7 +65,8 @@ func TestShapes(t *testing.T) {
 	for name, c := range map[string]struct {
 		shape   record.Shape
 		null    outbox.NullPayload
-		change  row // of the row; "NULL" is NULL
+		payload cdc.Type // of the column
+		change  row      // of the row; "NULL" is NULL
 		value   string
 		headers string
 		refused string
@@ -92,6 +97,13 @@ func TestShapes(t *testing.T) {
 		"structured surrogate":     {shape: record.Shape{Format: record.FormatCloudEventsJSON}, change: row{"payload": `{"a":"\ud83d","a":1}`}, value: structured("application/json", `"data":{"a":"\ud83d","a":1}`), headers: jsonType},
 		"structured malformed":     {shape: record.Shape{Format: record.FormatCloudEventsJSON}, null: outbox.NullMalformed, change: row{"payload": "NULL"}, refused: "column payload is NULL. Fix: set null_payload of the table to tombstone or empty, or correct"},
 		"structured headers":       {shape: record.Shape{Format: record.FormatCloudEventsJSON, Headers: named("n=count")}, change: row{"headers": `{"a":"b"}`}, value: structured("application/json", `"data":{"total": 1}`), headers: jsonType + "n: \"-7\"\na: \"b\"\n"},
+		"structured bytes":         {shape: record.Shape{Format: record.FormatCloudEventsJSON}, payload: cdc.TypeBytes, change: row{"content_type": "image/png", "payload": "\x00\xff"}, value: structured("image/png", `"data_base64":"AP8="`), headers: jsonType},
+		"structured JSON column":   {shape: record.Shape{Format: record.FormatCloudEventsJSON}, payload: cdc.TypeJSON, change: row{"content_type": "NULL"}, value: structured("", `"data":{"total": 1}`), headers: jsonType},
+		"structured no text":       {shape: record.Shape{Format: record.FormatCloudEventsJSON}, change: row{"content_type": "text/plain", "payload": "\xff"}, refused: "column payload is not valid UTF-8"},
+		"value of NULL":            {shape: record.Shape{Format: record.FormatPlain, Value: named("y=raw")}, change: row{"raw": "NULL"}, value: `{"y":null}`},
+		"value that is no text":    {shape: record.Shape{Value: named("n=note")}, change: row{"note": "\xff"}, refused: "column note is not valid UTF-8"},
+		"value that is no JSON":    {shape: record.Shape{Value: []record.Field{{Name: "n", Part: outbox.Part{JSON: "note"}}}}, refused: "column note cannot be read: it is not JSON"},
+		"headers of many types":    {shape: record.Shape{Format: record.FormatPlain, Headers: named("b=paid", "d=document", "n=note")}, value: `{"total": 1}`, headers: "b: \"true\"\nd: \"{\\\"a\\\": {\\\"b\\\": [1, \\\"x\\\\\\\"y\\\"]}, \\\"n\\\": null}\"\nn: \"a \\\"b\\\"\\n\\u2028é\"\n"},
 		"confluent":                {shape: record.Shape{Format: record.FormatPlain, Confluent: true}, change: row{"schema_id": "66051"}, value: "\x00\x00\x01\x02\x03" + `{"total": 1}`},
 		"confluent with a value":   {shape: record.Shape{Format: record.FormatPlain, Confluent: true, Value: named("c=count")}, change: row{"schema_id": "1"}, value: "\x00\x00\x00\x00\x01" + `{"c":-7}`},
 		"confluent and tombstone":  {shape: record.Shape{Format: record.FormatPlain, Confluent: true}, change: row{"payload": "NULL"}, value: "NULL"},
@@ -99,8 +111,8 @@ func TestShapes(t *testing.T) {
 		"confluent with NULL":      {shape: record.Shape{Format: record.FormatPlain, Confluent: true}, refused: "column schema_id is no number of a schema"},
 		"rename, drop": {
 			shape:  record.Shape{Members: record.Members{Rename: map[string]string{"trace": "traceparent"}, Drop: []string{"password"}}},
-			change: row{"headers": `{"trace":"t","password":"p","a\n":"b"}`}, value: `{"total": 1}`,
-			headers: attributes + "traceparent: \"t\"\na\n: \"b\"\n",
+			change: row{"headers": `{"trace":"t","password":"p","a\n":"b","a-name-of-more-than-thirty-two-bytes":"c"}`}, value: `{"total": 1}`,
+			headers: attributes + "traceparent: \"t\"\na\n: \"b\"\na-name-of-more-than-thirty-two-bytes: \"c\"\n",
 		},
 		"conflict":                {change: row{"headers": `{"ce_id":"1"}`}, refused: `sets the header "ce_id", which is the relay's own. Fix: rename it with headers_rename of the table, or name it in headers_drop, or`},
 		"conflict renamed":        {shape: record.Shape{Members: record.Members{Prefixed: true}}, change: row{"headers": `{"Content-Type":"1","b":"2"}`}, value: `{"total": 1}`, headers: attributes + "x_Content-Type: \"1\"\nb: \"2\"\n"},
@@ -109,29 +121,35 @@ func TestShapes(t *testing.T) {
 		"conflict renamed twice":  {shape: record.Shape{Headers: named("a=count", "x_a=count"), Members: record.Members{Prefixed: true}}, change: row{"headers": `{"a":"1"}`}, value: `{"total": 1}`, headers: attributes + "a: \"-7\"\nx_a: \"-7\"\nx_x_a: \"1\"\n"},
 		"conflict with a header":  {shape: record.Shape{Headers: named("a=count"), Members: record.Members{Prefixed: true}}, change: row{"headers": `{"a":"1"}`}, value: `{"total": 1}`, headers: attributes + "a: \"-7\"\nx_a: \"1\"\n"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			table, r := typed()
-			maps.Copy(r, c.change)
-			maps.DeleteFunc(r, func(_, value string) bool { return value == "NULL" })
-			o := options()
-			o.Tables[0].Shape, o.Tables[0].Layout = &c.shape, outbox.Layout{OnNull: c.null}
-			if c.refused != "" {
-				_, err := route(t, o, batch(table, r))
-				stopped(t, err, cdc.ClassRuntime, "malformed", c.refused)
-				return
-			}
-			m := one(t, o, table, r)
-			value := string(m.Value)
-			if m.Value == nil {
-				value = "NULL"
-			}
-			var headers strings.Builder
-			for _, h := range m.Headers {
-				headers.WriteString(string(h.Key) + ": " + quoted(h.Value) + "\n")
-			}
-			if value != c.value || headers.String() != c.headers {
-				t.Errorf("got\n%s\n%s\nwant\n%s\n%s", value, headers.String(), c.value, c.headers)
-			}
-		})
+		for way, binary := range map[string]bool{"text": false, "binary": true} {
+			t.Run(name+"/"+way, func(t *testing.T) {
+				table, r := typed(binary)
+				table.Columns[table.Index("payload")].Type = c.payload
+				maps.Copy(r, c.change)
+				maps.DeleteFunc(r, func(_, value string) bool { return value == "NULL" })
+				o := options()
+				o.Tables[0].Shape, o.Tables[0].Layout = &c.shape, outbox.Layout{OnNull: c.null}
+				dst, err := route(t, o, batch(table, r, r.with("aggregate_id", "another").with("note", `"none"`)))
+				if c.refused != "" {
+					stopped(t, err, cdc.ClassRuntime, "malformed", c.refused)
+					return
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				m := &dst.Messages[0]
+				value := string(m.Value)
+				if m.Value == nil {
+					value = "NULL"
+				}
+				var headers strings.Builder
+				for _, h := range m.Headers {
+					headers.WriteString(string(h.Key) + ": " + quoted(h.Value) + "\n")
+				}
+				if value != c.value || headers.String() != c.headers {
+					t.Errorf("got\n%s\n%s\nwant\n%s\n%s", value, headers.String(), c.value, c.headers)
+				}
+			})
+		}
 	}
 }
