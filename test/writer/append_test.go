@@ -122,65 +122,6 @@ func inGroups(events []*writer.Event, n int) (groups [][]*writer.Event) {
 	return append(groups, events)
 }
 
-func TestEveryNumberOfEventsIsStoredInOrder(t *testing.T) {
-	onEach(t, everyNumberOfEventsIsStoredInOrder)
-}
-
-func everyNumberOfEventsIsStoredInOrder(t *testing.T, e engine) {
-	t.Helper()
-	db := newDatabase(t, e, plain("outbox"))
-	for _, w := range e.ways() {
-		t.Run(w.name, func(t *testing.T) {
-			session := w.open(t, db.name, "")
-			for _, n := range []int{2, 3, 7, 8, 9, 10, 100, 700, 5000} {
-				db.clear(t, "outbox")
-				events := newEvents(n)
-				appendAll(t, session, events...)
-				requireRows(t, db.rows(t, "outbox"), events)
-			}
-		})
-	}
-}
-
-func TestMissingColumnsAreNull(t *testing.T) {
-	onEach(t, columnsAreNullWhereNoneOrSomeRowsHaveThem)
-}
-
-func columnsAreNullWhereNoneOrSomeRowsHaveThem(t *testing.T, e engine) {
-	t.Helper()
-	db := newDatabase(t, e, plain("outbox"))
-	give := map[string]func(*writer.Event){
-		"tenant":    func(e *writer.Event) { e.TenantID = "acme" },
-		"topic":     func(e *writer.Event) { e.Topic = "orders" },
-		"key":       func(e *writer.Event) { e.PartitionKey = "k" },
-		"schema id": func(e *writer.Event) { e.SchemaID = "order" },
-		"version":   func(e *writer.Event) { e.SchemaVersion = 2 },
-		"headers":   func(e *writer.Event) { e.Headers = map[string]string{"a": "b"} },
-		"tombstone": func(e *writer.Event) { e.Payload, e.Tombstone = nil, true },
-		"id":        func(e *writer.Event) { e.ID = uuid.New() },
-	}
-	for _, w := range e.ways() {
-		t.Run(w.name, func(t *testing.T) {
-			session := w.open(t, db.name, "")
-			for name, give := range give {
-				for _, n := range []int{3, 9} { // as VALUES and as arrays
-					all := []int{0, 1, 2, 3, 4, 5, 6, 7, 8}[:n]
-					for _, having := range [][]int{{0}, {2}, {1, 2}, all} {
-						db.clear(t, "outbox")
-						events := newEvents(n)
-						for _, i := range having {
-							give(events[i])
-						}
-						appendAll(t, session, events...)
-						t.Log(name, n, having)
-						requireRows(t, db.rows(t, "outbox"), events)
-					}
-				}
-			}
-		})
-	}
-}
-
 func TestEventsFollowTheTransaction(t *testing.T) { onEach(t, eventsGoTheTransactionsWay) }
 
 func eventsGoTheTransactionsWay(t *testing.T, e engine) {
