@@ -10,7 +10,6 @@ import (
 	"github.com/go-sql-driver/mysql"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdctest"
-	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
 
 // statements splits SQL and replaces each % by a name.
@@ -250,38 +249,6 @@ func TestLetterWithoutAPrintedColumn(t *testing.T) {
 			awaitCounts(r, "map[]")
 			r.AwaitEvents(r.Append("k", 5))
 			r.Verify()
-		})
-	}
-}
-
-// A required column is dropped while the relay is disconnected or stopped. Events committed before are published; the first
-// row without the column stops the relay at every start.
-//
-//covers:postgres 15 exit arrivals
-func TestColumnDroppedWhileDisconnected(t *testing.T) {
-	t.Parallel()
-	for name, down := range map[string]bool{"cut off": false, "down": true} {
-		t.Run(name, func(t *testing.T) {
-			db := newPostgres(t)
-			db.Proxy = testenv.Proxy(t, shared.postgres.Addr())
-			r := newRig(t, db, cdctest.InFile, nil)
-			r.Start()
-			r.AwaitSaved(r.Append("k", 10))
-			db.Proxy.Cut()
-			if down {
-				r.Kill()
-			}
-			before := r.Append("k", 10)
-			renamePayload(r)
-			r.Must(db.InsertMany(t.Context(), "x", 10, 10))
-			r.Must(db.Proxy.Restore())
-			if down {
-				r.Must(r.Relay.Start(t.Context()))
-			}
-			says(t, r.AwaitExit(time.Minute, 2), "payload", "public.outbox")
-			r.AwaitEvents(before)
-			r.Must(r.Relay.Start(t.Context()))
-			says(t, r.AwaitExit(time.Minute, 2), "payload", "public.outbox")
 		})
 	}
 }

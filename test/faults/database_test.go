@@ -1,7 +1,6 @@
 package faults
 
 import (
-	"context"
 	"strings"
 	"testing"
 	"time"
@@ -112,20 +111,4 @@ func says(t *testing.T, exit cdctest.Exit, words ...string) {
 			t.Errorf("it does not say %q", word)
 		}
 	}
-}
-
-// Interleaved, rolled-back and multi-row transactions, and savepoints (see cdctest.Workload), with more writers and fewer
-// keys than in other tests, so that writers wait for each other.
-//
-//covers:all 17 events
-func TestInterleavedTransactions(t *testing.T) {
-	t.Parallel()
-	onEach(t, func(t *testing.T, s source) {
-		t.Helper()
-		r := newRig(t, s.open(t), s.least(), nil)
-		r.Start()
-		load := r.Load(cdctest.Workload{Writers: 12, Keys: 8, Pause: time.Millisecond})
-		r.Await("enough transactions", func(context.Context) (bool, error) { return load.Ledger.Transactions() > 1000, nil })
-		r.Verify()
-	})
 }

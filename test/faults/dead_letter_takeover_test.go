@@ -1,10 +1,7 @@
 package faults
 
 import (
-	"bytes"
 	"context"
-	"fmt"
-	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -110,90 +107,5 @@ func TestTakeoverOfDeadLetters(t *testing.T) {
 	}
 	for _, p := range pairs {
 		p.kill()
-	}
-}
-
-// A drop is asked for while a retry publishes the same letters, and the leader is killed as soon as some are resolved. The drop reports the
-// letters that it has dropped, and no published one, when the standby answers it.
-//
-//covers:postgres 6 35 events both
-func TestDropDuringARetryCountsDroppedLetters(t *testing.T) {
-	t.Parallel()
-	postgres, ok := sources()["postgres"]
-	if !ok {
-		t.Skip("not chosen")
-	}
-	for _, d := range deliveries() {
-		t.Run(string(d), func(t *testing.T) {
-			t.Parallel()
-			r := letterRigWith(t, postgres, func(o *cdctest.RigOptions) { o.Checkpoint, o.Delivery = cdctest.InRedis, d }, nil)
-			r.Start()
-			var all []*cdctest.Event
-			for i := range 12 {
-				all = append(append(all, r.AppendAs(fmt.Sprint(i), 1, stray)...), r.Append(fmt.Sprint(i), 20)...)
-			}
-			r.AwaitSaved(r.Append("saved", 1))
-			awaitCounts(r, "map[held:240 unroutable:12]")
-			routeStrays(r)
-			r.Kill()
-			r.Start()
-			standby := r.Second()
-			startStandby(t, r, standby)
-			claimedDrops(t, r, standby, all)
-			r.Verify()
-		})
-	}
-}
-
-// claimedDrops drops letters during a retry, whose leader is killed, and excludes those that the drop has dropped.
-func claimedDrops(t *testing.T, r *cdctest.Rig, standby *cdctest.Relay, all []*cdctest.Event) {
-	t.Helper()
-	records := newLetterLog(t, r)
-	asked := func(do, text string) func(*kgo.Record) bool {
-		return func(k *kgo.Record) bool {
-			return strings.HasPrefix(string(k.Key), "ask/") && bytes.Contains(k.Value, []byte(`"do":"`+do)) && bytes.Contains(k.Value, []byte(text))
-		}
-	}
-	relay, ctx := r.Relay, r.Within(time.Minute)
-	start := func(do string) (out chan string) {
-		out = make(chan string, 1)
-		go func() {
-			text, _ := relay.Command(ctx, "dlq", do, "--all", "--yes") // an error says that the other command has resolved some
-			out <- text
-		}()
-		return out
-	}
-	retry := start("retry")
-	records.await("the retry", asked("retry", ""))
-	drop := start("drop")
-	records.await("a resolved letter", func(k *kgo.Record) bool {
-		return bytes.Contains(k.Value, []byte(`"done":"`)) && k.Topic == indexTopic(r)
-	})
-	r.Kill()
-	r.Relay = standby
-	<-retry
-	text, said := <-drop, 0
-	_, end, _ := strings.Cut(text, "dropped: ") // behind its progress
-	if _, err := fmt.Sscanf(end, "%d dead letter", &said); err == nil {
-		records.await("the answer", asked("drop", `"state":"done"`))
-	}
-	_, _ = r.Relay.Command(r.Within(time.Minute), "dlq", "retry", "--all", "--yes") // there may be no letter left
-	awaitCounts(r, "map[]")
-	r.Must(r.Reader.CatchUp(r.Within(time.Minute)))
-	dropped := 0
-	for _, e := range all {
-		for _, k := range records.seen {
-			if inIndex(`"done":"dropped"`)(r, e, k) {
-				dropped++
-				if r.Delivery == cdctest.ExactlyOnce || !r.Reader.Has(e.ID) { // at least once: it may have been killed before it noted that it was published
-					r.Exclude(e)
-				}
-				break
-			}
-		}
-	}
-	t.Logf("dropped %d of %d letters: %s", dropped, len(all), text)
-	if said != dropped {
-		r.Violation(cdctest.Phantom, "the drop says that it has dropped %d letters, and has dropped %d: %s", said, dropped, text)
 	}
 }

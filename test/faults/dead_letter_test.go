@@ -174,60 +174,6 @@ func TestDroppedLettersAreNeverPublished(t *testing.T) {
 	})
 }
 
-// Relays are killed while events become dead letters and are published again under load: no event is lost, and the order of each
-// key holds.
-//
-//covers:postgres 35 events both
-//covers:mysql 35 events
-//covers:mariadb 35 events exactly-once
-func TestDeadLettersSurviveKills(t *testing.T) {
-	t.Parallel()
-	inEitherMode(t, func(t *testing.T, s source, delivery func(*cdctest.RigOptions)) {
-		t.Helper()
-		r := letterRig(t, s, delivery)
-		r.Start()
-		load := r.Load(cdctest.Workload{})
-		for i := range 3 {
-			for key := range 3 {
-				r.AppendAs(fmt.Sprintf("bad%d", key), 20, func(e *cdctest.Event) {
-					if e.Seq%7 == i {
-						stray(e)
-					}
-				})
-			}
-			r.Delay(300 * time.Millisecond)
-			r.Kill()
-			r.Start()
-		}
-		routeStrays(r)
-		r.Kill()
-		r.Start()
-		for range 3 {
-			ctx, cancel := context.WithCancel(r.Within(time.Minute))
-			asked := make(chan struct{})
-			go func() {
-				defer close(asked)
-				_, _ = r.Relay.Command(ctx, "dlq", "retry", "--all", "--yes")
-			}()
-			r.AppendAs("bad0", 20, nil)
-			r.Delay(time.Second)
-			r.Kill()
-			cancel()
-			<-asked
-			r.Start()
-		}
-		r.Must(load.Stop())
-		r.Await("no letter to be left", func(ctx context.Context) (bool, error) {
-			if len(counts(ctx, r)) == 0 {
-				return true, nil
-			}
-			_, _ = r.Relay.Command(ctx, "dlq", "retry", "--all", "--yes")
-			return false, nil
-		})
-		r.Verify()
-	})
-}
-
 // A transaction has more events that cannot be published than there may be dead letters: the relay publishes nothing more, says so, and
 // goes on as soon as some are dropped. The retry that it prints loses nothing while their cause is there.
 //

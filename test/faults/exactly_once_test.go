@@ -2,17 +2,13 @@ package faults
 
 import (
 	"context"
-	"errors"
-	"math"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
-	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
-	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdctest"
 	"github.com/cdc-relay/cdc-relay/internal/testenv"
@@ -109,40 +105,6 @@ func TestDeliveryChanges(t *testing.T) {
 	})
 }
 
-// Redis is rolled back to a copy of exactly-once delivery, although at-least-once delivery has published since: the relay stops,
-// and continues from the position that a person sets.
-//
-//covers:binlogs 26 exit exactly-once
-//covers:binlogs 26 events exactly-once
-func TestRolledBackRedisBehindAChangeOfDelivery(t *testing.T) {
-	t.Parallel()
-	onBinlogs(t, func(t *testing.T, db *cdctest.MySQL) {
-		t.Helper()
-		r := newRig(t, db, cdctest.InRedis, exactlyOnce)
-		change := func(to string) {
-			sigterm(r)
-			r.Reconfigure("delivery", to)
-		}
-		r.Start()
-		r.AwaitSaved(r.Append("k", 10))
-		old := inRedis(r, "GET")
-		change("at-least-once")
-		r.Start()
-		r.AwaitSaved(r.Append("k", 10))
-		change("exactly-once")
-		position, _, err := r.Saved(t.Context())
-		r.Must(err)
-		inRedis(r, "SET", old)
-		r.Must(r.Relay.Start(t.Context()))
-		says(t, r.AwaitExit(time.Minute, 5), "at-least-once delivery is lost", "cdc-relay position set")
-		_, err = r.Relay.Command(t.Context(), "position", "set", position, "--skip-events")
-		r.Must(err)
-		r.Start()
-		r.AwaitSaved(r.Append("k", 10))
-		once(t, r)
-	})
-}
-
 // An event that Kafka refuses stops the relay, and the transaction that it began is aborted. What was committed before it
 // is published, once; so is the rest, after it was skipped.
 //
@@ -176,63 +138,6 @@ func TestExactlyOnceStopsAtPoison(t *testing.T) {
 		r.AwaitEvents(after)
 		once(t, r)
 	})
-}
-
-// The right to use the transactional ID is taken away under load, again and again, so that another request meets it first each time:
-// each run ends with the grant that is missing, and never with advice to skip an event. With the grant nothing is lost or repeated.
-//
-//covers:postgres 24 exit events exactly-once
-func TestTransactionalIDIsRevoked(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, newPostgres(t), cdctest.InFile, exactlyOnce)
-	client := kafkaClient(t)
-	admin := kadm.NewClient(client)
-	r.Start()
-	r.Load(cdctest.Workload{Pause: 20 * time.Millisecond})
-	r.AwaitProgress(100)
-	listed, err := admin.ListTransactions(t.Context(), nil, nil)
-	r.Must(err)
-	var id string
-	for _, txn := range listed {
-		if strings.Contains(txn.TxnID, "."+r.DB.Name()+".") {
-			id = txn.TxnID
-		}
-	}
-	denied := kadm.NewACLs().TransactionalIDs(id).ResourcePatternType(kadm.ACLPatternLiteral).Deny("User:ANONYMOUS").DenyHosts("*").Operations(kadm.OpWrite)
-	allow := func() {
-		_, err := admin.DeleteACLs(context.WithoutCancel(t.Context()), denied)
-		r.Must(err)
-	}
-	t.Cleanup(allow)
-	for range 3 {
-		results, err := admin.CreateACLs(t.Context(), denied)
-		r.Must(err)
-		for _, res := range results {
-			r.Must(res.Err)
-		}
-		exit := r.AwaitExit(time.Minute, 2)
-		says(t, exit, "WRITE on the transactional ID", id)
-		if strings.Contains(exit.Log, "errors.skip") {
-			t.Error("an event is blamed")
-		}
-		allow()
-		r.Await("the right to be back", func(ctx context.Context) (bool, error) { return granted(ctx, client, id) })
-		r.Start()
-		r.AwaitProgress(100)
-	}
-	once(t, r)
-}
-
-// granted reports whether the broker lets a client use a transactional ID: a change of the rights reaches it after the answer to the
-// request. It asks as a producer that does not exist, which fences none.
-func granted(ctx context.Context, client *kgo.Client, id string) (bool, error) {
-	req := kmsg.NewPtrInitProducerIDRequest()
-	req.TransactionalID, req.TransactionTimeoutMillis, req.ProducerID, req.ProducerEpoch = &id, 60_000, math.MaxInt64, 0
-	res, err := req.RequestWith(ctx, client)
-	if errors.Is(err, kerr.TransactionalIDAuthorizationFailed) { // the coordinator was not even told
-		return false, nil
-	}
-	return err == nil && res.ErrorCode != kerr.TransactionalIDAuthorizationFailed.Code, err
 }
 
 // nothingOpen verifies that no transaction holds back consumers of committed records.

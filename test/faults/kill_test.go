@@ -55,38 +55,6 @@ func TestKillUnderLoad(t *testing.T) {
 	})
 }
 
-// SIGKILL after Kafka's acknowledgement and before the save: exactly the unsaved events are repeated.
-//
-//covers:all 2 events
-func TestKillBetweenAckAndCheckpoint(t *testing.T) {
-	t.Parallel()
-	for name, source := range sources() {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			way := testenv.Proxy(t, shared.redis.Addr())
-			r := newRig(t, source.open(t), cdctest.InRedis, func(o *cdctest.RigOptions) {
-				o.Settings = map[string]any{"checkpoint.redis.addrs": []string{way.Addr()}}
-			})
-			r.Start()
-			r.AwaitSaved(r.Append("before", 50))
-			r.Must(way.Swallow(testenv.Requests))
-			gap := append(r.Append("gap1", 100), r.Append("gap2", 100)...)
-			r.AwaitEvents(gap)
-			r.Kill()
-			_, last, err := r.Saved(t.Context())
-			r.Must(err)
-			saved := slices.IndexFunc(gap, func(e *cdctest.Event) bool { return e.ID.String() == last }) // the proxy may let one pass
-			way.Heal(t.Context())
-			r.Append("after", 50)
-			r.Start()
-			if saved == len(gap)-1 {
-				t.Error("everything was saved before the kill")
-			}
-			repeats(t, r, len(gap)-1-saved)
-		})
-	}
-}
-
 // SIGKILL while saves are slow: at most the window is repeated.
 //
 //covers:all 2 events

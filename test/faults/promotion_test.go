@@ -144,40 +144,6 @@ func TestSwitchover(t *testing.T) {
 	})
 }
 
-// Relay and primary are killed under load. The relay starts on the promoted server, whose files have the same names and the transactions at
-// other places, and is killed and started there once more.
-//
-//covers:binlogs 13 29 events both
-func TestStartAfterAFailover(t *testing.T) {
-	t.Parallel()
-	onReplications(t, func(t *testing.T, s *replication) {
-		t.Helper()
-		rigs := besides(t, s.database, cdctest.InFile, nil)
-		s.semiSync(t, rigs[0])
-		loads := loaded(rigs)
-		awaitProgress(rigs, 300)
-		for _, r := range rigs {
-			r.Kill()
-			r.Append("unread", 10) // once it returns, the replica has received what was published
-		}
-		rigs[0].Must(s.primary.Stop(rigs[0].Within(time.Minute), testenv.MySQLCrash))
-		for i, r := range rigs {
-			r.Must(loads[i].Stop())
-		}
-		s.promote(rigs...)
-		rigs[0].Must(s.address.Redirect(s.replica.Addr()))
-		for _, r := range rigs {
-			r.Start()
-			r.Load(cdctest.Workload{Prefix: "promoted-"})
-			r.AwaitProgress(300)
-			r.Kill()
-			r.Start()
-			r.AwaitProgress(300)
-		}
-		verify(rigs)
-	})
-}
-
 // A replica that lacks what was published is promoted: the running relay waits for it and then exits with code 5. So does
 // the next start, after the replica has committed more transactions than were lost. What it names publishes them. A dead letter whose row
 // was lost is dropped as its retry says, and lets its key go. (On MariaDB a later transaction has its number: there it can be published.)

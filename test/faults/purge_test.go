@@ -21,8 +21,7 @@ type queried interface {
 	Query(ctx context.Context, dest []any, sql string, args ...any) error
 }
 
-// plain returns a database whose table has no partitions, and whose rows count as 40 days old. A trigger keeps the number of the
-// committed rows.
+// plain returns a database whose table has no partitions, and whose rows count as 40 days old.
 func plain(tb testing.TB, s source) queried {
 	tb.Helper()
 	db, _ := s.open(tb).(queried)
@@ -129,41 +128,4 @@ func tableOf(db cdctest.Database) string {
 		return db.Name() + ".outbox"
 	}
 	return "public.outbox"
-}
-
-// Rows are deleted as soon as they are relayed, under load, and the relay is killed meanwhile. Every committed event is published.
-//
-//covers:all 1 16 arrivals
-func TestOldRowsAreDeletedUnderLoad(t *testing.T) {
-	t.Parallel()
-	onEach(t, func(t *testing.T, s source) {
-		t.Helper()
-		db := plain(t, s)
-		r := newRig(t, db, cdctest.InFile, deleting)
-		// An archive of the committed rows, for what is deleted.
-		copied := []string{
-			"CREATE TABLE archive (event_id varchar(64) PRIMARY KEY)",
-			"CREATE TRIGGER archived AFTER INSERT ON outbox FOR EACH ROW INSERT INTO archive VALUES (HEX(new.event_id))",
-		}
-		if s.name == "postgres" {
-			copied = []string{
-				copied[0], "CREATE FUNCTION copied() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN INSERT INTO archive VALUES (new.event_id); RETURN new; END'",
-				"CREATE TRIGGER archived AFTER INSERT ON outbox FOR EACH ROW EXECUTE FUNCTION copied()",
-			}
-		}
-		for _, sql := range copied {
-			r.Must(db.Exec(t.Context(), sql))
-		}
-		load := r.Load(cdctest.Workload{})
-		r.Start()
-		r.AwaitProgress(500)
-		r.Kill()
-		r.Start()
-		r.AwaitProgress(500)
-		r.Must(load.Stop())
-		var committed int
-		r.Must(db.Query(t.Context(), []any{&committed}, "SELECT count(*) FROM archive"))
-		r.AwaitCount(committed)
-		awaitCount(r, db, 0)
-	})
 }

@@ -171,24 +171,6 @@ func skipped(r *cdctest.Rig, exit cdctest.Exit, bad *cdctest.Event) (ids []strin
 	return ids
 }
 
-// With the policy drop, the rejected event is counted and logged, and everything else is published in order.
-//
-//covers:postgres 24 events
-func TestDropRejectedEvents(t *testing.T) {
-	for name, p := range poisons() {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			r, _, _ := spoiled(t, newPostgres(t), p, "drop")
-			r.Append("k", 10)
-			r.Verify()
-			r.Await("the event to be counted as dropped", func(ctx context.Context) (bool, error) {
-				n, err := r.Relay.Metric(ctx, fmt.Sprintf("cdc_relay_events_dropped_total{reason=%q}", p.reason))
-				return n == 1, err
-			})
-		})
-	}
-}
-
 // Events for a missing topic stop the relay; once the topic exists they are published in order.
 //
 //covers:all 25 exit events both

@@ -2,8 +2,6 @@ package faults
 
 import (
 	"context"
-	"regexp"
-	"strconv"
 	"syscall"
 	"testing"
 	"time"
@@ -108,60 +106,6 @@ func unless(expected bool, err error) error {
 		return nil
 	}
 	return err
-}
-
-// A MySQL or MariaDB server gives the GTIDs before the position a second time, as one does that was restored from a backup, and has
-// passed the position when the relay starts. The relay publishes nothing and names the command that publishes what it would have
-// skipped.
-//
-//covers:binlogs 13 events both
-func TestRestoredServerPassedThePosition(t *testing.T) {
-	t.Parallel()
-	for _, flavor := range binlogs() {
-		t.Run(flavor, func(t *testing.T) {
-			t.Parallel()
-			server := testenv.MySQL(t, testenv.MySQLOptions{Flavor: flavor})
-			for _, d := range deliveries() {
-				t.Run(string(d), func(t *testing.T) {
-					db, err := cdctest.NewMySQL(t.Context(), server, databaseName(t))
-					if err != nil {
-						t.Fatal(err)
-					}
-					r := newRig(t, db, cdctest.InRedis, func(o *cdctest.RigOptions) { o.Delivery = d })
-					began := time.Now().Add(-time.Second)
-					r.Start()
-					r.AwaitSaved(r.Append("before", 10))
-					r.Kill()
-					gtids, err := server.GTIDs(t.Context())
-					r.Must(err)
-					r.Hold(time.Second) // MariaDB's rows have whole seconds
-					r.Must(server.Exec(t.Context(), "", map[string]string{
-						testenv.MySQLFlavor: "RESET BINARY LOGS AND GTIDS", testenv.MariaDBFlavor: "RESET MASTER",
-					}[flavor]))
-					for now := ""; lastNumber(now) <= lastNumber(gtids); {
-						r.Append("again", 10)
-						now, err = server.GTIDs(t.Context())
-						r.Must(err)
-					}
-					r.Must(r.Relay.Start(t.Context()))
-					exit := r.AwaitExit(time.Minute, 5)
-					says(t, exit, "another history")
-					follow(t, r, lastWords(exit.Log), "repair", "TIME", began.UTC().Format(time.RFC3339))
-					r.Start()
-					r.AwaitEvents(r.Append("later", 10))
-					r.Verify()
-				})
-			}
-		})
-	}
-}
-
-var number = regexp.MustCompile(`\d+$`)
-
-// lastNumber is that of the last GTID.
-func lastNumber(gtids string) int {
-	n, _ := strconv.Atoi(number.FindString(gtids))
-	return n
 }
 
 // The slot alone holds the position, and the publication is altered and taken back while the relay runs, or starts: every start stops,

@@ -56,72 +56,7 @@ func TestFrozenLeaderAndForgetfulRedis(t *testing.T) {
 	})
 }
 
-// Redis fails over to an old copy under a leader with a standby. The leader saves over it, so that a standby that takes over
-// afterwards repeats no more than the window.
-//
-//covers:all 26 7 events
-func TestRedisFailsOverBesideAStandby(t *testing.T) {
-	t.Parallel()
-	onEach(t, func(t *testing.T, s source) {
-		t.Helper()
-		r, standby := pairOf(t, s.open(t))
-		r.AwaitSaved(r.Append("k", 10))
-		old := inRedis(r, "GET")
-		r.Load(cdctest.Workload{Pause: 20 * time.Millisecond})
-		r.AwaitProgress(300)
-		inRedis(r, "SET", old)
-		r.Await("the position to be saved again", func(ctx context.Context) (bool, error) {
-			now, err := shared.redis.Do(ctx, "GET", r.RedisKey())
-			return now != old, err
-		})
-		r.Kill()
-		r.Must(standby.AwaitLog(r.Within(time.Minute), "msg=leading"))
-		r.AwaitProgress(300)
-		r.Verify()
-	})
-}
-
 var generation = regexp.MustCompile(`"generation":"(\d+)"`)
-
-// The clock is stepped back by an hour while a standby waits: what is stored was saved by a clock that is an hour ahead. The
-// standby takes over with a higher generation all the same, and saves; so does the next start.
-//
-//covers:all 30 events
-func TestClockSteppedBack(t *testing.T) {
-	t.Parallel()
-	onEach(t, func(t *testing.T, s source) {
-		t.Helper()
-		r := newRig(t, s.open(t), cdctest.InRedis, nil)
-		r.Start()
-		r.AwaitSaved(r.Append("k", 10))
-		sigterm(r)
-		ahead := aheadByAnHour(t, r)
-		r.Start()
-		standby := r.Second()
-		startStandby(t, r, standby)
-		r.AwaitSaved(r.Append("k", 10))
-		r.Kill()
-		r.Must(standby.AwaitLog(r.Within(time.Minute), "msg=leading"))
-		r.Relay = standby
-		r.AwaitSaved(r.Append("k", 10))
-		r.Kill()
-		r.Start()
-		r.AwaitSaved(r.Append("k", 10))
-		if now := storedGeneration(t, r); now != ahead+3 {
-			t.Errorf("generation %d after three starts behind %d", now, ahead)
-		}
-		r.Verify()
-	})
-}
-
-// aheadByAnHour raises the stored generation, which is in milliseconds, and returns it.
-func aheadByAnHour(t *testing.T, r *cdctest.Rig) uint64 {
-	t.Helper()
-	ahead := storedGeneration(t, r) + uint64(time.Hour.Milliseconds())
-	stored := inRedis(r, "GET")
-	inRedis(r, "SET", generation.ReplaceAllString(stored, `"generation":"`+strconv.FormatUint(ahead, 10)+`"`))
-	return ahead
-}
 
 func storedGeneration(t *testing.T, r *cdctest.Rig) uint64 {
 	t.Helper()

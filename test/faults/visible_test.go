@@ -85,22 +85,6 @@ func synchronousPair(t *testing.T) (p *pair, way *testenv.ProxyServer) {
 	return &pair{primary: primary, standby: standby}, way
 }
 
-// Commits wait for a standby that is 20 ms away, while the relay has read them.
-//
-//covers:postgres 36 events
-func TestRowsBeforeEventsWithADistantStandby(t *testing.T) {
-	t.Parallel()
-	p, way := synchronousPair(t)
-	db, err := cdctest.NewPostgres(t.Context(), p.primary, databaseName(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := way.Delay(testenv.Requests, 20*time.Millisecond); err != nil {
-		t.Fatal(err)
-	}
-	rowsBeforeEvents(t, newRig(t, db, cdctest.InFile, looks(t, db)))
-}
-
 // The relay reads a standby, whose snapshots do not tell what is visible. A consumer reads the same standby.
 //
 //covers:postgres 36 events
@@ -131,31 +115,6 @@ func TestRowsBeforeEventsOfAReplica(t *testing.T) {
 		}
 		rowsBeforeEvents(t, newRig(t, db, cdctest.InFile, looks(t, &there)))
 	})
-}
-
-// Commits wait for a semi-synchronous replica that is 20 ms away, while the relay has read them. Files are small: MariaDB begins the next one
-// before it commits what is in the last.
-//
-//covers:binlogs 36 events
-func TestRowsBeforeEventsWithADistantReplica(t *testing.T) {
-	t.Parallel()
-	for _, flavor := range binlogs() {
-		t.Run(flavor, func(t *testing.T) {
-			t.Parallel()
-			primary := testenv.MySQL(t, testenv.MySQLOptions{Flavor: flavor, Settings: map[string]string{"max_binlog_size": "65536"}})
-			replica := testenv.MySQL(t, testenv.MySQLOptions{Flavor: flavor})
-			way := testenv.Proxy(t, primary.Addr())
-			semiSync(t, primary, replica, way)
-			db, err := cdctest.NewMySQL(t.Context(), primary, databaseName(t))
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := way.Delay(testenv.Requests, 20*time.Millisecond); err != nil {
-				t.Fatal(err)
-			}
-			rowsBeforeEvents(t, newRig(t, db, cdctest.InFile, looks(t, db)))
-		})
-	}
 }
 
 // semiSync has commits of primary wait until replica, which follows it through way, has them.
