@@ -26,15 +26,12 @@ const key = "cdc-relay:{orders}"
 
 func TestRedisConformance(t *testing.T) {
 	checkpointtest.Run(t, func(tb testing.TB) checkpointtest.Harness {
-		tb.Helper()
 		server := miniredis.RunT(tb)
 		return checkpointtest.Harness{
 			Open: func(tb testing.TB) checkpointtest.Store {
-				tb.Helper()
 				return openRedis(tb, options(server.Addr()))
 			},
 			Put: func(tb testing.TB, value []byte) {
-				tb.Helper()
 				if value == nil {
 					server.FlushAll()
 				} else if err := server.Set(key, string(value)); err != nil {
@@ -42,7 +39,6 @@ func TestRedisConformance(t *testing.T) {
 				}
 			},
 			Get: func(tb testing.TB) []byte {
-				tb.Helper()
 				if !server.Exists(key) {
 					return nil
 				}
@@ -56,16 +52,13 @@ func TestRedisConformance(t *testing.T) {
 
 func TestFileConformance(t *testing.T) {
 	checkpointtest.Run(t, func(tb testing.TB) checkpointtest.Harness {
-		tb.Helper()
 		path := filepath.Join(tb.TempDir(), "checkpoint.json")
 		return checkpointtest.Harness{
 			Exclusive: true,
 			Open: func(tb testing.TB) checkpointtest.Store {
-				tb.Helper()
 				return openFile(tb, path)
 			},
 			Put: func(tb testing.TB, value []byte) {
-				tb.Helper()
 				err := os.Remove(path)
 				if value != nil {
 					err = os.WriteFile(path, value, 0o600)
@@ -75,7 +68,6 @@ func TestFileConformance(t *testing.T) {
 				}
 			},
 			Get: func(tb testing.TB) []byte {
-				tb.Helper()
 				value, err := os.ReadFile(path)
 				if os.IsNotExist(err) {
 					return nil

@@ -127,7 +127,6 @@ func TestPartitionMayAppearInTime(t *testing.T) {
 // A message for a partition that its topic does not have becomes a letter, which holds its key, and is published once the topic has it.
 func TestPartitionBeyondBecomesLetter(t *testing.T) {
 	eachDelivery(t, func(t *testing.T, l *lettered) {
-		t.Helper()
 		l.answered(t, l.send(t, fact{"a", "t", "1"}, fact{"a", "t", beyond}, fact{"a", "t", "2"}, fact{"b", "t", "1"}))
 		l.answered(t, l.send(t, fact{"a", "t", "3"}, fact{"b", "t", "2"}))
 		if a, b := l.published(t, "a"), l.published(t, "b"); a != "1" || b != "1 2" {

@@ -228,7 +228,6 @@ func TestFencedByASuccessor(t *testing.T) {
 	}{
 		"alone": {"relay", func(*testing.T, *kfake.Cluster, *coordinator) {}, false},
 		"a successor that has ended": {"relay", func(t *testing.T, c *kfake.Cluster, _ *coordinator) {
-			t.Helper()
 			open(t, options(c)).Kill()
 		}, true},
 		"a lost answer":     {"relay", func(_ *testing.T, _ *kfake.Cluster, k *coordinator) { k.loseNext() }, false},

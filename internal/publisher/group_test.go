@@ -41,7 +41,6 @@ func openTransactional(t *testing.T, c *kfake.Cluster, changes ...func(*publishe
 func TestOpenTransactionEnds(t *testing.T) {
 	for name, end := range map[string]func(t *testing.T, c *kfake.Cluster, p *publisher.Publisher){
 		"refused": func(t *testing.T, c *kfake.Cluster, p *publisher.Publisher) {
-			t.Helper()
 			deleteTopic(t, c, positions)
 			p.Reset()
 			if err := p.Open(t.Context(), "cdc-relay.test"); err == nil {
@@ -49,7 +48,6 @@ func TestOpenTransactionEnds(t *testing.T) {
 			}
 		},
 		"aborted": func(t *testing.T, _ *kfake.Cluster, p *publisher.Publisher) {
-			t.Helper()
 			if err := p.Abort(t.Context(), "cdc-relay.test"); err != nil {
 				t.Error(err)
 			}

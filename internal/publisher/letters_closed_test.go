@@ -11,7 +11,6 @@ import (
 // where the commit would wait for them otherwise.
 func TestClosedKeysDoNotHoldACommitUp(t *testing.T) {
 	eachDelivery(t, func(t *testing.T, l *lettered) {
-		t.Helper()
 		l.restartWith(t, func(o *publisher.Options) { o.Timing.Closed = time.Hour })
 		l.answered(t, l.send(t, fact{"a", "", "1"}, fact{"b", "", "1"}))
 		if err := l.CloseKeys(t.Context(), []string{"public.outbox\x00a", "public.outbox\x00b"}); err != nil {

@@ -22,7 +22,6 @@ import (
 // concerned, and they are published once the topic may be written.
 func TestDeniedLettersStay(t *testing.T) {
 	eachDelivery(t, func(t *testing.T, l *lettered) {
-		t.Helper()
 		createTopic(t, l.cluster.ListenAddrs(), "denied", 3, nil)
 		l.restartWith(t, func(o *publisher.Options) { o.Timing.Patience = time.Nanosecond }) // all partitions are in one request
 		l.answered(t, l.send(t, fact{"a", "", "1"}, fact{"b", "", "1"}, fact{"c", "", "1"}, fact{"k0", "", "1"}, fact{"k1", "", "1"}, fact{"k2", "", "1"}, fact{"k3", "", "1"}))
@@ -50,7 +49,6 @@ func TestDeniedLettersStay(t *testing.T) {
 // What stops the publisher before the first batch, here a clock that is hours ahead, ends the start.
 func TestRefusedBeforeTheFirstBatch(t *testing.T) {
 	eachDelivery(t, func(t *testing.T, l *lettered) {
-		t.Helper()
 		l.Kill()
 		l.opts.Timing.Patience = time.Nanosecond
 		l.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Err: kerr.InvalidTimestamp, Count: -1})
@@ -81,7 +79,6 @@ func (l *lettered) restartWith(t *testing.T, change func(*publisher.Options)) {
 // The relay stops if it may not write its own topics any more, and publishes nothing behind the event. It goes on once it may.
 func TestOwnTopicsAreDenied(t *testing.T) {
 	eachDelivery(t, func(t *testing.T, l *lettered) {
-		t.Helper()
 		for i, topic := range []string{letterTopic, letterIndex} {
 			key := fmt.Sprint("a", i)
 			l.restartWith(t, func(o *publisher.Options) { o.Timing.Patience = time.Nanosecond })

@@ -76,7 +76,6 @@ func TestLetterTooLargeForItsTopic(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			eachDelivery(t, func(t *testing.T, l *lettered) {
-				t.Helper()
 				l.limitLetters(t, smallLimit)
 				l.restart(t, nil)
 				l.answered(t, l.send(t, fact{"z", "", "1"}))
@@ -107,7 +106,6 @@ func TestLetterTooLargeForItsTopic(t *testing.T) {
 func TestEventTooLargeForALetterIsPublishedBehindOne(t *testing.T) {
 	for _, comesAgain := range []bool{false, true} {
 		eachDelivery(t, func(t *testing.T, l *lettered) {
-			t.Helper()
 			l.limitLetters(t, smallLimit)
 			l.restart(t, nil)
 			if !comesAgain {
@@ -141,7 +139,6 @@ func TestEventTooLargeForALetterIsPublishedBehindOne(t *testing.T) {
 // The limit of the topic of letters is lowered while the relay runs: it stops and names the letter, and goes on once that fits.
 func TestLimitOfLettersIsLowered(t *testing.T) {
 	eachDelivery(t, func(t *testing.T, l *lettered) {
-		t.Helper()
 		l.limitLetters(t, smallLimit)
 		first := l.send(t, fact{"a", "", long})
 		l.failed(t)
@@ -164,7 +161,6 @@ func TestLimitOfLettersIsLowered(t *testing.T) {
 // Letters that an earlier version wrote without their payload are not taken over.
 func TestLettersWithoutTheirPayloadAreRefused(t *testing.T) {
 	eachDelivery(t, func(t *testing.T, l *lettered) {
-		t.Helper()
 		client, err := kgo.NewClient(kgo.SeedBrokers(l.cluster.ListenAddrs()...))
 		if err != nil {
 			t.Fatal(err)

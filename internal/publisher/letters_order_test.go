@@ -17,7 +17,6 @@ import (
 // the key may be behind it yet.
 func TestKeyIsFreeOnceTheIndexSaysSo(t *testing.T) {
 	eachDelivery(t, func(t *testing.T, l *lettered) {
-		t.Helper()
 		l.restartWith(t, func(o *publisher.Options) { o.Timing.Closed = time.Hour })
 		l.answered(t, l.send(t, fact{"a", "", "1"}))
 		if err := l.CloseKeys(t.Context(), []string{"public.outbox\x00a"}); err != nil {
@@ -53,7 +52,6 @@ func TestKeyIsFreeOnceTheIndexSaysSo(t *testing.T) {
 // A batch is published once the letters of its rows are: a position must not pass an event that is in neither.
 func TestRowWaitsForItsLetter(t *testing.T) {
 	eachDelivery(t, func(t *testing.T, l *lettered) {
-		t.Helper()
 		for _, topic := range []string{letterIndex, letterTopic} {
 			away := l.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: topic, Err: kerr.NotEnoughReplicas, Count: -1})
 			seq := l.send(t, fact{"a", "t", "1"}, fact{"b", "", "1"})
@@ -73,7 +71,6 @@ func TestRowWaitsForItsLetter(t *testing.T) {
 // rejected from there on.
 func TestBarrierPrecedesTheIndex(t *testing.T) {
 	eachDelivery(t, func(t *testing.T, l *lettered) {
-		t.Helper()
 		l.answered(t, l.send(t, fact{"a", "", "1"}))
 		l.Kill()
 		l.Reset()
@@ -129,7 +126,6 @@ func (l *lettered) barriers(t *testing.T, partition int32) (n int) {
 // An event without a payload, and one with an empty payload, are published again as they are.
 func TestTombstoneIsPublishedAgain(t *testing.T) {
 	eachDelivery(t, func(t *testing.T, l *lettered) {
-		t.Helper()
 		l.answered(t, l.send(t, fact{"a", "", "1"}, fact{"a", "t", null}, fact{"a", "t", ""}))
 		l.restart(t, nil)
 		l.resolve(t, "t", "a/1@0000000000000100/0", "a/"+null+"@0000000000000100/1", "a/@0000000000000100/2")

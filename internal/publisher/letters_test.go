@@ -266,7 +266,6 @@ func (l *lettered) entries(t *testing.T) map[string]*deadletter.Entry {
 // restart. Other keys pass. What is published again comes before what follows.
 func TestKeyIsHeld(t *testing.T) {
 	eachDelivery(t, func(t *testing.T, l *lettered) {
-		t.Helper()
 		seq := l.send(t, fact{"a", "t", "1"}, fact{"a", "", "2"}, fact{"b", "t", "1"}, fact{"a", "t", "3"})
 		l.answered(t, seq)
 		if a, b := l.published(t, "a"), l.published(t, "b"); a != "1" || b != "1" {
@@ -309,7 +308,6 @@ func TestKeyIsHeld(t *testing.T) {
 // same batch pass, and a retry that fails again concerns nothing else.
 func TestRejectedEventsBecomeLetters(t *testing.T) {
 	eachDelivery(t, func(t *testing.T, l *lettered) {
-		t.Helper()
 		huge := strings.Repeat("x", 2<<20)
 		seq := l.send(t, fact{"a", "t", "1"}, fact{"a", "t", huge}, fact{"b", "t", "1"}, fact{"a", "t", "2"}, fact{"c", "missing", "1"}, fact{"c", "t", "2"})
 		l.answered(t, seq)
@@ -342,7 +340,6 @@ func TestRejectedEventsBecomeLetters(t *testing.T) {
 // A key with more events than a chunk takes comes to an end: those that come meanwhile wait for the chunk, behind it.
 func TestBusyKeyIsReleased(t *testing.T) {
 	eachDelivery(t, func(t *testing.T, l *lettered) {
-		t.Helper()
 		l.answered(t, l.send(t, fact{"a", "", "0"}))
 		stop, stopped := make(chan struct{}), make(chan uint64)
 		go func() {
@@ -391,7 +388,6 @@ func TestBusyKeyIsReleased(t *testing.T) {
 // letter would be left.
 func TestLetterIsMetAgain(t *testing.T) {
 	eachDelivery(t, func(t *testing.T, l *lettered) {
-		t.Helper()
 		l.answered(t, l.send(t, fact{"a", "", "1"}, fact{"a", "t", "2"}))
 		l.restart(t, func(string) bool { return false })
 		if out := l.resolve(t, "t", "a/1@0000000000000100/0"); !out[0].Skipped {
@@ -413,7 +409,6 @@ func TestLetterIsMetAgain(t *testing.T) {
 // Dropped letters are gone, and the letters behind them stay. At the limit nothing more is accepted, and letters can be resolved.
 func TestDropAndLimit(t *testing.T) {
 	eachDelivery(t, func(t *testing.T, l *lettered) {
-		t.Helper()
 		l.opts.Letters.MaxLetters = 2
 		l.restart(t, nil)
 		l.answered(t, l.send(t, fact{"a", "", "1"}, fact{"a", "t", "2"}))
@@ -436,7 +431,6 @@ func TestDropAndLimit(t *testing.T) {
 // do not.
 func TestRowOfADroppedLetterComesAgain(t *testing.T) {
 	eachDelivery(t, func(t *testing.T, l *lettered) {
-		t.Helper()
 		rows := []fact{{"a", "", "1"}, {"a", "t", "2"}, {"a", "t", "3"}}
 		l.answered(t, l.send(t, rows...))
 		refused, held, left := "a/1@0000000000000100/0", "a/2@0000000000000100/1", "a/3@0000000000000100/2"
@@ -480,7 +474,6 @@ func TestRowOfADroppedLetterComesAgain(t *testing.T) {
 // Letters of another source are refused: two databases of the same name may share the default topic by accident.
 func TestForeignLetters(t *testing.T) {
 	eachDelivery(t, func(t *testing.T, l *lettered) {
-		t.Helper()
 		other := source()
 		other.SystemID = "2"
 		if fix := l.refuses(t, other, "foreign_dead_letters").Fix; !strings.Contains(fix, "before its first start") || !strings.Contains(fix, "`cdc-relay replay --id ID`") {

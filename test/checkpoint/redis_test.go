@@ -48,15 +48,12 @@ func TestCluster(t *testing.T) {
 func conform(t *testing.T, o checkpoint.RedisOptions, nodes ...*testenv.RedisServer) {
 	t.Helper()
 	checkpointtest.Run(t, func(tb testing.TB) checkpointtest.Harness {
-		tb.Helper()
 		do(tb, nodes, "DEL", key)
 		return checkpointtest.Harness{
 			Open: func(tb testing.TB) checkpointtest.Store {
-				tb.Helper()
 				return open(tb, o)
 			},
 			Put: func(tb testing.TB, value []byte) {
-				tb.Helper()
 				if value == nil {
 					do(tb, nodes, "DEL", key)
 					return
@@ -64,7 +61,6 @@ func conform(t *testing.T, o checkpoint.RedisOptions, nodes ...*testenv.RedisSer
 				do(tb, nodes, "SET", key, value)
 			},
 			Get: func(tb testing.TB) []byte {
-				tb.Helper()
 				if do(tb, nodes, "EXISTS", key) == "0" {
 					return nil
 				}

@@ -57,7 +57,6 @@ func polled(t *testing.T, r *cdctest.Rig) {
 //covers:all 12 19 events both
 func TestBackfillOfPendingRows(t *testing.T) {
 	onEach(t, func(t *testing.T, s source) {
-		t.Helper()
 		for _, r := range besides(t, s.open, cdctest.InRedis, nil) {
 			polled(t, r)
 			r.Repeated("backfill")
@@ -80,7 +79,6 @@ func TestBackfillOfPendingRows(t *testing.T) {
 //covers:all 12 19 events both
 func TestBackfillBehindATakenPosition(t *testing.T) {
 	onEach(t, func(t *testing.T, s source) {
-		t.Helper()
 		for _, r := range besides(t, s.open, cdctest.InRedis, nil) {
 			polled(t, r)
 			_, err := r.Relay.Command(r.Within(time.Minute), "setup", "--skip-existing")

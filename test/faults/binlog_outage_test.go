@@ -24,7 +24,6 @@ func onBinlogs(t *testing.T, fn func(t *testing.T, db *cdctest.MySQL)) {
 func TestBinlogWithRolledBackRedis(t *testing.T) {
 	t.Parallel()
 	onBinlogs(t, func(t *testing.T, db *cdctest.MySQL) {
-		t.Helper()
 		r := newRig(t, db, cdctest.InRedis, nil)
 		r.Start()
 		r.AwaitSaved(r.Append("k", 10))

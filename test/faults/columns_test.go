@@ -23,7 +23,6 @@ func statements(sql, name string) []string {
 func TestAlteredTable(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, s source) {
-		t.Helper()
 		r := newRig(t, s.open(t), s.least(), nil)
 		r.Start()
 		r.Load(cdctest.Workload{})
@@ -74,7 +73,6 @@ const erLockWaitTimeout = 1205
 func TestMissingColumn(t *testing.T) {
 	t.Parallel()
 	inBothModes(t, func(t *testing.T, s source, delivery func(*cdctest.RigOptions)) {
-		t.Helper()
 		r := newRig(t, s.open(t), cdctest.InFile, delivery)
 		r.Start()
 		before := r.Append("k", 10)
@@ -136,7 +134,6 @@ func executes(r *cdctest.Rig, sql string) {
 func TestColumnDroppedAndAddedAgain(t *testing.T) {
 	t.Parallel()
 	inEitherMode(t, func(t *testing.T, s source, delivery func(*cdctest.RigOptions)) {
-		t.Helper()
 		r := letterRig(t, s, delivery)
 		r.Reconfigure("errors.malformed", "stop")
 		add := "ALTER TABLE outbox ADD COLUMN partition_key text"
@@ -192,7 +189,6 @@ func TestColumnDroppedAndAddedAgain(t *testing.T) {
 func TestRenamedColumnOfUnreadRows(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, s source) {
-		t.Helper()
 		r := newRig(t, s.open(t), cdctest.InFile, nil)
 		r.Reconfigure("errors.malformed", "drop")
 		before := r.Config["tables"]

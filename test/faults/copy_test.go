@@ -15,7 +15,6 @@ import (
 func TestCopyWithoutItsPosition(t *testing.T) {
 	t.Parallel()
 	onBinlogs(t, func(t *testing.T, db *cdctest.MySQL) {
-		t.Helper()
 		r := newRig(t, db, cdctest.InFile, exactlyOnce)
 		checkpoint, topic := r.Config["checkpoint"], r.Topic+"-positions"
 		copied := func(saved bool) { // exactly-once delivery leaves the checkpoint as a copy; with false, one that is behind

@@ -13,7 +13,6 @@ import (
 //covers:all 10 events
 func TestDatabaseCrash(t *testing.T) {
 	onEach(t, func(t *testing.T, s source) {
-		t.Helper()
 		r := newRig(t, s.open(t), s.least(), nil)
 		r.Start()
 		r.Load(cdctest.Workload{})
@@ -32,7 +31,6 @@ func TestDatabaseCrash(t *testing.T) {
 //covers:all 10 events both
 func TestDatabaseAndRelayCrash(t *testing.T) {
 	onEach(t, func(t *testing.T, s source) {
-		t.Helper()
 		for _, checkpoint := range s.checkpoints(cdctest.InFile, cdctest.SlotOnly) {
 			t.Run(string(checkpoint), func(t *testing.T) {
 				rigs := besides(t, s.open, checkpoint, nil)

@@ -126,7 +126,6 @@ func (c *commands) start(args ...string) {
 func TestDeadLetterSteps(t *testing.T) {
 	t.Parallel()
 	inBothModes(t, func(t *testing.T, s source, delivery func(*cdctest.RigOptions)) {
-		t.Helper()
 		r := letterRig(t, s, delivery)
 		records := newLetterLog(t, r)
 		killAfter := func(s step, e *cdctest.Event) {
@@ -177,7 +176,6 @@ func TestDeadLetterSteps(t *testing.T) {
 func TestCommandsForTheSameLetters(t *testing.T) {
 	t.Parallel()
 	inEitherMode(t, func(t *testing.T, s source, delivery func(*cdctest.RigOptions)) {
-		t.Helper()
 		r := letterRig(t, s, delivery)
 		r.Start()
 		bad := make([]*cdctest.Event, 12)

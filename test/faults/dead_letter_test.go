@@ -89,7 +89,6 @@ func wantCounts(r *cdctest.Rig, want string, kind cdctest.Kind) {
 func TestDeadLetters(t *testing.T) {
 	t.Parallel()
 	inBothModes(t, func(t *testing.T, s source, delivery func(*cdctest.RigOptions)) {
-		t.Helper()
 		r := letterRig(t, s, delivery)
 		r.Reconfigure("errors.unroutable", "stop")
 		r.Start()
@@ -133,7 +132,6 @@ func TestDeadLetters(t *testing.T) {
 func TestDroppedLettersAreNeverPublished(t *testing.T) {
 	t.Parallel()
 	inEitherMode(t, func(t *testing.T, s source, delivery func(*cdctest.RigOptions)) {
-		t.Helper()
 		r := letterRig(t, s, delivery)
 		r.Start()
 		records := newLetterLog(t, r)
@@ -183,7 +181,6 @@ func TestDroppedLettersAreNeverPublished(t *testing.T) {
 func TestMoreDeadLettersThanAllowed(t *testing.T) {
 	t.Parallel()
 	inEitherMode(t, func(t *testing.T, s source, delivery func(*cdctest.RigOptions)) {
-		t.Helper()
 		r := letterRig(t, s, delivery)
 		r.Reconfigure("dead_letter.max_held_events", 300)
 		r.Start()

@@ -76,7 +76,6 @@ func awaitRefusal(t *testing.T, topic string, refusal error) {
 func TestTopicsOfDeadLettersFail(t *testing.T) {
 	t.Parallel()
 	inEitherMode(t, func(t *testing.T, s source, delivery func(*cdctest.RigOptions)) {
-		t.Helper()
 		r := letterRig(t, s, delivery)
 		r.Start()
 		stops := func(topic, key string, code int, fix string) (*cdctest.Event, string) {
@@ -152,7 +151,6 @@ func large(e *cdctest.Event) { e.Payload = cdctest.Payload(e.Key, e.Seq, 20_000)
 func TestEventTooLargeForALetter(t *testing.T) {
 	t.Parallel()
 	inEitherMode(t, func(t *testing.T, s source, delivery func(*cdctest.RigOptions)) {
-		t.Helper()
 		r := letterRigWith(t, s, delivery, map[string]string{"max.message.bytes": "5000"})
 		stops := func(key string, n int, change func(*cdctest.Event)) (events []*cdctest.Event, said string) {
 			r.Start()

@@ -17,7 +17,6 @@ import (
 func TestOutOfFileDescriptors(t *testing.T) {
 	t.Parallel()
 	inBothModes(t, func(t *testing.T, s source, delivery func(*cdctest.RigOptions)) {
-		t.Helper()
 		db := s.open(t)
 		way := throughProxy(t, db)
 		r := newRig(t, db, cdctest.InFile, delivery)

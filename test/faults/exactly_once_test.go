@@ -45,7 +45,6 @@ func TestExactlyOnceWithinATransaction(t *testing.T) {
 func TestExactlyOnceTakeover(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, s source) {
-		t.Helper()
 		r := newRig(t, s.open(t), cdctest.InRedis, exactlyOnce)
 		r.Start()
 		standby := r.Second()
@@ -89,7 +88,6 @@ func TestExactlyOnceTakeover(t *testing.T) {
 func TestDeliveryChanges(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, s source) {
-		t.Helper()
 		r := newRig(t, s.open(t), cdctest.InFile, exactlyOnce)
 		r.Start()
 		r.Load(cdctest.Workload{})
@@ -112,7 +110,6 @@ func TestDeliveryChanges(t *testing.T) {
 func TestExactlyOnceStopsAtPoison(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, s source) {
-		t.Helper()
 		r := newRig(t, s.open(t), cdctest.InFile, func(o *cdctest.RigOptions) {
 			exactlyOnce(o)
 			o.TopicSettings = map[string]string{"cleanup.policy": "compact,delete"} // no record without a key
@@ -209,7 +206,6 @@ func TestUnsuitablePositionTopic(t *testing.T) {
 func TestPositionTopicIsLost(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, s source) {
-		t.Helper()
 		r := newRig(t, s.open(t), cdctest.InFile, exactlyOnce)
 		r.Start()
 		refused := func(why string) {

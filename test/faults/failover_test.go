@@ -42,7 +42,6 @@ func TestPostgresFailoverBesideAStandby(t *testing.T) {
 func TestFailoverBesideAStandby(t *testing.T) {
 	t.Parallel()
 	onReplications(t, func(t *testing.T, s *replication) {
-		t.Helper()
 		r := newRig(t, s.database(t), cdctest.InRedis, nil)
 		s.semiSync(t, r)
 		r.Start()

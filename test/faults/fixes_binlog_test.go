@@ -106,7 +106,6 @@ func TestFixesOfPositionsInBinlog(t *testing.T) {
 	for _, d := range deliveries() {
 		t.Run(string(d), func(t *testing.T) {
 			onBinlogs(t, func(t *testing.T, db *cdctest.MySQL) {
-				t.Helper()
 				f := newFixing(t, db, d)
 				f.step("no table", 2, func() { f.exec("DROP TABLE outbox") }, func(said string) { follow(t, f.Rig, said, "setup") })
 				f.step("first run", 5, func() { f.reset() }, func(said string) {
@@ -158,7 +157,6 @@ func TestFixesThatRepairOnBinlogs(t *testing.T) {
 	for _, d := range deliveries() {
 		t.Run(string(d), func(t *testing.T) {
 			onBinlogs(t, func(t *testing.T, db *cdctest.MySQL) {
-				t.Helper()
 				f := newFixing(t, db, d)
 				f.Start()
 				past := func(said string) {

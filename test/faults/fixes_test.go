@@ -107,7 +107,7 @@ func TestFixesOfPositions(t *testing.T) {
 			stored(t, r, pattern, with)
 		}
 	}
-	noSlot := func(t *testing.T, r *cdctest.Rig) { t.Helper(); r.Must(r.DB.LoseLog(t.Context())) }
+	noSlot := func(t *testing.T, r *cdctest.Rig) { r.Must(r.DB.LoseLog(t.Context())) }
 	// created follows setup where the rows that are there are published, which only the user knows.
 	created := func(t *testing.T, r *cdctest.Rig, said string) {
 		t.Helper()
@@ -117,7 +117,7 @@ func TestFixesOfPositions(t *testing.T) {
 		}
 		follow(t, r, out, "setup --skip-existing")
 	}
-	unusable := func(t *testing.T, r *cdctest.Rig) { t.Helper(); stored(t, r, `^.*$`, "garbage") }
+	unusable := func(t *testing.T, r *cdctest.Rig) { stored(t, r, `^.*$`, "garbage") }
 	for name, f := range map[string]fixedBy{
 		"no slot at the first run":      {keep: cdctest.SlotOnly, wrong: noSlot, code: 5, follow: created},
 		"no slot, as check says":        {keep: cdctest.SlotOnly, wrong: noSlot, code: 3, follow: created, asked: "check"},
@@ -125,15 +125,14 @@ func TestFixesOfPositions(t *testing.T) {
 		// A slot that is gone, or has another name in the configuration, is not made again behind rows that nobody has published.
 		"setup beside unpublished rows": {
 			keep:  cdctest.SlotOnly,
-			wrong: func(t *testing.T, r *cdctest.Rig) { t.Helper(); noSlot(t, r); r.Append("unsent", 10) },
+			wrong: func(t *testing.T, r *cdctest.Rig) { noSlot(t, r); r.Append("unsent", 10) },
 			code:  5, follow: since, asked: "setup",
 		},
 		"repair without a checkpoint": {
 			keep:  cdctest.SlotOnly,
-			wrong: func(t *testing.T, r *cdctest.Rig) { t.Helper(); noSlot(t, r); r.Append("unsent", 10) },
+			wrong: func(t *testing.T, r *cdctest.Rig) { noSlot(t, r); r.Append("unsent", 10) },
 			code:  5,
 			follow: func(t *testing.T, r *cdctest.Rig, said string) {
-				t.Helper()
 				var left int
 				r.Must(postgresOf(r).Query(t.Context(), []any{&left}, "SELECT count(*) FROM pg_replication_slots WHERE slot_name = $1", r.DB.Name()+"_repair"))
 				if left > 0 {
@@ -145,10 +144,9 @@ func TestFixesOfPositions(t *testing.T) {
 		},
 		"setup with another slot beside unpublished rows": {
 			keep:  cdctest.SlotOnly,
-			wrong: func(t *testing.T, r *cdctest.Rig) { t.Helper(); r.Append("unsent", 10); renameSlot(t, r) },
+			wrong: func(t *testing.T, r *cdctest.Rig) { r.Append("unsent", 10); renameSlot(t, r) },
 			code:  5,
 			follow: func(t *testing.T, r *cdctest.Rig, said string) {
-				t.Helper()
 				since(t, r, said)
 				out, err := r.Relay.Command(t.Context(), "check")
 				r.Must(err)
@@ -161,7 +159,6 @@ func TestFixesOfPositions(t *testing.T) {
 		"unpublished rows before a slot that nobody has read": {
 			keep: cdctest.SlotOnly,
 			wrong: func(t *testing.T, r *cdctest.Rig) {
-				t.Helper()
 				r.Append("unsent", 10)
 				noSlot(t, r)
 				_, err := r.Relay.Command(t.Context(), "setup", "--skip-existing")
@@ -171,12 +168,10 @@ func TestFixesOfPositions(t *testing.T) {
 		},
 		"slot that was left": {
 			wrong: func(t *testing.T, r *cdctest.Rig) {
-				t.Helper()
 				r.Must(postgresOf(r).Exec(t.Context(), "SELECT pg_create_logical_replication_slot($1, 'pgoutput')", r.DB.Name()+"_repair"))
 				r.Append("unsent", 10)
 			},
 			follow: func(t *testing.T, r *cdctest.Rig, said string) {
-				t.Helper()
 				sql, err := cdctest.Printed(said, "SELECT pg_drop_replication_slot")
 				r.Must(err)
 				r.Must(postgresOf(r).Exec(t.Context(), sql))
@@ -189,14 +184,12 @@ func TestFixesOfPositions(t *testing.T) {
 		"position behind the slot": {wrong: func(*testing.T, *cdctest.Rig) {}, code: 5, follow: since, asked: "position set 0/1"},
 		"slot of another plugin": {
 			wrong: func(t *testing.T, r *cdctest.Rig) {
-				t.Helper()
 				r.Append("unsent", 10)
 				r.Must(r.DB.LoseLog(t.Context()))
 				r.Must(postgresOf(r).Exec(t.Context(), "SELECT pg_create_logical_replication_slot($1, 'test_decoding')", r.DB.Name()))
 			},
 			code: 2,
 			follow: func(t *testing.T, r *cdctest.Rig, said string) {
-				t.Helper()
 				if !strings.Contains(said, "set source.postgres.slot to another name") {
 					t.Errorf("it does not say so")
 				}
@@ -205,14 +198,12 @@ func TestFixesOfPositions(t *testing.T) {
 			},
 		},
 		"name of another publication": {
-			wrong: func(t *testing.T, r *cdctest.Rig) {
-				t.Helper()
+			wrong: func(_ *testing.T, r *cdctest.Rig) {
 				r.Append("unsent", 10)
 				r.Reconfigure("source.postgres.publication", "another")
 			},
 			code: 2,
 			follow: func(t *testing.T, r *cdctest.Rig, said string) {
-				t.Helper()
 				out, err := r.Relay.Command(t.Context(), "setup")
 				if !strings.Contains(said, "correct source.postgres.publication") || err == nil || !strings.Contains(out, "correct source.postgres.publication") {
 					t.Errorf("it does not say so: %s", out)
@@ -226,7 +217,6 @@ func TestFixesOfPositions(t *testing.T) {
 		},
 		"commit of another history": {
 			wrong: func(t *testing.T, r *cdctest.Rig) {
-				t.Helper()
 				r.Append("unsent", 10)
 				at := current(r, postgresOf(r))
 				stored(t, r, `"(position|commit)":"[^"]*"`, `"$1":"`+at+`"`)
@@ -235,17 +225,15 @@ func TestFixesOfPositions(t *testing.T) {
 			},
 			code: 5,
 			follow: func(t *testing.T, r *cdctest.Rig, said string) {
-				t.Helper()
 				follow(t, r, said, "position reset")
 				since(t, r, said)
 			},
 		},
 		"checkpoint rolled back: reset": {wrong: rolledBack, code: 5, follow: command("position reset --skip-events")},
 		"another slot: reset": {
-			wrong: func(t *testing.T, r *cdctest.Rig) { t.Helper(); r.Append("unsent", 10); anotherSlot(t, r) },
+			wrong: func(t *testing.T, r *cdctest.Rig) { r.Append("unsent", 10); anotherSlot(t, r) },
 			code:  5,
 			follow: func(t *testing.T, r *cdctest.Rig, said string) {
-				t.Helper()
 				followAny(t, r, postgresOf(r), said, began)
 			},
 		},
@@ -256,7 +244,6 @@ func TestFixesOfPositions(t *testing.T) {
 		},
 		"bad position": {
 			wrong: func(t *testing.T, r *cdctest.Rig) {
-				t.Helper()
 				stored(t, r, `"position":"[^"]*"`, `"position":"nowhere"`)
 			},
 			code:   5,
@@ -271,13 +258,11 @@ func TestFixesOfPositions(t *testing.T) {
 		"another relay's checkpoint, newer than the position in Kafka": {
 			exactly: true,
 			wrong: func(t *testing.T, r *cdctest.Rig) {
-				t.Helper()
 				stored(t, r, `"database":"[^"]*"`, `"database":"another"`)
 				stored(t, r, `"generation":"\d*"`, `"generation":"9000000000000"`)
 			},
 			code: 5,
 			follow: func(t *testing.T, r *cdctest.Rig, said string) {
-				t.Helper()
 				if out := follow(t, r, said, "position reset"); !strings.Contains(out, "continues from the position in Kafka") {
 					t.Errorf("it does not say so")
 				}

@@ -17,7 +17,6 @@ import (
 func TestKillUnderLoad(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, s source) {
-		t.Helper()
 		for _, tt := range []struct {
 			checkpoint cdctest.Checkpoint
 			delivery   cdctest.Delivery
@@ -61,7 +60,6 @@ func TestKillUnderLoad(t *testing.T) {
 func TestWindowBoundsRepeats(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, s source) {
-		t.Helper()
 		way := testenv.Proxy(t, shared.redis.Addr())
 		r := newRig(t, s.open(t), cdctest.InRedis, func(o *cdctest.RigOptions) {
 			o.Settings = map[string]any{"checkpoint.redis.addrs": []string{way.Addr()}}

@@ -218,7 +218,7 @@ func postgres() source {
 func mysqlSource(flavor string) source {
 	return source{
 		name:  flavor,
-		open:  func(tb testing.TB) cdctest.Database { tb.Helper(); return newMySQL(tb, flavor) },
+		open:  func(tb testing.TB) cdctest.Database { return newMySQL(tb, flavor) },
 		keeps: (*cdctest.MySQL)(nil).Checkpoints(),
 	}
 }

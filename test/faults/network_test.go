@@ -61,7 +61,6 @@ func throughProxy(t *testing.T, db cdctest.Database) *testenv.ProxyServer {
 func TestResumeAfterFreeze(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, s source) {
-		t.Helper()
 		db := s.open(t)
 		way := throughProxy(t, db)
 		r := newRig(t, db, s.least(), nil)

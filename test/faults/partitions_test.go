@@ -117,7 +117,6 @@ func createdAgo(r *cdctest.Rig, db partitioned, days int) {
 func TestPartitionIsKeptWhileTheRelayLags(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, s source) {
-		t.Helper()
 		kafka := testenv.Kafka(t, testenv.KafkaOptions{})
 		open := func(tb testing.TB) cdctest.Database { tb.Helper(); return maintained(tb, s) }
 		keptWhileTheRelayLags(kafka.Brokers()[0], besides(t, open, cdctest.InFile, func(o *cdctest.RigOptions) {
@@ -210,7 +209,6 @@ func keepRead(r *cdctest.Rig, db *cdctest.MySQL) (release func()) {
 func TestPartitionsAreMaintainedUnderLoad(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, s source) {
-		t.Helper()
 		db := maintained(t, s)
 		r := newRig(t, db, cdctest.InFile, maintaining)
 		r.Load(cdctest.Workload{})

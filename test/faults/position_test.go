@@ -104,7 +104,6 @@ func TestPositionSetBesideAStart(t *testing.T) {
 func TestDamagedCopy(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, s source) {
-		t.Helper()
 		checkpoint := map[bool]cdctest.Checkpoint{true: cdctest.InFile, false: cdctest.InRedis}[s.name == "postgres"]
 		r := newRig(t, s.open(t), checkpoint, exactlyOnce)
 		damage := func() {
@@ -138,7 +137,6 @@ func TestDamagedCopy(t *testing.T) {
 func TestCheckpointBehindAChangeOfDelivery(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, s source) {
-		t.Helper()
 		redis := testenv.Redis(t, testenv.RedisOptions{})
 		r := newRig(t, s.open(t), cdctest.InRedis, func(o *cdctest.RigOptions) { exactlyOnce(o); o.Redis = redis })
 		checkpoint := r.Config["checkpoint"]
@@ -197,7 +195,6 @@ func TestCheckpointBehindAChangeOfDelivery(t *testing.T) {
 func TestIDIsSetWithTheDelivery(t *testing.T) {
 	t.Parallel()
 	onBinlogs(t, func(t *testing.T, db *cdctest.MySQL) {
-		t.Helper()
 		r := newRig(t, db, cdctest.InFile, func(o *cdctest.RigOptions) {
 			o.Committed = true
 			o.Settings = map[string]any{"kafka.position_topic": db.Name() + "-positions", "topics.create": map[string]any{"partitions": 1, "replication_factor": 1}}

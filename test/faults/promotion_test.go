@@ -85,7 +85,6 @@ func (s *replication) promote(rigs ...*cdctest.Rig) {
 func TestFailover(t *testing.T) {
 	t.Parallel()
 	onReplications(t, func(t *testing.T, s *replication) {
-		t.Helper()
 		rigs := besides(t, s.database, cdctest.InFile, nil)
 		s.semiSync(t, rigs[0])
 		loads := loaded(rigs)
@@ -125,7 +124,6 @@ func TestFailover(t *testing.T) {
 func TestSwitchover(t *testing.T) {
 	t.Parallel()
 	onReplications(t, func(t *testing.T, s *replication) {
-		t.Helper()
 		r := newRig(t, s.database(t), cdctest.InFile, nil)
 		r.Start()
 		r.AwaitSaved(r.Append("before", 10))
@@ -152,7 +150,6 @@ func TestSwitchover(t *testing.T) {
 func TestFailoverWithLoss(t *testing.T) {
 	t.Parallel()
 	onReplications(t, func(t *testing.T, s *replication) {
-		t.Helper()
 		r := newRig(t, s.database(t), cdctest.InFile, func(o *cdctest.RigOptions) { o.Settings = map[string]any{"errors.unroutable": "dead_letter"} })
 		keepLetters(r, nil)
 		r.Reconfigure("routes", onlyOrders(r))

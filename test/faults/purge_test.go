@@ -71,7 +71,6 @@ func awaitCount(r *cdctest.Rig, db queried, want int) {
 func TestOldRowsAreDeletedOnceRelayed(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, s source) {
-		t.Helper()
 		db := plain(t, s)
 		kafka := testenv.Kafka(t, testenv.KafkaOptions{})
 		r := newRig(t, db, cdctest.InFile, func(o *cdctest.RigOptions) {

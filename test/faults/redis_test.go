@@ -18,7 +18,6 @@ import (
 func TestRedisLosesItsData(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, s source) {
-		t.Helper()
 		redis := testenv.Redis(t, testenv.RedisOptions{})
 		r := newRig(t, s.open(t), cdctest.InRedis, func(o *cdctest.RigOptions) { o.Redis = redis })
 		r.Start()
@@ -64,7 +63,6 @@ func TestRedisUnavailable(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			onEach(t, func(t *testing.T, s source) {
-				t.Helper()
 				if name != "silent" && s.name != "postgres" {
 					return // how Redis is away does not depend on the source
 				}
@@ -141,7 +139,6 @@ func TestStartWithFlushedRedis(t *testing.T) {
 func TestSigtermWhileRedisIsUnavailable(t *testing.T) {
 	t.Parallel()
 	inBothModes(t, func(t *testing.T, s source, delivery func(*cdctest.RigOptions)) {
-		t.Helper()
 		way := testenv.Proxy(t, shared.redis.Addr())
 		r := newRig(t, s.open(t), cdctest.InRedis, func(o *cdctest.RigOptions) {
 			delivery(o)
@@ -184,7 +181,6 @@ func TestRefusedCheckpoint(t *testing.T) {
 		t.Run(fault, func(t *testing.T) {
 			t.Parallel()
 			onEach(t, func(t *testing.T, s source) {
-				t.Helper()
 				if tt.postgres && s.name != "postgres" {
 					return
 				}

@@ -122,7 +122,6 @@ func poisonsOf(source string) map[string]poison {
 //covers:all 24 exit events
 func TestStopAtRejectedEvent(t *testing.T) {
 	onEach(t, func(t *testing.T, s source) {
-		t.Helper()
 		for name, p := range poisonsOf(s.name) {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
@@ -177,7 +176,6 @@ func skipped(r *cdctest.Rig, exit cdctest.Exit, bad *cdctest.Event) (ids []strin
 func TestMissingTopicIsCreated(t *testing.T) {
 	t.Parallel()
 	inBothModes(t, func(t *testing.T, s source, delivery func(*cdctest.RigOptions)) {
-		t.Helper()
 		db := s.open(t)
 		missing := db.Name() + "-late"
 		r := newRig(t, db, cdctest.InFile, delivery)

@@ -31,7 +31,6 @@ func lost(t *testing.T, r *cdctest.Rig) {
 //covers:all 1 12 19 events both
 func TestRepairKilled(t *testing.T) {
 	onEach(t, func(t *testing.T, s source) {
-		t.Helper()
 		for _, d := range deliveries() {
 			t.Run(string(d), func(t *testing.T) {
 				r := newRig(t, s.open(t), cdctest.InRedis, func(o *cdctest.RigOptions) { o.Delivery = d })

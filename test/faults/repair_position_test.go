@@ -19,7 +19,6 @@ func TestRepairOfPosition(t *testing.T) {
 		"slot recreated":   recreated,
 		"slot invalidated": invalidatedDown,
 		"slot recreated while it runs": func(t *testing.T, r *cdctest.Rig, db *cdctest.Postgres) {
-			t.Helper()
 			r.Start()
 			r.AwaitSaved(r.Append("before", 10))
 			resume := pauseKafka(t)
@@ -32,7 +31,6 @@ func TestRepairOfPosition(t *testing.T) {
 			resume()
 		},
 		"altered while down": func(t *testing.T, r *cdctest.Rig, db *cdctest.Postgres) {
-			t.Helper()
 			r.Start()
 			r.AwaitSaved(r.Append("before", 10))
 			r.Kill()
@@ -49,7 +47,6 @@ func TestRepairOfPosition(t *testing.T) {
 			r.Must(r.Relay.Start(t.Context()))
 		},
 		"altered while it runs": func(t *testing.T, r *cdctest.Rig, db *cdctest.Postgres) {
-			t.Helper()
 			r.Start()
 			r.AwaitSaved(r.Append("before", 10))
 			for _, sql := range statements("ALTER PUBLICATION % DROP TABLE outbox", db.Name()) {
@@ -59,7 +56,6 @@ func TestRepairOfPosition(t *testing.T) {
 			r.Must(db.Exec(t.Context(), "ALTER PUBLICATION "+db.Name()+" ADD TABLE outbox"))
 		},
 		"altered and taken back": func(t *testing.T, r *cdctest.Rig, db *cdctest.Postgres) {
-			t.Helper()
 			r.Start()
 			r.AwaitSaved(r.Append("before", 10))
 			r.Must(db.Exec(t.Context(), "ALTER TABLE outbox RENAME TO x"))
@@ -69,7 +65,6 @@ func TestRepairOfPosition(t *testing.T) {
 			r.Must(r.Relay.Start(t.Context()))
 		},
 		"publication recreated": func(t *testing.T, r *cdctest.Rig, db *cdctest.Postgres) {
-			t.Helper()
 			r.Start()
 			r.AwaitSaved(r.Append("before", 10))
 			r.Kill()

@@ -19,7 +19,6 @@ import (
 func TestFrozenLeaderAndForgetfulRedis(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, s source) {
-		t.Helper()
 		r := newRig(t, s.open(t), cdctest.InRedis, nil)
 		r.Start()
 		r.AwaitSaved(r.Append("k", 10))

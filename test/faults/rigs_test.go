@@ -43,7 +43,6 @@ func inEitherMode(t *testing.T, test func(t *testing.T, s source, delivery func(
 func inModes(t *testing.T, only map[string]cdctest.Delivery, test func(t *testing.T, s source, delivery func(*cdctest.RigOptions))) {
 	t.Helper()
 	onEach(t, func(t *testing.T, s source) {
-		t.Helper()
 		modes := deliveries()
 		if one, ok := only[s.name]; ok {
 			modes = []cdctest.Delivery{one}

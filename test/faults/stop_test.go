@@ -17,7 +17,6 @@ import (
 func TestSigtermUnderLoad(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, s source) {
-		t.Helper()
 		for _, checkpoint := range s.checkpoints(cdctest.InRedis, cdctest.SlotOnly) {
 			t.Run(string(checkpoint), func(t *testing.T) {
 				t.Parallel()

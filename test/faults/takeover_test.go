@@ -34,7 +34,6 @@ func startStandby(tb testing.TB, r *cdctest.Rig, standby *cdctest.Relay) {
 func TestTakeover(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, s source) {
-		t.Helper()
 		r, standby := pairOf(t, s.open(t))
 		r.Load(cdctest.Workload{})
 		for i := range 12 {
@@ -67,7 +66,6 @@ func TestTakeover(t *testing.T) {
 func TestFrozenLeaderIsReplaced(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, s source) {
-		t.Helper()
 		r, standby := pairOf(t, s.open(t))
 		r.Load(cdctest.Workload{})
 		r.AwaitProgress(500)
@@ -125,7 +123,6 @@ func TestFrozenLeaderOutlivesItsStandby(t *testing.T) {
 func TestLeadIsCut(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, s source) {
-		t.Helper()
 		r, standby := pairOf(t, s.open(t))
 		r.Load(cdctest.Workload{})
 		for range 8 {

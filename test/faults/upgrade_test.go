@@ -25,7 +25,6 @@ func TestUpgrade(t *testing.T) {
 	}
 	t.Parallel()
 	inBothModes(t, func(t *testing.T, s source, delivery func(*cdctest.RigOptions)) {
-		t.Helper()
 		r := letterRig(t, s, func(o *cdctest.RigOptions) { delivery(o); o.Checkpoint = cdctest.InRedis })
 		delete(r.Config, "in_flight") // which has another name in 0.1.0
 		r.Window = 32768

@@ -59,7 +59,6 @@ func looker(t *testing.T, db cdctest.Database) cdctest.Looker {
 func TestRowsBeforeEvents(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, s source) {
-		t.Helper()
 		db := s.open(t)
 		rowsBeforeEvents(t, newRig(t, db, cdctest.InFile, looks(t, db)))
 	})
@@ -102,7 +101,6 @@ func TestRowsBeforeEventsOfAStandby(t *testing.T) {
 func TestRowsBeforeEventsOfAReplica(t *testing.T) {
 	t.Parallel()
 	onReplications(t, func(t *testing.T, s *replication) {
-		t.Helper()
 		db := s.mysql(t)
 		there := *db
 		there.Server = s.replica

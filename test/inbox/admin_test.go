@@ -12,7 +12,6 @@ import (
 // The parking over HTTP. What could choose everything by mistake is refused.
 func TestParkingOverHTTP(t *testing.T) {
 	onEach(t, func(t *testing.T, db *database) {
-		t.Helper()
 		p := newParked(t, writer.SQL(db.conn, db.dialect), "c")
 		p.park(record("a", 1), true)
 		p.follow(record("a", 2), true)

@@ -21,7 +21,6 @@ func TestConsumersThatAreKilled(t *testing.T) {
 		rounds = n
 	}
 	onEach(t, func(t *testing.T, db *database) {
-		t.Helper()
 		seed := rand.Uint64()
 		if s, err := strconv.ParseUint(os.Getenv("CDC_RELAY_SEED"), 10, 64); err == nil {
 			seed = s

@@ -144,7 +144,6 @@ func (f *fleet) end(i int, s os.Signal) error {
 // once and in its key's order, also after the consumers were replaced, and after a retry of all nothing is parked.
 func TestTwoConsumers(t *testing.T) {
 	onEach(t, func(t *testing.T, db *database) {
-		t.Helper()
 		consumeRounds(t, db, 2, func(f *fleet, _ *kgo.Client, _ string) { f.replace(0) })
 	})
 }
@@ -156,7 +155,6 @@ func TestConsumersWithoutTheirDatabase(t *testing.T) {
 		seconds = n
 	}
 	onEach(t, func(t *testing.T, db *database) {
-		t.Helper()
 		consumeRounds(t, db, 3, func(f *fleet, client *kgo.Client, group string) {
 			awaitMembers(t, client, group, 2) // a consumer that starts without its database ends
 			f.db.Cut()

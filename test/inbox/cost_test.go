@@ -49,7 +49,6 @@ func dial(trips *atomic.Int64) func(ctx context.Context, network, addr string) (
 // transaction is still the one of the record; a repeat costs the transaction and the INSERT.
 func TestHandleCostsOneRoundTrip(t *testing.T) {
 	onEach(t, func(t *testing.T, db *database) {
-		t.Helper()
 		for name, open := range db.countedWays(t) {
 			var trips atomic.Int64
 			access := open(&trips)

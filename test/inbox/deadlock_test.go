@@ -57,7 +57,6 @@ func (db *database) loseDeadlock(ctx context.Context, tx *sql.Tx) error {
 // Handlers that lock the same rows in different orders come to an end.
 func TestDeadlocks(t *testing.T) {
 	onEach(t, func(t *testing.T, db *database) {
-		t.Helper()
 		db.exec(t, "INSERT INTO stock VALUES (2, 0), (3, 0), (4, 0)")
 		in, err := inbox.New(writer.SQL(db.conn, db.dialect), "c")
 		must(t, err)
@@ -91,7 +90,6 @@ func TestDeadlocks(t *testing.T) {
 
 func TestAllStopsAfterADeadlock(t *testing.T) {
 	onEachThatGoesOn(t, func(t *testing.T, db *database) {
-		t.Helper()
 		in, err := inbox.New(writer.SQL(db.conn, db.dialect), "c")
 		must(t, err)
 		attempt := 0
@@ -139,7 +137,6 @@ func TestHiddenDeadlock(t *testing.T) {
 		},
 	}
 	onEachThatGoesOn(t, func(t *testing.T, db *database) {
-		t.Helper()
 		for _, c := range []struct{ autocommit, between bool }{{true, false}, {true, true}, {false, false}, {false, true}} {
 			params := "autocommit=0"
 			if c.autocommit {
@@ -188,7 +185,6 @@ func TestHiddenDeadlock(t *testing.T) {
 // a second look in the transaction.
 func TestHiddenLossOfTheConnection(t *testing.T) {
 	onEachThatGoesOn(t, func(t *testing.T, db *database) {
-		t.Helper()
 		ctx, cancel := context.WithTimeout(t.Context(), cdctest.Patience(10*time.Second))
 		defer cancel()
 		pool, err := sql.Open("mysql", db.my.DSN(db.name, ""))

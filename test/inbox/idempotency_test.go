@@ -25,7 +25,6 @@ import (
 
 func TestConcurrentKeys(t *testing.T) {
 	onEachWay(t, func(t *testing.T, db *database, w way) {
-		t.Helper()
 		concurrentCalls(t, db, func(level sql.IsolationLevel) once {
 			keys := w.open(t, level).keys(t, idempotency.WithWait(2*time.Minute))
 			return func(ctx context.Context, id string, work func(context.Context, execer) error) (bool, error) {
@@ -44,7 +43,6 @@ func TestConcurrentKeys(t *testing.T) {
 // The server ends the wait for another call, and the handler's statements and later transactions have the session's timeout.
 func TestKeyInProgress(t *testing.T) {
 	onEachWay(t, func(t *testing.T, db *database, w way) {
-		t.Helper()
 		keys := w.open(t, sql.LevelDefault).keys(t, idempotency.WithWait(100*time.Millisecond))
 		timeouts := func(ctx context.Context, tx execer) (*idempotency.Response, error) {
 			return &idempotency.Response{Status: 200}, tx(ctx, db.defaultTimeout())
@@ -78,7 +76,6 @@ func (db *database) defaultTimeout() string {
 // What fails is rolled back with the key, which is free then.
 func TestKeyIsFreeAfterAFailure(t *testing.T) {
 	onEachWay(t, func(t *testing.T, db *database, w way) {
-		t.Helper()
 		db.exec(t, "DELETE FROM effects")
 		keys := w.open(t, sql.LevelDefault).keys(t)
 		refused := errors.New("refused")
@@ -136,7 +133,6 @@ func TestKeyIsFreeAfterAFailure(t *testing.T) {
 // A transaction that the server has ended does not keep another call from doing the work; the stored response stays.
 func TestResponseIsNotReplaced(t *testing.T) {
 	onEachWay(t, func(t *testing.T, _ *database, w way) {
-		t.Helper()
 		keys := w.open(t, sql.LevelDefault).keys(t)
 		respond := func(body string) *idempotency.Response { return &idempotency.Response{Status: 201, Body: []byte(body)} }
 		other := func(context.Context, execer) (*idempotency.Response, error) { return respond("other"), nil }
@@ -159,7 +155,6 @@ func TestResponseIsNotReplaced(t *testing.T) {
 // Statuses that ask for a repeat are rolled back, and others as WithStored says, but never an error of the server.
 func TestStoredStatuses(t *testing.T) {
 	onEach(t, func(t *testing.T, db *database) {
-		t.Helper()
 		for name, c := range map[string]struct {
 			opts   []idempotency.Option
 			stored map[int]bool
@@ -193,7 +188,6 @@ func TestStoredStatuses(t *testing.T) {
 // transaction. A success is not stored there.
 func TestAnswerToAFailedStatement(t *testing.T) {
 	onEachWay(t, func(t *testing.T, db *database, w way) {
-		t.Helper()
 		keys := w.open(t, sql.LevelDefault).keys(t, idempotency.WithWait(time.Minute))
 		exists := func(status int) func(context.Context, execer) (*idempotency.Response, error) {
 			return func(ctx context.Context, tx execer) (*idempotency.Response, error) {
@@ -251,7 +245,6 @@ func TestKeyOnADeadConnection(t *testing.T) {
 // A function that commits leaves a key without a response. It and its repeats are told so; no other attempt helps.
 func TestFunctionThatCommits(t *testing.T) {
 	onEachWay(t, func(t *testing.T, _ *database, w way) {
-		t.Helper()
 		keys := w.open(t, sql.LevelDefault).keys(t)
 		for _, want := range []string{"leave the transaction open", "has committed without one"} {
 			err := keys.doAndCommit(t.Context(), w.name)
@@ -316,7 +309,6 @@ type request struct {
 
 func TestMiddleware(t *testing.T) {
 	onEach(t, func(t *testing.T, db *database) {
-		t.Helper()
 		var calls atomic.Int64
 		var retried atomic.Bool
 		var hooks []string
@@ -460,7 +452,6 @@ const upload = "--x\r\nContent-Disposition: form-data; name=\"f\"; filename=\"f\
 // Without a key nothing is stored, and everything else is as with one.
 func TestOptionalKey(t *testing.T) {
 	onEach(t, func(t *testing.T, db *database) {
-		t.Helper()
 		handler := db.ways()[0].open(t, sql.LevelDefault).keys(t, idempotency.WithOptionalKey()).serve(func(w http.ResponseWriter, r *http.Request, tx execer, _ *writer.Unit) error {
 			must(t, tx(r.Context(), "INSERT INTO effects VALUES ('x')"))
 			status, err := strconv.Atoi(r.URL.RawQuery)
@@ -498,7 +489,6 @@ func TestOptionalKey(t *testing.T) {
 
 func TestMaxResponse(t *testing.T) {
 	onEach(t, func(t *testing.T, db *database) {
-		t.Helper()
 		limit := 2 * idempotency.MaxBody
 		server := httptest.NewServer(db.ways()[0].open(t, sql.LevelDefault).keys(t, idempotency.WithMaxResponse(limit)).serve(func(w http.ResponseWriter, r *http.Request, _ execer, _ *writer.Unit) error {
 			size, err := strconv.Atoi(r.URL.RawQuery)

@@ -24,7 +24,6 @@ type once func(ctx context.Context, id string, work func(ctx context.Context, tx
 // The first call commits or rolls back; of all others one or none does the work, at each isolation level.
 func TestConcurrentRepeats(t *testing.T) {
 	onEachWay(t, func(t *testing.T, db *database, w way) {
-		t.Helper()
 		concurrentCalls(t, db, func(level sql.IsolationLevel) once {
 			in := w.open(t, level).inbox(t, w.name)
 			return func(ctx context.Context, id string, work func(context.Context, execer) error) (bool, error) {
@@ -114,7 +113,6 @@ type answer struct {
 
 func TestOnceInTheCallersTransaction(t *testing.T) {
 	onEachWay(t, func(t *testing.T, _ *database, w way) {
-		t.Helper()
 		in := w.open(t, sql.LevelDefault).inbox(t, w.name)
 		m := message("1")
 		for _, step := range []struct {
@@ -150,7 +148,6 @@ func TestOnceInTheCallersTransaction(t *testing.T) {
 func TestKeysAreBytes(t *testing.T) {
 	names := []string{"a", "A", "a ", " a", "á", "ä", "a\t", "ａ", "ß", "ss", `\`, `'`, `"`, `{"a",b}`, "$1", "?", "%s", "\U0001F600", strings.Repeat("x", inbox.MaxConsumer), strings.Repeat("x", inbox.MaxConsumer-1)}
 	onEachWay(t, func(t *testing.T, db *database, w way) {
-		t.Helper()
 		db.exec(t, "DELETE FROM inbox")
 		access := w.open(t, sql.LevelDefault)
 		want := 0
@@ -184,7 +181,6 @@ func TestKeysAreBytes(t *testing.T) {
 // A batch hands new messages over once, and one that fails leaves nothing.
 func TestBatch(t *testing.T) {
 	onEachWay(t, func(t *testing.T, db *database, w way) {
-		t.Helper()
 		db.exec(t, "DELETE FROM effects")
 		in := w.open(t, sql.LevelDefault).inbox(t, w.name)
 		refused := errors.New("refused")
@@ -266,7 +262,6 @@ func ids(ms []*inbox.Message) (all []string) {
 // Batches with the same messages in different orders do not end in a deadlock that the caller sees.
 func TestBatchesAtTheSameTime(t *testing.T) {
 	onEachWay(t, func(t *testing.T, db *database, w way) {
-		t.Helper()
 		db.exec(t, "DELETE FROM effects")
 		in := w.open(t, sql.LevelDefault).inbox(t, w.name)
 		var forwards []*inbox.Message
@@ -300,7 +295,6 @@ func TestBatchesAtTheSameTime(t *testing.T) {
 
 func TestPurge(t *testing.T) {
 	onEachWay(t, func(t *testing.T, db *database, w way) {
-		t.Helper()
 		db.exec(t, "DELETE FROM inbox")
 		access := w.open(t, sql.LevelDefault)
 		in, other := access.inbox(t, "purged"), access.inbox(t, "other")

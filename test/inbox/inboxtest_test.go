@@ -18,7 +18,6 @@ import (
 // What inboxtest offers works on each database: a handler's work is rolled back, and a consumer is awaited.
 func TestInboxtest(t *testing.T) {
 	onEach(t, func(t *testing.T, db *database) {
-		t.Helper()
 		placed := &writer.Event{AggregateType: "Order", AggregateID: "o-1", Type: "OrderPlaced"}
 		m, bad := inboxtest.Message(placed), inboxtest.Message(placed)
 		in, err := inbox.New(writer.SQL(db.conn, db.dialect), "c")

@@ -238,7 +238,6 @@ func TestFullParking(t *testing.T) {
 // While the database cannot be reached, nothing is parked, and no attempt counts, also of a handler whose connection is lost.
 func TestDatabaseOutage(t *testing.T) {
 	onEach(t, func(t *testing.T, db *database) {
-		t.Helper()
 		c := newConsumption(t, db, 1)
 		proxy := testenv.Proxy(t, db.addr())
 		c.dsn = strings.ReplaceAll(c.dsn, db.addr(), proxy.Addr())

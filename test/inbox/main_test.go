@@ -109,7 +109,6 @@ func onEach(t *testing.T, test func(t *testing.T, db *database)) {
 func onEachWay(t *testing.T, test func(t *testing.T, db *database, w way)) {
 	t.Helper()
 	onEach(t, func(t *testing.T, db *database) {
-		t.Helper()
 		for _, w := range db.ways() {
 			t.Run(w.name, func(t *testing.T) { test(t, db, w) })
 		}
@@ -333,11 +332,9 @@ func (db *database) ways() []way {
 	return []way{
 		db.sql("sql/pgx", "pgx", db.pg.DSN(db.name, "")), db.sql("sql/pq", "postgres", db.pg.DSN(db.name, "")),
 		{"pgx", func(tb testing.TB, isolation sql.IsolationLevel) access {
-			tb.Helper()
 			return db.pgx(tb, isolation, nil)
 		}},
 		{"pgx/simple_protocol", func(tb testing.TB, isolation sql.IsolationLevel) access {
-			tb.Helper()
 			return db.pgx(tb, isolation, func(c *pgxpool.Config) { c.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeSimpleProtocol })
 		}},
 	}
@@ -345,7 +342,6 @@ func (db *database) ways() []way {
 
 func (db *database) sql(name, driver, dsn string) way {
 	return way{name, func(tb testing.TB, isolation sql.IsolationLevel) access {
-		tb.Helper()
 		pool, err := sql.Open(driver, dsn)
 		must(tb, err)
 		tb.Cleanup(func() { _ = pool.Close() })

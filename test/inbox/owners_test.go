@@ -24,7 +24,6 @@ import (
 // system and its successor do for a moment. Each effect happens once and in its key's order, and after a retry of all nothing is parked.
 func TestTwoOwners(t *testing.T) {
 	onEach(t, func(t *testing.T, db *database) {
-		t.Helper()
 		c := newConsumption(t, db, 0)
 		producer, option := newChains(t, db, c.topic)
 		var stops [2]func() error
@@ -52,7 +51,6 @@ func TestTwoOwners(t *testing.T) {
 func TestRetryOfTwoOwners(t *testing.T) {
 	a1, a2, a3, refused := record("a", 1), record("a", 2), record("a", 3), errors.New("refused")
 	onEach(t, func(t *testing.T, db *database) {
-		t.Helper()
 		for _, level := range []sql.IsolationLevel{sql.LevelReadCommitted, sql.LevelRepeatableRead, sql.LevelSerializable} {
 			p := newParked(t, db.ways()[0].open(t, level).(typed[*sql.Tx]).db, "c")
 			for name, c := range map[string]struct {

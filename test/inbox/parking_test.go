@@ -99,7 +99,6 @@ func (p parked[Tx]) redo(row *parking.Parked, fails error, want bool) {
 
 func TestParking(t *testing.T) {
 	onEachWay(t, func(t *testing.T, db *database, w way) {
-		t.Helper()
 		for _, level := range []sql.IsolationLevel{sql.LevelDefault, sql.LevelSerializable} {
 			switch a := w.open(t, level).(type) {
 			case typed[*sql.Tx]:
@@ -269,7 +268,6 @@ func pages[Tx any](p parked[Tx], want int) {
 
 func TestParkingListsPages(t *testing.T) {
 	onEach(t, func(t *testing.T, db *database) {
-		t.Helper()
 		p := newParked(t, db.ways()[0].open(t, sql.LevelDefault).(typed[*sql.Tx]).db, "c")
 		for n := range int64(101) {
 			p.park(record("", n), true)
@@ -281,7 +279,6 @@ func TestParkingListsPages(t *testing.T) {
 // A message that cannot be decoded keeps no other one from being listed and retried, and can be dropped.
 func TestParkedMessageThatCannotBeDecoded(t *testing.T) {
 	onEach(t, func(t *testing.T, db *database) {
-		t.Helper()
 		p := newParked(t, writer.SQL(db.conn, db.dialect), "c")
 		for _, key := range []string{"a", "b"} {
 			p.park(record(key, 1), true)

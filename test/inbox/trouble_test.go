@@ -17,7 +17,6 @@ import (
 // The database's errors are told from the handler's: a consumer parks messages for the latter only.
 func TestWhoseError(t *testing.T) {
 	onEachWay(t, func(t *testing.T, db *database, w way) {
-		t.Helper()
 		access := w.open(t, sql.LevelDefault)
 		in := access.inbox(t, w.name)
 		refused := errors.New("refused")
@@ -57,7 +56,6 @@ func TestWhoseError(t *testing.T) {
 // A consumer does not start at a server that takes no writes, as a replica does.
 func TestCheckOfAReadOnlyServer(t *testing.T) {
 	onEach(t, func(t *testing.T, db *database) {
-		t.Helper()
 		d := writer.SQL(db.conn, db.dialect)
 		p := newParked(t, d, "c")
 		must(t, errors.Join(p.in.Check(t.Context()), p.Check(t.Context())))
@@ -117,7 +115,6 @@ func TestErrorsOfTheHandler(t *testing.T) {
 // nothing says that the database fails.
 func TestHandlerTimeout(t *testing.T) {
 	onEach(t, func(t *testing.T, db *database) {
-		t.Helper()
 		c := newConsumption(t, db, 1)
 		c.send(0, "a 1", "b 2")
 		waits := "SELECT SLEEP(60)"

@@ -72,7 +72,6 @@ func (db *database) withOutbox(t *testing.T) inbox.Option {
 // attempt is another one.
 func TestUnitOfAHandler(t *testing.T) {
 	onEach(t, func(t *testing.T, db *database) {
-		t.Helper()
 		option := db.withOutbox(t)
 		for _, w := range db.ways() {
 			t.Run(w.name, func(t *testing.T) {
@@ -117,7 +116,6 @@ func TestUnitOfAHandler(t *testing.T) {
 // What cannot be appended, or panics, fails the message. Its transaction is rolled back, and functions are told so.
 func TestUnitThatFails(t *testing.T) {
 	onEach(t, func(t *testing.T, db *database) {
-		t.Helper()
 		option := db.withOutbox(t)
 		e := new(ends)
 		elsewhere, err := writer.New(db.dialect, writer.WithTable("nowhere"))
@@ -179,7 +177,6 @@ func (*mysqlError) Error() string { return "deadlock found" }
 // kgoinbox calls handlers with units, alone, in batches, and when a parked message is handled again.
 func TestUnitsInKgoinbox(t *testing.T) {
 	onEach(t, func(t *testing.T, db *database) {
-		t.Helper()
 		option := db.withOutbox(t)
 		for _, batch := range []int{1, 100} {
 			c, e := newConsumption(t, db, 1), new(ends)
@@ -217,7 +214,6 @@ func TestUnitsInKgoinbox(t *testing.T) {
 // After a deadlock that a handler hides, MySQL and MariaDB would commit the events alone.
 func TestHiddenDeadlockAppendsNothing(t *testing.T) {
 	onEachThatGoesOn(t, func(t *testing.T, db *database) {
-		t.Helper()
 		option := db.withOutbox(t)
 		events, err := writer.New(db.dialect)
 		must(t, err)

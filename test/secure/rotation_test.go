@@ -38,8 +38,8 @@ type connection struct {
 func TestRotation(t *testing.T) {
 	for name, open := range map[string]func(*testing.T, *connection){
 		"postgres": postgresConnection, "kafka": kafkaConnection, "redis": redisConnection,
-		"mysql":   func(t *testing.T, c *connection) { t.Helper(); mysqlConnection(t, c, testenv.MySQLFlavor) },
-		"mariadb": func(t *testing.T, c *connection) { t.Helper(); mysqlConnection(t, c, testenv.MariaDBFlavor) },
+		"mysql":   func(t *testing.T, c *connection) { mysqlConnection(t, c, testenv.MySQLFlavor) },
+		"mariadb": func(t *testing.T, c *connection) { mysqlConnection(t, c, testenv.MariaDBFlavor) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

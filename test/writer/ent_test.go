@@ -16,7 +16,6 @@ import (
 func TestEnt(t *testing.T) {
 	program := buildEnt(t)
 	onEach(t, func(t *testing.T, e engine) {
-		t.Helper()
 		db := newDatabase(t, e, plain("outbox"))
 		db.exec(t, "CREATE TABLE purchases (id varchar(10) PRIMARY KEY, total int NOT NULL)")
 		for _, s := range append(outbox.InboxTables(e != engine(pg)).Up, outbox.IdempotencyTable(e != engine(pg)).Up...) {

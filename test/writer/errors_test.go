@@ -39,7 +39,6 @@ func TestPostgresErrorsNameTheFix(t *testing.T) {
 
 func TestMySQLErrorsNameTheFix(t *testing.T) {
 	onBoth(t, func(t *testing.T, m mysql) {
-		t.Helper()
 		day := plain("no_partition")
 		day.Partition, day.From = outbox.PartitionDaily, time.Now().Add(-48*time.Hour)
 		db := newDatabase(t, m, plain("outbox"), plain("no_tenant"), plain("short"), day)

@@ -91,7 +91,6 @@ func (m mysql) ways() []way {
 
 func (m mysql) way(params string) way {
 	return way{"sql/mysql?" + params, func(tb testing.TB, dsn string, opts ...writer.Option) session {
-		tb.Helper()
 		return openSQL(tb, m.dialect(), "mysql", dsn, opts)
 	}, func(database, user string) string { return m.UserDSN(cmp.Or(user, "root"), "", database, params) }}
 }
@@ -107,7 +106,6 @@ func onBoth(t *testing.T, test func(t *testing.T, m mysql)) {
 // Times, bytes and quotes are sent in a form that does not depend on session settings.
 func TestMySQLSessionSettingsDoNotMatter(t *testing.T) {
 	onBoth(t, func(t *testing.T, m mysql) {
-		t.Helper()
 		mode, err := m.Value(t.Context(), "SELECT @@global.sql_mode")
 		must(t, err)
 		db := newDatabase(t, m, plain("outbox"))
@@ -123,7 +121,6 @@ func TestMySQLSessionSettingsDoNotMatter(t *testing.T) {
 // error.
 func TestMySQLStoresLongTexts(t *testing.T) {
 	onBoth(t, func(t *testing.T, m mysql) {
-		t.Helper()
 		db := newDatabase(t, m, plain("outbox"))
 		for _, w := range m.ways() {
 			db.clear(t, "outbox")
@@ -146,7 +143,6 @@ func TestMySQLStoresLongTexts(t *testing.T) {
 
 func TestMySQLTableNames(t *testing.T) {
 	onBoth(t, func(t *testing.T, m mysql) {
-		t.Helper()
 		db := newDatabase(t, m, plain("outbox"), plain("Out box"), plain("app.v1.outbox"))
 		storesInTables(t, db, map[string]string{
 			"outbox": "outbox", "Out box": "`Out box`", db.name + ".outbox": db.name + ".outbox", "app.`v1.outbox`": "app.`v1.outbox`",
@@ -157,7 +153,6 @@ func TestMySQLTableNames(t *testing.T) {
 // A skipped duplicate must not be logged, because the relay would publish it again.
 func TestMySQLSkippedDuplicatesStayOutOfTheBinlog(t *testing.T) {
 	onBoth(t, func(t *testing.T, m mysql) {
-		t.Helper()
 		db := newDatabase(t, m, daily("outbox"))
 		for _, w := range m.ways() {
 			session := w.open(t, db.name, "", writer.WithOnDuplicate(writer.SkipDuplicate))

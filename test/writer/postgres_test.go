@@ -89,7 +89,6 @@ func (p postgres) ways() []way {
 
 func (p postgres) way(name, driver string, params ...string) way {
 	return way{name, func(tb testing.TB, dsn string, opts ...writer.Option) session {
-		tb.Helper()
 		return openSQL(tb, writer.Postgres, driver, dsn, opts)
 	}, func(database, user string) string { return p.DSN(database, user, params...) }}
 }
