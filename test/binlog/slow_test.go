@@ -1,10 +1,8 @@
 package binlog
 
 import (
-	"context"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
@@ -66,76 +64,13 @@ func (d *database) drained(r *running) {
 	again.mustStop()
 }
 
-// A relay with a full window does not delay a shutdown of the server. MySQL waits 8 s for every dump thread, also for one
-// whose client keeps up, so the relay must have hung up before.
-//
-//covers:binlogs 11 32 rows both
-func TestServerShutdownWhileTheWindowIsFull(t *testing.T) {
-	for _, flavor := range []string{testenv.MySQLFlavor, testenv.MariaDBFlavor} {
-		t.Run(flavor, func(t *testing.T) {
-			d := &database{t: t, server: testenv.MySQL(t, testenv.MySQLOptions{Flavor: flavor}), flavor: flavor, name: "shop"}
-			d.dsn = d.server.DSN(d.name, "")
-			if err := d.server.CreateDatabase(t.Context(), d.name); err != nil {
-				t.Fatal(err)
-			}
-			d.db = d.open(d.dsn)
-			defer d.db.Close()
-			d.simple()
-			d.exec("CREATE TABLE other (pad LONGBLOB)")
-			const longer = 6 * time.Second // MySQL takes 8 s and MariaDB 15 s more if the relay does not hang up
-			alone, beside := d.shutdown(), time.Duration(0)
-			for range 3 { // a busy machine is slow at times
-				r := d.full()
-				if flavor == testenv.MySQLFlavor {
-					d.eventually(noDump)
-				}
-				beside = d.shutdown()
-				d.drained(r)
-				if beside <= alone+longer {
-					return
-				}
-				d.exec("DELETE FROM outbox")
-			}
-			t.Errorf("the server took %s to shut down with a full window, %s without a relay", beside, alone)
-		})
-	}
-}
-
-// shutdown stops the server, starts it again and returns how long stopping took.
-func (d *database) shutdown() time.Duration {
-	d.t.Helper()
-	began := time.Now()
-	if err := d.server.Stop(d.t.Context(), testenv.MySQLShutdown); err != nil {
-		d.t.Fatal(err)
-	}
-	took := time.Since(began)
-	if err := d.server.Start(d.t.Context()); err != nil {
-		d.t.Fatal(err)
-	}
-	return took
-}
-
 // eventually waits until a query returns 1.
 func (d *database) eventually(query string) {
 	d.t.Helper()
-	ticker := time.NewTicker(50 * time.Millisecond)
-	defer ticker.Stop()
-	ctx, cancel := context.WithTimeout(d.t.Context(), patience)
-	defer cancel()
-	for {
-		var done bool
-		if err := d.db.QueryRowContext(ctx, query).Scan(&done); err != nil {
-			d.t.Fatalf("%s: %v", query, err)
-		}
-		if done {
-			return
-		}
-		select {
-		case <-ticker.C:
-		case <-ctx.Done():
-			d.t.Fatalf("%s does not return 1 after %s", query, patience)
-		}
-	}
+	until(d.t, func() (done bool) {
+		d.scan(query, &done)
+		return done
+	})
 }
 
 // A connection that delivers nothing, not even heartbeats, is closed. A connection of an idle server, which delivers

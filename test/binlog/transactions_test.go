@@ -1,7 +1,6 @@
 package binlog
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strconv"
@@ -128,7 +127,7 @@ func TestNoHeartbeatWhileABatchIsInFlight(t *testing.T) {
 			d.exec("INSERT INTO other VALUES (1)")
 		}
 		written := time.Now()
-		d.wait("two ticks", func() bool { return r.source.Status().LastTick.Sub(written) > 2*time.Second })
+		until(t, func() bool { return r.source.Status().LastTick.Sub(written) > 2*time.Second })
 		d.session(insert(2)) // read after the transactions of the other table
 		r.expect(1, 2)
 		if seq := q.last(); seq != 2 {
@@ -139,24 +138,9 @@ func TestNoHeartbeatWhileABatchIsInFlight(t *testing.T) {
 		}
 		want := d.position()
 		r.source.Confirm(2)
-		d.wait("the heartbeat", func() bool { return string(r.source.Progress(q.last()).Position) == want })
+		until(t, func() bool { return string(r.source.Progress(q.last()).Position) == want })
 		r.mustStop()
 	})
-}
-
-func (d *database) wait(what string, done func() bool) {
-	d.t.Helper()
-	ticker := time.NewTicker(10 * time.Millisecond)
-	defer ticker.Stop()
-	ctx, cancel := context.WithTimeout(d.t.Context(), patience)
-	defer cancel()
-	for !done() {
-		select {
-		case <-ticker.C:
-		case <-ctx.Done():
-			d.t.Fatalf("%s did not happen within %s", what, patience)
-		}
-	}
 }
 
 // A relay that reads transactions of other tables reports its lag.
@@ -175,27 +159,11 @@ func TestLag(t *testing.T) {
 			"mariadb": "SET SESSION timestamp = DEFAULT",
 		}[d.flavor]
 		d.session(past, "INSERT INTO other VALUES (1)", now)
-		r.until(func() bool { return r.source.Lag().Round(time.Minute) == time.Hour })
+		until(t, func() bool { return r.source.Lag().Round(time.Minute) == time.Hour })
 		d.session("INSERT INTO other VALUES (2)")
-		r.until(func() bool { return r.source.Lag() == 0 })
+		until(t, func() bool { return r.source.Lag() == 0 })
 		r.mustStop()
 	})
-}
-
-// until waits for a condition, which it checks with every batch or heartbeat.
-func (r *running) until(done func() bool) {
-	r.t.Helper()
-	ctx, cancel := context.WithTimeout(r.t.Context(), patience)
-	defer cancel()
-	for !done() {
-		select {
-		case <-r.queue.changed:
-		case err := <-r.done:
-			r.t.Fatalf("the source ended: %v", err)
-		case <-ctx.Done():
-			r.t.Fatalf("timeout after %s", patience)
-		}
-	}
 }
 
 func (d *database) position() string {
