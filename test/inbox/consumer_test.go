@@ -24,7 +24,6 @@ import (
 	"github.com/cdc-relay/cdc-relay/inbox/kgoinbox"
 	"github.com/cdc-relay/cdc-relay/inbox/parking"
 	"github.com/cdc-relay/cdc-relay/internal/cdctest"
-	"github.com/cdc-relay/cdc-relay/internal/testenv"
 	"github.com/cdc-relay/cdc-relay/writer"
 )
 
@@ -117,7 +116,6 @@ type fleet struct {
 	env     []string
 	members [2]*process.Cmd
 	logs    [2]lines
-	db      *testenv.ProxyServer // on the way to the database
 }
 
 func (f *fleet) start(i int) {
@@ -140,42 +138,6 @@ func (f *fleet) end(i int, s os.Signal) error {
 	return errors.Join(f.members[i].Process.Signal(syscall.SIGCONT), f.members[i].Process.Signal(s), f.members[i].Wait())
 }
 
-// Two consumers share the partitions; every message is published twice and 5 % of the attempts fail. Each effect happens
-// once and in its key's order, also after the consumers were replaced, and after a retry of all nothing is parked.
-func TestTwoConsumers(t *testing.T) {
-	onEach(t, func(t *testing.T, db *database) {
-		consumeRounds(t, db, 2, func(f *fleet, _ *kgo.Client, _ string) { f.replace(0) })
-	})
-}
-
-// The database is away for 5 s, or so many as CDC_RELAY_OUTAGE says: each effect happens once and in order, and a few lines say so.
-func TestConsumersWithoutTheirDatabase(t *testing.T) {
-	seconds := 5
-	if n, err := strconv.Atoi(os.Getenv("CDC_RELAY_OUTAGE")); err == nil {
-		seconds = n
-	}
-	onEach(t, func(t *testing.T, db *database) {
-		consumeRounds(t, db, 3, func(f *fleet, client *kgo.Client, group string) {
-			awaitMembers(t, client, group, 2) // a consumer that starts without its database ends
-			f.db.Cut()
-			before := f.said()
-			<-time.After(time.Duration(seconds) * time.Second)
-			if n := f.said() - before; n > 20 {
-				t.Errorf("%d lines in %d s:\n%s", n, seconds, f.logs[0].String())
-			}
-			must(t, f.db.Restore())
-		})
-	})
-}
-
-// said returns how many lines both processes have logged.
-func (f *fleet) said() (n int) {
-	for i := range f.logs {
-		n += strings.Count(f.logs[i].String(), "\n")
-	}
-	return n
-}
-
 // replace asks a process to stop and starts another one.
 func (f *fleet) replace(i int) {
 	f.t.Helper()
@@ -190,9 +152,7 @@ func consumeRounds(t *testing.T, db *database, rounds int, fault func(f *fleet, 
 	t.Helper()
 	topic := db.name
 	producer, _ := newChains(t, db, topic)
-	proxy := testenv.Proxy(t, db.addr())
-	dsn := strings.ReplaceAll(db.dsn(), db.addr(), proxy.Addr())
-	f := &fleet{t: t, db: proxy, env: []string{childTopic + "=" + topic, childBrokers + "=" + strings.Join(kafka.Bootstrap(), ","), childDSN + "=" + dsn, childDialect + "=" + strconv.Itoa(int(db.dialect))}}
+	f := &fleet{t: t, env: []string{childTopic + "=" + topic, childBrokers + "=" + strings.Join(kafka.Bootstrap(), ","), childDSN + "=" + db.dsn(), childDialect + "=" + strconv.Itoa(int(db.dialect))}}
 	for i := range f.members {
 		f.start(i)
 	}

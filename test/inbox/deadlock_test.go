@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/cdc-relay/cdc-relay/inbox"
+	"github.com/cdc-relay/cdc-relay/inbox/idempotency"
+	"github.com/cdc-relay/cdc-relay/inbox/parking"
 	"github.com/cdc-relay/cdc-relay/internal/cdctest"
 	"github.com/cdc-relay/cdc-relay/writer"
 )
@@ -112,18 +114,19 @@ func TestAllStopsAfterADeadlock(t *testing.T) {
 }
 
 // A handler that hides the error of a deadlock, and goes on, is noticed, also if another process has handled the message in between and
-// its row is there. With autocommit=0 what the handler did after the deadlock is rolled back, so the effect happens once.
+// its row is there. With autocommit=0 what the handler did after the deadlock is rolled back, so the effect happens once. The events of the
+// transaction are not appended: they would be committed alone.
 func TestHiddenDeadlock(t *testing.T) {
-	type work func(ctx context.Context, tx *sql.Tx, ms ...*inbox.Message) error
+	type work func(ctx context.Context, tx *sql.Tx, u *writer.Unit, ms ...*inbox.Message) error
 	m, behind := record("a", 1), record("b", 2)
 	handlers := map[string]func(p parked[*sql.Tx], w work) error{
 		"Handle": func(p parked[*sql.Tx], w work) error {
-			_, err := p.in.Handle(t.Context(), m, func(ctx context.Context, tx *sql.Tx, _ *writer.Unit) error { return w(ctx, tx, m) })
+			_, err := p.in.Handle(t.Context(), m, func(ctx context.Context, tx *sql.Tx, u *writer.Unit) error { return w(ctx, tx, u, m) })
 			return err
 		},
 		"HandleBatch": func(p parked[*sql.Tx], w work) error {
-			_, err := p.in.HandleBatch(t.Context(), []*inbox.Message{m, behind}, func(ctx context.Context, tx *sql.Tx, _ *writer.Unit, ms []*inbox.Message) error {
-				return w(ctx, tx, ms...)
+			_, err := p.in.HandleBatch(t.Context(), []*inbox.Message{m, behind}, func(ctx context.Context, tx *sql.Tx, u *writer.Unit, ms []*inbox.Message) error {
+				return w(ctx, tx, u, ms...)
 			})
 			return err
 		},
@@ -132,11 +135,22 @@ func TestHiddenDeadlock(t *testing.T) {
 			if row == nil {
 				return nil
 			}
-			_, err := p.Redo(t.Context(), row, func(ctx context.Context, tx *sql.Tx, _ *writer.Unit) error { return w(ctx, tx, row.Message) })
+			_, err := p.Redo(t.Context(), row, func(ctx context.Context, tx *sql.Tx, u *writer.Unit) error { return w(ctx, tx, u, row.Message) })
+			return err
+		},
+		"Do": func(p parked[*sql.Tx], w work) error {
+			events, err := writer.New(p.db.Dialect())
+			must(t, err)
+			keys, err := idempotency.New(p.db, events)
+			must(t, err)
+			_, _, err = keys.Do(t.Context(), idempotency.Key{Scope: "a", Key: "1"}, [32]byte{}, func(ctx context.Context, tx *sql.Tx, u *writer.Unit) (*idempotency.Response, error) {
+				return &idempotency.Response{Status: 201}, w(ctx, tx, u, m)
+			})
 			return err
 		},
 	}
 	onEachThatGoesOn(t, func(t *testing.T, db *database) {
+		option, e := db.withOutbox(t), new(ends)
 		for _, c := range []struct{ autocommit, between bool }{{true, false}, {true, true}, {false, false}, {false, true}} {
 			params := "autocommit=0"
 			if c.autocommit {
@@ -144,16 +158,22 @@ func TestHiddenDeadlock(t *testing.T) {
 			}
 			pool, err := sql.Open("mysql", db.my.DSN(db.name, params))
 			must(t, err)
-			p := newParked(t, writer.SQL(pool, db.dialect), "c")
+			access := writer.SQL(pool, db.dialect)
+			in, err := inbox.New(access, "c", option)
+			must(t, err)
+			shelf, err := parking.New(in)
+			must(t, err)
+			p := parked[*sql.Tx]{shelf, t, in, access}
 			for name, handle := range handlers {
 				if name == "Redo" {
 					p.park(m, true)
 				}
 				hidden := false
 				var w work
-				w = func(ctx context.Context, tx *sql.Tx, ms ...*inbox.Message) error {
+				w = func(ctx context.Context, tx *sql.Tx, u *writer.Unit, ms ...*inbox.Message) error {
 					if !hidden {
 						hidden = true
+						e.raise(u, m)
 						if err := db.loseDeadlock(ctx, tx); !writer.Retryable(err) {
 							t.Errorf("no deadlock: %v", err)
 						}
@@ -170,11 +190,14 @@ func TestHiddenDeadlock(t *testing.T) {
 				if err := handle(p, w); !errors.Is(err, writer.ErrNoTransaction) {
 					t.Errorf("%+v, %s: %v", c, name, err)
 				}
+				if got, n := e.take(), db.count(t, "outbox"); got != "a1 rolled back" || n != 0 {
+					t.Errorf("%+v, %s: ended with %q, %d events", c, name, got, n)
+				}
 				must(t, handle(p, w))
 				if n := db.count(t, "effects WHERE message = 'a1'"); n != 1 && !c.autocommit {
 					cdctest.Violation(t, kindOf(n), "%+v, %s: %d effects", c, name, n)
 				}
-				db.exec(t, "DELETE FROM effects", "DELETE FROM inbox", "DELETE FROM inbox_parked")
+				db.exec(t, "DELETE FROM effects", "DELETE FROM inbox", "DELETE FROM inbox_parked", "DELETE FROM idempotency_keys")
 			}
 			must(t, pool.Close())
 		}

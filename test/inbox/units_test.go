@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	"github.com/cdc-relay/cdc-relay/inbox"
-	"github.com/cdc-relay/cdc-relay/inbox/idempotency"
 	"github.com/cdc-relay/cdc-relay/inbox/kgoinbox"
 	"github.com/cdc-relay/cdc-relay/inbox/parking"
 	"github.com/cdc-relay/cdc-relay/internal/cdctest"
@@ -207,54 +206,6 @@ func TestUnitsInKgoinbox(t *testing.T) {
 				t.Errorf("batches of %d: %v, %d events", batch, counts, db.count(t, "outbox"))
 			}
 			db.exec(t, "DELETE FROM effects", "DELETE FROM outbox", "DELETE FROM inbox")
-		}
-	})
-}
-
-// After a deadlock that a handler hides, MySQL and MariaDB would commit the events alone.
-func TestHiddenDeadlockAppendsNothing(t *testing.T) {
-	onEachThatGoesOn(t, func(t *testing.T, db *database) {
-		option := db.withOutbox(t)
-		events, err := writer.New(db.dialect)
-		must(t, err)
-		access, e := writer.SQL(db.conn, db.dialect), new(ends)
-		in, err := inbox.New(access, "c", option)
-		must(t, err)
-		keys, err := idempotency.New(access, events)
-		must(t, err)
-		m := message("1")
-		work := func(ctx context.Context, tx *sql.Tx, u *writer.Unit) error {
-			e.raise(u, m)
-			if err := db.loseDeadlock(ctx, tx); !writer.Retryable(err) {
-				t.Errorf("no deadlock: %v", err)
-			}
-			return nil
-		}
-		for name, handle := range map[string]func() error{
-			"Run": func() error { return writer.Run(t.Context(), access, events, work) },
-			"Handle": func() error {
-				_, err := in.Handle(t.Context(), m, work)
-				return err
-			},
-			"HandleBatch": func() error {
-				_, err := in.HandleBatch(t.Context(), []*inbox.Message{m}, func(ctx context.Context, tx *sql.Tx, u *writer.Unit, _ []*inbox.Message) error {
-					return work(ctx, tx, u)
-				})
-				return err
-			},
-			"Do": func() error {
-				_, _, err := keys.Do(t.Context(), idempotency.Key{Scope: "a", Key: "1"}, [32]byte{}, func(ctx context.Context, tx *sql.Tx, u *writer.Unit) (*idempotency.Response, error) {
-					return &idempotency.Response{Status: 201}, work(ctx, tx, u)
-				})
-				return err
-			},
-		} {
-			if err := handle(); !errors.Is(err, writer.ErrNoTransaction) {
-				t.Errorf("%s: %v", name, err)
-			}
-			if got, n := e.take(), db.count(t, "outbox"); got != "1 rolled back" || n != 0 {
-				t.Errorf("%s: ended with %q, %d events", name, got, n)
-			}
 		}
 	})
 }
