@@ -3,9 +3,12 @@ package faults
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdctest"
 	"github.com/cdc-relay/cdc-relay/internal/testenv"
@@ -55,11 +58,7 @@ func TestRequestOfAnEarlierTransaction(t *testing.T) {
 		r.AwaitSaved(r.Append("k", 1))
 		held[i] = proxy.HoldBack(publishesTo(r.Topic))
 		late[i] = r.Append("k", 1)
-		select {
-		case <-held[i].Caught():
-		case <-r.Within(time.Minute).Done():
-			t.Fatal("no request to publish was sent")
-		}
+		caught(r, held[i])
 	}
 	for i, r := range rigs {
 		r.AwaitEvents(late[i]) // read as committed: the partition has the end of the transaction
@@ -74,9 +73,24 @@ func TestRequestOfAnEarlierTransaction(t *testing.T) {
 
 // publishesTo recognizes requests to publish to a topic: of version 8, as the relay's.
 func publishesTo(topic string) func(request []byte) bool {
-	const keyField, keyProduce = 4, 0
 	name := append(binary.BigEndian.AppendUint16(nil, uint16(len(topic))), topic...)
+	produces := isRequest(kmsg.Produce)
+	return func(request []byte) bool { return produces(request) && bytes.Contains(request, name) }
+}
+
+// isRequest recognizes one kind of requests.
+func isRequest(key kmsg.Key) func(request []byte) bool {
+	const keyField = 4
 	return func(request []byte) bool {
-		return len(request) > keyField+2 && binary.BigEndian.Uint16(request[keyField:]) == keyProduce && bytes.Contains(request, name)
+		return len(request) > keyField+2 && binary.BigEndian.Uint16(request[keyField:]) == uint16(key)
+	}
+}
+
+// caught waits until a request is held back.
+func caught(r *cdctest.Rig, held *testenv.Held) {
+	select {
+	case <-held.Caught():
+	case <-r.Within(time.Minute).Done():
+		r.Must(errors.New("no such request was sent"))
 	}
 }

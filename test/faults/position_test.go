@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kmsg"
+
 	"github.com/cdc-relay/cdc-relay/internal/cdctest"
 	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
@@ -59,7 +61,6 @@ func fails(t *testing.T, r *cdctest.Rig, words string, args ...string) (said str
 //
 //covers:all 13 events exactly-once
 func TestPositionSetBesideAStart(t *testing.T) {
-	g := newGate(t)
 	for name, source := range sources() {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t, source.open(t), cdctest.InRedis, exactlyOnce)
@@ -77,16 +78,16 @@ func TestPositionSetBesideAStart(t *testing.T) {
 			r.Must(err)
 			path := filepath.Join(t.TempDir(), "slow.yaml")
 			r.Must(os.WriteFile(path, text, 0o600))
-			g.stop(apiInitProducerID)
+			held := shared.kafka.Brokers()[0].Proxy().HoldBack(isRequest(kmsg.InitProducerID))
 			done := make(chan string, 1)
 			go func() {
 				out, err := exec.CommandContext(r.Within(time.Minute), shared.binary, "position", "set", position, "--config", path).CombinedOutput()
 				done <- fmt.Sprint(string(out), err)
 			}()
-			g.await(r)
+			caught(r, held)
 			r.Start()
 			r.AwaitEvents(r.Append("k", 200))
-			g.release()
+			r.Must(held.Release(r.Within(time.Minute)))
 			said := <-done
 			t.Log(said)
 			if !strings.Contains(said, "nothing was changed") {
@@ -329,18 +330,22 @@ func positionsAround(t *testing.T, r *cdctest.Rig, db cdctest.Database) (back st
 //
 //covers:all 2 events exactly-once
 func TestAnotherTransactionalID(t *testing.T) {
-	g := newGate(t)
+	proxy := shared.kafka.Brokers()[0].Proxy()
 	for name, source := range sources() {
 		t.Run(name, func(t *testing.T) {
-			r := newRig(t, source.open(t), cdctest.InFile, func(o *cdctest.RigOptions) { exactlyOnce(o); proxied(o) })
+			r := newRig(t, source.open(t), cdctest.InFile, func(o *cdctest.RigOptions) {
+				exactlyOnce(o)
+				o.Listener, o.Settings = testenv.ListenerProxied, map[string]any{"kafka.request_timeout": "10s"} // it sends no request again
+			})
 			r.Reconfigure("checkpoint", nil) // it would name the ID too
 			r.Start()
 			r.AwaitEvents(r.Append("k", 10))
-			g.stop(apiEndTxn)
+			held := proxy.HoldBack(isRequest(kmsg.EndTxn))
 			r.Append("k", 10)
-			g.await(r)
+			caught(r, held)
 			r.Kill()
-			g.lose()
+			proxy.Cut() // the request is lost
+			r.Must(proxy.Restore())
 			r.Reconfigure("kafka.transactional_id", "cdc-relay.renamed."+r.Topic)
 			began := time.Now()
 			r.Start()
