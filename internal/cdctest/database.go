@@ -28,6 +28,9 @@ type Database interface {
 	// Stop stops the server; Start starts it on the same data and address.
 	Stop(ctx context.Context, how Stop) error
 	Start(ctx context.Context) error
+	// Exec runs a statement, and Query a query that returns one row, which it scans into dest.
+	Exec(ctx context.Context, sql string, args ...any) error
+	Query(ctx context.Context, dest []any, sql string, args ...any) error
 	// InsertMany inserts n events of a hundred keys, with payloads of about size bytes, in one statement.
 	InsertMany(ctx context.Context, prefix string, n, size int) error
 	// CutLeader ends the server's session that holds the slot or the lock, if there is one.

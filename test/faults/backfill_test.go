@@ -2,7 +2,6 @@ package faults
 
 import (
 	"bytes"
-	"context"
 	"encoding/binary"
 	"strings"
 	"sync/atomic"
@@ -16,11 +15,6 @@ import (
 // pending is the condition of the rows that a poller has left.
 const pending = "status IN ('NEW', 'FAILED')"
 
-// execer is a database that runs a statement.
-type execer interface {
-	Exec(ctx context.Context, query string, args ...any) error
-}
-
 // polled is a rig whose table a poller has left: it has published some rows, which the relay must not publish, failed on others, and
 // did not come to the rest. Nothing has taken a slot or stored a position. Writers go on.
 func polled(t *testing.T, r *cdctest.Rig) {
@@ -31,18 +25,14 @@ func polled(t *testing.T, r *cdctest.Rig) {
 		_, err := r.Relay.Command(t.Context(), "position", "reset")
 		r.Must(err)
 	}
-	db, ok := r.DB.(execer)
-	if !ok {
-		t.Fatal("the database runs no statements")
-	}
-	r.Must(db.Exec(t.Context(), "ALTER TABLE outbox ADD COLUMN status varchar(20) NOT NULL DEFAULT 'NEW'"))
+	r.Must(r.DB.Exec(t.Context(), "ALTER TABLE outbox ADD COLUMN status varchar(20) NOT NULL DEFAULT 'NEW'"))
 	keys := []string{"one", "two", "three"}
 	for _, key := range keys {
 		r.Exclude(r.Append(key, 100)...)
 	}
-	r.Must(db.Exec(t.Context(), "UPDATE outbox SET status = 'PUBLISHED'"))
+	r.Must(r.DB.Exec(t.Context(), "UPDATE outbox SET status = 'PUBLISHED'"))
 	r.Append("failed", 100)
-	r.Must(db.Exec(t.Context(), "UPDATE outbox SET status = 'FAILED' WHERE status = 'NEW'"))
+	r.Must(r.DB.Exec(t.Context(), "UPDATE outbox SET status = 'FAILED' WHERE status = 'NEW'"))
 	for _, key := range keys {
 		r.Append(key, 100)
 	}

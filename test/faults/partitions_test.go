@@ -16,12 +16,6 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
 
-// partitioned is a database whose partitions are maintained.
-type partitioned interface {
-	cdctest.Database
-	Exec(ctx context.Context, statement string, args ...any) error
-}
-
 func postgresTable() outbox.Name { return outbox.Name{Schema: "public", Table: "outbox"} }
 
 func mysqlTable(db cdctest.Database) outbox.Name {
@@ -29,12 +23,9 @@ func mysqlTable(db cdctest.Database) outbox.Name {
 }
 
 // maintained returns a database whose table also has partitions for the last four days.
-func maintained(tb testing.TB, source source) partitioned {
+func maintained(tb testing.TB, source source) cdctest.Database {
 	tb.Helper()
-	db, ok := source.open(tb).(partitioned)
-	if !ok {
-		tb.Fatal("the database executes no statements")
-	}
+	db := source.open(tb)
 	o := outbox.TableOptions{Name: postgresTable(), From: time.Now().AddDate(0, 0, -4), Ahead: 4}
 	statements := outbox.PostgresTable(o).Up
 	if m, ok := db.(*cdctest.MySQL); ok {
@@ -65,7 +56,7 @@ func wantKept(r *cdctest.Rig, day time.Time) {
 }
 
 // awaitRows waits until the table of a day has n rows; -1: it does not exist.
-func awaitRows(r *cdctest.Rig, db partitioned, day time.Time, n int) {
+func awaitRows(r *cdctest.Rig, db cdctest.Database, day time.Time, n int) {
 	if m, ok := db.(*cdctest.MySQL); ok {
 		awaitMySQLRows(r, m, day, n)
 		return
@@ -102,7 +93,7 @@ func awaitMySQLRows(r *cdctest.Rig, db *cdctest.MySQL, day time.Time, n int) {
 }
 
 // createdAgo lets rows be created some days ago by default.
-func createdAgo(r *cdctest.Rig, db partitioned, days int) {
+func createdAgo(r *cdctest.Rig, db cdctest.Database, days int) {
 	statement := "ALTER TABLE outbox ALTER created_at SET DEFAULT now() - interval '%d days'"
 	if _, ok := db.(*cdctest.MySQL); ok {
 		statement = "ALTER TABLE outbox ALTER created_at SET DEFAULT (UTC_TIMESTAMP(6) - INTERVAL %d DAY)"
@@ -129,7 +120,7 @@ func TestPartitionIsKeptWhileTheRelayLags(t *testing.T) {
 func keptWhileTheRelayLags(broker *testenv.Broker, rigs []*cdctest.Rig) {
 	old, release := time.Now().AddDate(0, 0, -3), make([]func(), len(rigs))
 	for i, r := range rigs {
-		createdAgo(r, maintainedBy(r), 3)
+		createdAgo(r, r.DB, 3)
 		release[i] = keepBusy(r)
 		r.Start()
 	}
@@ -152,9 +143,9 @@ func keptWhileTheRelayLags(broker *testenv.Broker, rigs []*cdctest.Rig) {
 		r.Start()
 		r.AwaitEvents(events[i])
 		if !longer {
-			awaitRows(r, maintainedBy(r), old, -1)
+			awaitRows(r, r.DB, old, -1)
 		}
-		createdAgo(r, maintainedBy(r), 0)
+		createdAgo(r, r.DB, 0)
 		r.AwaitEvents(r.Append("k", 20))
 		r.AwaitCount(len(events[i]) + 20)
 	}
@@ -164,7 +155,7 @@ func keptWhileTheRelayLags(broker *testenv.Broker, rigs []*cdctest.Rig) {
 func awaitUnpublished(r *cdctest.Rig, day time.Time, n int) {
 	defer wantKept(r, day)
 	awaitKept(r)
-	awaitRows(r, maintainedBy(r), day, n)
+	awaitRows(r, r.DB, day, n)
 }
 
 func awaitKept(r *cdctest.Rig) {
@@ -172,11 +163,6 @@ func awaitKept(r *cdctest.Rig) {
 		n, err := r.Relay.Metric(ctx, "cdc_relay_partitions_unrelayed{")
 		return n >= 1, err
 	})
-}
-
-func maintainedBy(r *cdctest.Rig) partitioned {
-	db, _ := r.DB.(partitioned)
-	return db
 }
 
 // keepBusy locks the table against changes of its partitions, and not against writers, until release is called.

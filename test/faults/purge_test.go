@@ -14,17 +14,10 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
 
-// queried is a database that runs statements.
-type queried interface {
-	cdctest.Database
-	Exec(ctx context.Context, sql string, args ...any) error
-	Query(ctx context.Context, dest []any, sql string, args ...any) error
-}
-
 // plain returns a database whose table has no partitions, and whose rows count as 40 days old.
-func plain(tb testing.TB, s source) queried {
+func plain(tb testing.TB, s source) cdctest.Database {
 	tb.Helper()
-	db, _ := s.open(tb).(queried)
+	db := s.open(tb)
 	statements := []string{"DROP TABLE outbox"}
 	o := outbox.TableOptions{Name: outbox.Name{Schema: "public", Table: "outbox"}, Partition: outbox.PartitionNone}
 	script, old := outbox.PostgresTable(o), "now() - interval '40 days'"
@@ -52,7 +45,7 @@ func deleting(o *cdctest.RigOptions) {
 }
 
 // awaitCount waits until so many rows are left. No row comes back.
-func awaitCount(r *cdctest.Rig, db queried, want int) {
+func awaitCount(r *cdctest.Rig, db cdctest.Database, want int) {
 	r.Await(fmt.Sprintf("%d rows", want), func(ctx context.Context) (bool, error) {
 		var n int
 		err := db.Query(ctx, []any{&n}, "SELECT count(*) FROM outbox")
