@@ -12,7 +12,7 @@ import (
 //
 //covers:all 10 events
 func TestDatabaseCrash(t *testing.T) {
-	onEach(t, func(t *testing.T, s source) {
+	onEachAlone(t, func(t *testing.T, s source) {
 		r := newRig(t, s.open(t), s.least(), nil)
 		r.Start()
 		r.Load(cdctest.Workload{})
@@ -30,7 +30,7 @@ func TestDatabaseCrash(t *testing.T) {
 //
 //covers:all 10 events both
 func TestDatabaseAndRelayCrash(t *testing.T) {
-	onEach(t, func(t *testing.T, s source) {
+	onEachAlone(t, func(t *testing.T, s source) {
 		for _, checkpoint := range s.checkpoints(cdctest.InFile, cdctest.SlotOnly) {
 			t.Run(string(checkpoint), func(t *testing.T) {
 				rigs := besides(t, s.open, checkpoint, nil)

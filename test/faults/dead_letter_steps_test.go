@@ -124,7 +124,6 @@ func (c *commands) start(args ...string) {
 //
 //covers:all 35 events both
 func TestDeadLetterSteps(t *testing.T) {
-	t.Parallel()
 	inBothModes(t, func(t *testing.T, s source, delivery func(*cdctest.RigOptions)) {
 		r := letterRig(t, s, delivery)
 		records := newLetterLog(t, r)
@@ -174,7 +173,6 @@ func TestDeadLetterSteps(t *testing.T) {
 //covers:mysql 35 events
 //covers:mariadb 35 events exactly-once
 func TestCommandsForTheSameLetters(t *testing.T) {
-	t.Parallel()
 	inEitherMode(t, func(t *testing.T, s source, delivery func(*cdctest.RigOptions)) {
 		r := letterRig(t, s, delivery)
 		r.Start()

@@ -87,7 +87,6 @@ func wantCounts(r *cdctest.Rig, want string, kind cdctest.Kind) {
 //
 //covers:all 34 events both
 func TestDeadLetters(t *testing.T) {
-	t.Parallel()
 	inBothModes(t, func(t *testing.T, s source, delivery func(*cdctest.RigOptions)) {
 		r := letterRig(t, s, delivery)
 		r.Reconfigure("errors.unroutable", "stop")
@@ -130,7 +129,6 @@ func TestDeadLetters(t *testing.T) {
 //covers:mysql 35 events
 //covers:mariadb 35 events exactly-once
 func TestDroppedLettersAreNeverPublished(t *testing.T) {
-	t.Parallel()
 	inEitherMode(t, func(t *testing.T, s source, delivery func(*cdctest.RigOptions)) {
 		r := letterRig(t, s, delivery)
 		r.Start()
@@ -179,7 +177,6 @@ func TestDroppedLettersAreNeverPublished(t *testing.T) {
 //covers:mysql 34 events
 //covers:mariadb 34 events exactly-once
 func TestMoreDeadLettersThanAllowed(t *testing.T) {
-	t.Parallel()
 	inEitherMode(t, func(t *testing.T, s source, delivery func(*cdctest.RigOptions)) {
 		r := letterRig(t, s, delivery)
 		r.Reconfigure("dead_letter.max_held_events", 300)

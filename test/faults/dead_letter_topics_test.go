@@ -74,7 +74,6 @@ func awaitRefusal(t *testing.T, topic string, refusal error) {
 //covers:mysql 34 exit events
 //covers:mariadb 34 exit events exactly-once
 func TestTopicsOfDeadLettersFail(t *testing.T) {
-	t.Parallel()
 	inEitherMode(t, func(t *testing.T, s source, delivery func(*cdctest.RigOptions)) {
 		r := letterRig(t, s, delivery)
 		r.Start()
@@ -149,7 +148,6 @@ func large(e *cdctest.Event) { e.Payload = cdctest.Payload(e.Key, e.Seq, 20_000)
 //covers:mysql 34 exit events
 //covers:mariadb 34 exit events exactly-once
 func TestEventTooLargeForALetter(t *testing.T) {
-	t.Parallel()
 	inEitherMode(t, func(t *testing.T, s source, delivery func(*cdctest.RigOptions)) {
 		r := letterRigWith(t, s, delivery, map[string]string{"max.message.bytes": "5000"})
 		stops := func(key string, n int, change func(*cdctest.Event)) (events []*cdctest.Event, said string) {

@@ -15,7 +15,6 @@ import (
 //
 //covers:all 30 events both
 func TestOutOfFileDescriptors(t *testing.T) {
-	t.Parallel()
 	inBothModes(t, func(t *testing.T, s source, delivery func(*cdctest.RigOptions)) {
 		db := s.open(t)
 		way := throughProxy(t, db)

@@ -43,7 +43,6 @@ func TestExactlyOnceWithinATransaction(t *testing.T) {
 //
 //covers:all 1 6 7 events exactly-once
 func TestExactlyOnceTakeover(t *testing.T) {
-	t.Parallel()
 	onEach(t, func(t *testing.T, s source) {
 		r := newRig(t, s.open(t), cdctest.InRedis, exactlyOnce)
 		r.Start()
@@ -86,7 +85,6 @@ func TestExactlyOnceTakeover(t *testing.T) {
 //
 //covers:all 5 events exactly-once
 func TestDeliveryChanges(t *testing.T) {
-	t.Parallel()
 	onEach(t, func(t *testing.T, s source) {
 		r := newRig(t, s.open(t), cdctest.InFile, exactlyOnce)
 		r.Start()
@@ -108,7 +106,6 @@ func TestDeliveryChanges(t *testing.T) {
 //
 //covers:all 24 exit events exactly-once
 func TestExactlyOnceStopsAtPoison(t *testing.T) {
-	t.Parallel()
 	onEach(t, func(t *testing.T, s source) {
 		r := newRig(t, s.open(t), cdctest.InFile, func(o *cdctest.RigOptions) {
 			exactlyOnce(o)
@@ -204,7 +201,6 @@ func TestUnsuitablePositionTopic(t *testing.T) {
 //
 //covers:all 25 events exactly-once
 func TestPositionTopicIsLost(t *testing.T) {
-	t.Parallel()
 	onEach(t, func(t *testing.T, s source) {
 		r := newRig(t, s.open(t), cdctest.InFile, exactlyOnce)
 		r.Start()

@@ -103,50 +103,48 @@ func (f *fixing) reset() string {
 //covers:binlogs 26 28 events both
 func TestFixesOfPositionsInBinlog(t *testing.T) {
 	t.Parallel()
-	for _, d := range deliveries() {
-		t.Run(string(d), func(t *testing.T) {
-			onBinlogs(t, func(t *testing.T, db *cdctest.MySQL) {
-				f := newFixing(t, db, d)
-				f.step("no table", 2, func() { f.exec("DROP TABLE outbox") }, func(said string) { follow(t, f.Rig, said, "setup") })
-				f.step("first run", 5, func() { f.reset() }, func(said string) {
-					out, err := try(t, f.Rig, said, "setup")
-					if err == nil {
-						t.Error("setup has skipped rows")
-					}
-					follow(t, f.Rig, out, "setup --skip-existing")
-				})
-				var saved, out string
-				f.step("position is known", 5, func() {
-					var err error
-					saved, _, err = f.Saved(t.Context())
-					f.Must(err)
-					out = f.reset()
-					f.Append("k", 10)
-				}, func(said string) {
-					if d == cdctest.ExactlyOnce { // the reset says it too
-						said = out
-					}
-					follow(t, f.Rig, said, "position set POSITION", "POSITION", saved)
-				})
-				if d == cdctest.AtLeastOnce {
-					had := f.Config["checkpoint"]
-					f.step("no checkpoint is configured", 2, func() { f.Reconfigure("checkpoint", nil) }, func(said string) {
-						if !strings.Contains(said, "set checkpoint.redis, or checkpoint.file") {
-							t.Error("it does not say so")
-						}
-						f.Append("k", 10)
-						f.Reconfigure("checkpoint", had)
-					})
+	eachDelivery(t, func(t *testing.T, d cdctest.Delivery) {
+		onBinlogs(t, func(t *testing.T, db *cdctest.MySQL) {
+			f := newFixing(t, db, d)
+			f.step("no table", 2, func() { f.exec("DROP TABLE outbox") }, func(said string) { follow(t, f.Rig, said, "setup") })
+			f.step("first run", 5, func() { f.reset() }, func(said string) {
+				out, err := try(t, f.Rig, said, "setup")
+				if err == nil {
+					t.Error("setup has skipped rows")
 				}
-				if d == cdctest.ExactlyOnce {
-					f.besideKafka()
-				}
-				if n := f.done().Duplicates; n > 0 {
-					f.Violation(cdctest.Duplicates, "%d events were repeated", n)
-				}
+				follow(t, f.Rig, out, "setup --skip-existing")
 			})
+			var saved, out string
+			f.step("position is known", 5, func() {
+				var err error
+				saved, _, err = f.Saved(t.Context())
+				f.Must(err)
+				out = f.reset()
+				f.Append("k", 10)
+			}, func(said string) {
+				if d == cdctest.ExactlyOnce { // the reset says it too
+					said = out
+				}
+				follow(t, f.Rig, said, "position set POSITION", "POSITION", saved)
+			})
+			if d == cdctest.AtLeastOnce {
+				had := f.Config["checkpoint"]
+				f.step("no checkpoint is configured", 2, func() { f.Reconfigure("checkpoint", nil) }, func(said string) {
+					if !strings.Contains(said, "set checkpoint.redis, or checkpoint.file") {
+						t.Error("it does not say so")
+					}
+					f.Append("k", 10)
+					f.Reconfigure("checkpoint", had)
+				})
+			}
+			if d == cdctest.ExactlyOnce {
+				f.besideKafka()
+			}
+			if n := f.done().Duplicates; n > 0 {
+				f.Violation(cdctest.Duplicates, "%d events were repeated", n)
+			}
 		})
-	}
+	})
 }
 
 // Each fix on MySQL and MariaDB that publishes from the table loses nothing. The test is not parallel: a statement in the binlog stops
@@ -154,35 +152,33 @@ func TestFixesOfPositionsInBinlog(t *testing.T) {
 //
 //covers:binlogs 20 26 events both
 func TestFixesThatRepairOnBinlogs(t *testing.T) {
-	for _, d := range deliveries() {
-		t.Run(string(d), func(t *testing.T) {
-			onBinlogs(t, func(t *testing.T, db *cdctest.MySQL) {
-				f := newFixing(t, db, d)
-				f.Start()
-				past := func(said string) {
-					f.Append("k", 10)
-					follow(t, f.Rig, said, "repair")
-					follow(t, f.Rig, said, "position set")
+	eachDelivery(t, func(t *testing.T, d cdctest.Delivery) {
+		onBinlogs(t, func(t *testing.T, db *cdctest.MySQL) {
+			f := newFixing(t, db, d)
+			f.Start()
+			past := func(said string) {
+				f.Append("k", 10)
+				follow(t, f.Rig, said, "repair")
+				follow(t, f.Rig, said, "position set")
+			}
+			f.step("statement", 1, func() { f.exec("SET SESSION binlog_format = STATEMENT; " + f.row()) }, past)
+			f.step("XA", 1, func() {
+				f.exec(strings.ReplaceAll("XA START %; "+f.row()+"; XA END %; XA PREPARE %; XA COMMIT %", "%", "'"+db.Name()+"'"))
+			}, past)
+			var out string
+			f.step("lost checkpoint", 5, func() { out = f.reset() }, func(said string) {
+				if d == cdctest.ExactlyOnce { // the reset says it too
+					said = out
 				}
-				f.step("statement", 1, func() { f.exec("SET SESSION binlog_format = STATEMENT; " + f.row()) }, past)
-				f.step("XA", 1, func() {
-					f.exec(strings.ReplaceAll("XA START %; "+f.row()+"; XA END %; XA PREPARE %; XA COMMIT %", "%", "'"+db.Name()+"'"))
-				}, past)
-				var out string
-				f.step("lost checkpoint", 5, func() { out = f.reset() }, func(said string) {
-					if d == cdctest.ExactlyOnce { // the reset says it too
-						said = out
-					}
-					f.repaired(said)
-				})
-				f.step("lost checkpoint: setup", 5, func() { f.reset(); f.Append("unsent", 10) }, func(string) { f.repaired(f.refused("setup")) })
-				if d == cdctest.AtLeastOnce {
-					f.checkpoints()
-				}
-				f.done()
+				f.repaired(said)
 			})
+			f.step("lost checkpoint: setup", 5, func() { f.reset(); f.Append("unsent", 10) }, func(string) { f.repaired(f.refused("setup")) })
+			if d == cdctest.AtLeastOnce {
+				f.checkpoints()
+			}
+			f.done()
 		})
-	}
+	})
 }
 
 // besideKafka are steps with a checkpoint that does not fit the position in Kafka.
@@ -272,23 +268,21 @@ func TestFixesOfBinlogs(t *testing.T) {
 		t.Run(flavor, func(t *testing.T) {
 			t.Parallel()
 			server := testenv.MySQL(t, testenv.MySQLOptions{Flavor: flavor})
-			for _, d := range deliveries() {
-				t.Run(string(d), func(t *testing.T) {
-					if err := server.Exec(t.Context(), "", map[string]string{
-						testenv.MySQLFlavor: "RESET BINARY LOGS AND GTIDS", testenv.MariaDBFlavor: "RESET MASTER",
-					}[flavor]); err != nil {
-						t.Fatal(err)
-					}
-					db, err := cdctest.NewMySQL(t.Context(), server, databaseName(t))
-					if err != nil {
-						t.Fatal(err)
-					}
-					f := newFixing(t, db, d)
-					f.Start()
-					f.binlogs()
-					f.done()
-				})
-			}
+			eachDelivery(t, func(t *testing.T, d cdctest.Delivery) {
+				if err := server.Exec(t.Context(), "", map[string]string{
+					testenv.MySQLFlavor: "RESET BINARY LOGS AND GTIDS", testenv.MariaDBFlavor: "RESET MASTER",
+				}[flavor]); err != nil {
+					t.Fatal(err)
+				}
+				db, err := cdctest.NewMySQL(t.Context(), server, databaseName(t))
+				if err != nil {
+					t.Fatal(err)
+				}
+				f := newFixing(t, db, d)
+				f.Start()
+				f.binlogs()
+				f.done()
+			})
 		})
 	}
 }

@@ -15,7 +15,6 @@ import (
 //covers:all 1 events both
 //covers:all 2 3 events exactly-once
 func TestKillUnderLoad(t *testing.T) {
-	t.Parallel()
 	onEach(t, func(t *testing.T, s source) {
 		for _, tt := range []struct {
 			checkpoint cdctest.Checkpoint
@@ -58,7 +57,6 @@ func TestKillUnderLoad(t *testing.T) {
 //
 //covers:all 2 events
 func TestWindowBoundsRepeats(t *testing.T) {
-	t.Parallel()
 	onEach(t, func(t *testing.T, s source) {
 		way := testenv.Proxy(t, shared.redis.Addr())
 		r := newRig(t, s.open(t), cdctest.InRedis, func(o *cdctest.RigOptions) {

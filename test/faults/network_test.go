@@ -59,7 +59,6 @@ func throughProxy(t *testing.T, db cdctest.Database) *testenv.ProxyServer {
 //
 //covers:all 6 events
 func TestResumeAfterFreeze(t *testing.T) {
-	t.Parallel()
 	onEach(t, func(t *testing.T, s source) {
 		db := s.open(t)
 		way := throughProxy(t, db)

@@ -106,7 +106,6 @@ func createdAgo(r *cdctest.Rig, db cdctest.Database, days int) {
 //
 //covers:all 16 arrivals both
 func TestPartitionIsKeptWhileTheRelayLags(t *testing.T) {
-	t.Parallel()
 	onEach(t, func(t *testing.T, s source) {
 		kafka := testenv.Kafka(t, testenv.KafkaOptions{})
 		open := func(tb testing.TB) cdctest.Database { tb.Helper(); return maintained(tb, s) }
@@ -193,7 +192,6 @@ func keepRead(r *cdctest.Rig, db *cdctest.MySQL) (release func()) {
 //
 //covers:all 16 events
 func TestPartitionsAreMaintainedUnderLoad(t *testing.T) {
-	t.Parallel()
 	onEach(t, func(t *testing.T, s source) {
 		db := maintained(t, s)
 		r := newRig(t, db, cdctest.InFile, maintaining)

@@ -103,7 +103,6 @@ func TestPositionSetBesideAStart(t *testing.T) {
 //
 //covers:all 26 events exactly-once
 func TestDamagedCopy(t *testing.T) {
-	t.Parallel()
 	onEach(t, func(t *testing.T, s source) {
 		checkpoint := map[bool]cdctest.Checkpoint{true: cdctest.InFile, false: cdctest.InRedis}[s.name == "postgres"]
 		r := newRig(t, s.open(t), checkpoint, exactlyOnce)
@@ -136,7 +135,6 @@ func TestDamagedCopy(t *testing.T) {
 //
 //covers:all 26 events both
 func TestCheckpointBehindAChangeOfDelivery(t *testing.T) {
-	t.Parallel()
 	onEach(t, func(t *testing.T, s source) {
 		redis := testenv.Redis(t, testenv.RedisOptions{})
 		r := newRig(t, s.open(t), cdctest.InRedis, func(o *cdctest.RigOptions) { exactlyOnce(o); o.Redis = redis })

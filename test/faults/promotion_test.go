@@ -34,9 +34,10 @@ func (s *replication) mysql(tb testing.TB) *cdctest.MySQL {
 	return db
 }
 
-// onReplications runs fn on a replication of MySQL and on one of MariaDB, at the same time.
+// onReplications runs fn on a replication of MySQL and on one of MariaDB, at the same time, beside other tests.
 func onReplications(t *testing.T, fn func(t *testing.T, s *replication)) {
 	t.Helper()
+	t.Parallel()
 	for _, flavor := range binlogs() {
 		t.Run(flavor, func(t *testing.T) {
 			t.Parallel()
@@ -83,7 +84,6 @@ func (s *replication) promote(rigs ...*cdctest.Rig) {
 //
 //covers:binlogs 29 events both
 func TestFailover(t *testing.T) {
-	t.Parallel()
 	onReplications(t, func(t *testing.T, s *replication) {
 		rigs := besides(t, s.database, cdctest.InFile, nil)
 		s.semiSync(t, rigs[0])
@@ -122,7 +122,6 @@ func TestFailover(t *testing.T) {
 //
 //covers:binlogs 29 events
 func TestSwitchover(t *testing.T) {
-	t.Parallel()
 	onReplications(t, func(t *testing.T, s *replication) {
 		r := newRig(t, s.database(t), cdctest.InFile, nil)
 		r.Start()
@@ -148,7 +147,6 @@ func TestSwitchover(t *testing.T) {
 //
 //covers:binlogs 13 29 exit arrivals
 func TestFailoverWithLoss(t *testing.T) {
-	t.Parallel()
 	onReplications(t, func(t *testing.T, s *replication) {
 		r := newRig(t, s.database(t), cdctest.InFile, func(o *cdctest.RigOptions) { o.Settings = map[string]any{"errors.unroutable": "dead_letter"} })
 		keepLetters(r, nil)

@@ -62,7 +62,6 @@ func awaitCount(r *cdctest.Rig, db cdctest.Database, want int) {
 //
 //covers:all 16 arrivals
 func TestOldRowsAreDeletedOnceRelayed(t *testing.T) {
-	t.Parallel()
 	onEach(t, func(t *testing.T, s source) {
 		db := plain(t, s)
 		kafka := testenv.Kafka(t, testenv.KafkaOptions{})

@@ -16,7 +16,6 @@ import (
 //
 //covers:all 26 events
 func TestRedisLosesItsData(t *testing.T) {
-	t.Parallel()
 	onEach(t, func(t *testing.T, s source) {
 		redis := testenv.Redis(t, testenv.RedisOptions{})
 		r := newRig(t, s.open(t), cdctest.InRedis, func(o *cdctest.RigOptions) { o.Redis = redis })
@@ -61,7 +60,6 @@ func TestRedisUnavailable(t *testing.T) {
 		"read-only":   func(r *cdctest.Rig, _ *testenv.ProxyServer) error { return replicaOf(r, "127.0.0.1", "1") },
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
 			onEach(t, func(t *testing.T, s source) {
 				if name != "silent" && s.name != "postgres" {
 					return // how Redis is away does not depend on the source
@@ -137,7 +135,6 @@ func TestStartWithFlushedRedis(t *testing.T) {
 //
 //covers:all 26 5 events both
 func TestSigtermWhileRedisIsUnavailable(t *testing.T) {
-	t.Parallel()
 	inBothModes(t, func(t *testing.T, s source, delivery func(*cdctest.RigOptions)) {
 		way := testenv.Proxy(t, shared.redis.Addr())
 		r := newRig(t, s.open(t), cdctest.InRedis, func(o *cdctest.RigOptions) {
@@ -179,7 +176,6 @@ func TestRefusedCheckpoint(t *testing.T) {
 		"unusable":     {`^.*$`, "garbage", 5, "position reset", cdctest.AtLeastOnce, true},
 	} {
 		t.Run(fault, func(t *testing.T) {
-			t.Parallel()
 			onEach(t, func(t *testing.T, s source) {
 				if tt.postgres && s.name != "postgres" {
 					return

@@ -121,7 +121,7 @@ func poisonsOf(source string) map[string]poison {
 //
 //covers:all 24 exit events
 func TestStopAtRejectedEvent(t *testing.T) {
-	onEach(t, func(t *testing.T, s source) {
+	onEachAlone(t, func(t *testing.T, s source) {
 		for name, p := range poisonsOf(s.name) {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
@@ -172,10 +172,11 @@ func skipped(r *cdctest.Rig, exit cdctest.Exit, bad *cdctest.Event) (ids []strin
 
 // Events for a missing topic stop the relay; once the topic exists they are published in order.
 //
-//covers:all 25 exit events both
+//covers:postgres 25 exit events both
+//covers:mysql 25 exit events
+//covers:mariadb 25 exit events exactly-once
 func TestMissingTopicIsCreated(t *testing.T) {
-	t.Parallel()
-	inBothModes(t, func(t *testing.T, s source, delivery func(*cdctest.RigOptions)) {
+	inEitherMode(t, func(t *testing.T, s source, delivery func(*cdctest.RigOptions)) {
 		db := s.open(t)
 		missing := db.Name() + "-late"
 		r := newRig(t, db, cdctest.InFile, delivery)

@@ -30,47 +30,45 @@ func lost(t *testing.T, r *cdctest.Rig) {
 //
 //covers:all 1 12 19 events both
 func TestRepairKilled(t *testing.T) {
-	onEach(t, func(t *testing.T, s source) {
-		for _, d := range deliveries() {
-			t.Run(string(d), func(t *testing.T) {
-				r := newRig(t, s.open(t), cdctest.InRedis, func(o *cdctest.RigOptions) { o.Delivery = d })
-				lost(t, r)
-				kills, interrupted, args := 0, 0, []string{"repair"}
-				for after := 50 * time.Millisecond; ; after += after/8 + 20*time.Millisecond {
-					r.Repeated("repair")
-					r.Must(r.Relay.StartCommand(t.Context(), args...))
-					select {
-					case <-r.Relay.Done():
-					case <-time.After(after):
-						if kills%2 == 0 {
-							r.Relay.Kill()
-						} else {
-							_ = r.Relay.Signal(syscall.SIGTERM)
-						}
+	onEachAlone(t, func(t *testing.T, s source) {
+		eachDelivery(t, func(t *testing.T, d cdctest.Delivery) {
+			r := newRig(t, s.open(t), cdctest.InRedis, func(o *cdctest.RigOptions) { o.Delivery = d })
+			lost(t, r)
+			kills, interrupted, args := 0, 0, []string{"repair"}
+			for after := 50 * time.Millisecond; ; after += after/8 + 20*time.Millisecond {
+				r.Repeated("repair")
+				r.Must(r.Relay.StartCommand(t.Context(), args...))
+				select {
+				case <-r.Relay.Done():
+				case <-time.After(after):
+					if kills%2 == 0 {
+						r.Relay.Kill()
+					} else {
+						_ = r.Relay.Signal(syscall.SIGTERM)
 					}
-					exit, err := r.Relay.Wait(r.Within(time.Minute))
+				}
+				exit, err := r.Relay.Wait(r.Within(time.Minute))
+				r.Must(err)
+				if exit.Code == 0 {
+					break
+				}
+				if strings.Contains(exit.Log, "the position was not moved") {
+					interrupted++
+					args, err = cdctest.PrintedCommand(t.Context(), lastWords(exit.Log), "repair")
 					r.Must(err)
-					if exit.Code == 0 {
-						break
-					}
-					if strings.Contains(exit.Log, "the position was not moved") {
-						interrupted++
-						args, err = cdctest.PrintedCommand(t.Context(), lastWords(exit.Log), "repair")
-						r.Must(err)
-					} else if exit.Code > 0 {
-						t.Fatalf("exit code %d: %s", exit.Code, exit.Log)
-					}
-					kills++
+				} else if exit.Code > 0 {
+					t.Fatalf("exit code %d: %s", exit.Code, exit.Log)
 				}
-				t.Logf("killed %d times; at last it said:\n%s", kills, r.Relay.Log())
-				if kills < 3 || interrupted == 0 {
-					t.Errorf("killed or interrupted %d times only, interrupted %d times", kills, interrupted)
-				}
-				r.Start()
-				r.AwaitEvents(r.Append("after", 10))
-				r.Verify()
-			})
-		}
+				kills++
+			}
+			t.Logf("killed %d times; at last it said:\n%s", kills, r.Relay.Log())
+			if kills < 3 || interrupted == 0 {
+				t.Errorf("killed or interrupted %d times only, interrupted %d times", kills, interrupted)
+			}
+			r.Start()
+			r.AwaitEvents(r.Append("after", 10))
+			r.Verify()
+		})
 	})
 }
 
@@ -81,41 +79,39 @@ func TestRepairKilled(t *testing.T) {
 func TestRepairOfAlteredPublicationInterrupted(t *testing.T) {
 	proxy := shared.kafka.Brokers()[0].Proxy()
 	t.Cleanup(func() { proxy.Heal(t.Context()) })
-	for _, d := range deliveries() {
-		t.Run(string(d), func(t *testing.T) {
-			db := newPostgres(t)
-			r := newRig(t, db, cdctest.InRedis, func(o *cdctest.RigOptions) {
-				proxied(o)
-				o.Delivery, o.Window = d, 500
-			})
-			r.Start()
-			r.AwaitSaved(r.Append("before", 10))
-			sigterm(r)
-			r.Must(db.Exec(t.Context(), "ALTER PUBLICATION "+db.Name()+" DROP TABLE outbox"))
-			r.Must(db.InsertMany(r.Within(time.Minute), "many-", 5000, 200))
-			r.Must(db.Exec(t.Context(), "ALTER PUBLICATION "+db.Name()+" ADD TABLE outbox"))
-			said := refuses(t, r, 5)
-			interrupt := func(signal syscall.Signal) {
-				r.Must(proxy.Delay(testenv.Requests, 200*time.Millisecond)) // so that it does not end before
-				r.Repeated("repair")
-				r.Must(r.Relay.StartCommand(t.Context(), "repair"))
-				r.Must(r.Relay.AwaitLog(r.Within(time.Minute), "msg=reading"))
-				r.Must(r.Relay.Signal(signal))
-				_, err := r.Relay.Wait(r.Within(time.Minute))
-				r.Must(err)
-				proxy.Heal(t.Context())
-			}
-			interrupt(syscall.SIGKILL)
-			if again := refuses(t, r, 5); again != said {
-				t.Errorf("first it said %q, then %q", said, again)
-			}
-			interrupt(syscall.SIGTERM)
-			follow(t, r, lastWords(r.Relay.Log()), "repair")
-			r.Start()
-			r.AwaitEvents(r.Append("after", 10))
-			r.Verify()
+	eachDelivery(t, func(t *testing.T, d cdctest.Delivery) {
+		db := newPostgres(t)
+		r := newRig(t, db, cdctest.InRedis, func(o *cdctest.RigOptions) {
+			proxied(o)
+			o.Delivery, o.Window = d, 500
 		})
-	}
+		r.Start()
+		r.AwaitSaved(r.Append("before", 10))
+		sigterm(r)
+		r.Must(db.Exec(t.Context(), "ALTER PUBLICATION "+db.Name()+" DROP TABLE outbox"))
+		r.Must(db.InsertMany(r.Within(time.Minute), "many-", 5000, 200))
+		r.Must(db.Exec(t.Context(), "ALTER PUBLICATION "+db.Name()+" ADD TABLE outbox"))
+		said := refuses(t, r, 5)
+		interrupt := func(signal syscall.Signal) {
+			r.Must(proxy.Delay(testenv.Requests, 200*time.Millisecond)) // so that it does not end before
+			r.Repeated("repair")
+			r.Must(r.Relay.StartCommand(t.Context(), "repair"))
+			r.Must(r.Relay.AwaitLog(r.Within(time.Minute), "msg=reading"))
+			r.Must(r.Relay.Signal(signal))
+			_, err := r.Relay.Wait(r.Within(time.Minute))
+			r.Must(err)
+			proxy.Heal(t.Context())
+		}
+		interrupt(syscall.SIGKILL)
+		if again := refuses(t, r, 5); again != said {
+			t.Errorf("first it said %q, then %q", said, again)
+		}
+		interrupt(syscall.SIGTERM)
+		follow(t, r, lastWords(r.Relay.Log()), "repair")
+		r.Start()
+		r.AwaitEvents(r.Append("after", 10))
+		r.Verify()
+	})
 }
 
 // While repair publishes, no relay leads, and no other repair starts, but the table may be altered and written. Afterwards one goes on.
@@ -203,37 +199,35 @@ func (p *repaired) keepsOut(t *testing.T) {
 //
 //covers:postgres 12 17 events both
 func TestRepairOfLongTransaction(t *testing.T) {
-	for _, d := range deliveries() {
-		t.Run(string(d), func(t *testing.T) {
-			r := newRig(t, newPostgres(t), cdctest.InRedis, func(o *cdctest.RigOptions) { o.Delivery = d })
-			r.Start()
-			r.AwaitSaved(r.Append("before", 10))
-			long, err := r.DB.Connect(r.Within(2 * time.Minute))
+	eachDelivery(t, func(t *testing.T, d cdctest.Delivery) {
+		r := newRig(t, newPostgres(t), cdctest.InRedis, func(o *cdctest.RigOptions) { o.Delivery = d })
+		r.Start()
+		r.AwaitSaved(r.Append("before", 10))
+		long, err := r.DB.Connect(r.Within(2 * time.Minute))
+		r.Must(err)
+		defer long.Close()
+		r.Must(long.Begin(t.Context()))
+		for _, key := range []string{"long", "longer"} {
+			first, err := long.Reserve(t.Context(), key, 1)
 			r.Must(err)
-			defer long.Close()
-			r.Must(long.Begin(t.Context()))
-			for _, key := range []string{"long", "longer"} {
-				first, err := long.Reserve(t.Context(), key, 1)
-				r.Must(err)
-				r.Must(long.Insert(t.Context(), []*cdctest.Event{cdctest.NewEvent(key, first, 100)}))
-				r.Must(long.Savepoint(t.Context()))
-			}
-			awaitXMin(r)
-			r.AwaitSaved(r.Append("later", 10))
-			r.Must(r.TermRelay().Do(r.Within(time.Minute), r.Random))
-			r.Kill()
-			r.Must(r.DB.LoseLog(t.Context()))
-			r.Must(long.Commit(t.Context()))
-			r.Repeated("repair")
-			out, err := r.Relay.Command(r.Within(time.Minute), "repair", "--overlap", "0s")
-			r.Must(err)
-			if !strings.Contains(out, "rows of transaction") {
-				t.Errorf("the gap is not by transaction: %s", out)
-			}
-			r.Start()
-			r.Verify()
-		})
-	}
+			r.Must(long.Insert(t.Context(), []*cdctest.Event{cdctest.NewEvent(key, first, 100)}))
+			r.Must(long.Savepoint(t.Context()))
+		}
+		awaitXMin(r)
+		r.AwaitSaved(r.Append("later", 10))
+		r.Must(r.TermRelay().Do(r.Within(time.Minute), r.Random))
+		r.Kill()
+		r.Must(r.DB.LoseLog(t.Context()))
+		r.Must(long.Commit(t.Context()))
+		r.Repeated("repair")
+		out, err := r.Relay.Command(r.Within(time.Minute), "repair", "--overlap", "0s")
+		r.Must(err)
+		if !strings.Contains(out, "rows of transaction") {
+			t.Errorf("the gap is not by transaction: %s", out)
+		}
+		r.Start()
+		r.Verify()
+	})
 }
 
 // Transactions commit while PostgreSQL waits for others before it makes the slot. They are in the snapshot, although it counts only

@@ -77,20 +77,18 @@ func TestRepairOfPosition(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			for _, d := range deliveries() {
-				t.Run(string(d), func(t *testing.T) {
-					db := newPostgres(t)
-					r := newRig(t, db, cdctest.InRedis, func(o *cdctest.RigOptions) {
-						o.Delivery = d
-						o.Settings = map[string]any{"shutdown_timeout": "1s"}
-					})
-					lose(t, r, db)
-					fixed(t, r, r.AwaitExit(time.Minute, 5))
-					r.Start()
-					r.AwaitEvents(r.Append("later", 10))
-					r.Verify()
+			eachDelivery(t, func(t *testing.T, d cdctest.Delivery) {
+				db := newPostgres(t)
+				r := newRig(t, db, cdctest.InRedis, func(o *cdctest.RigOptions) {
+					o.Delivery = d
+					o.Settings = map[string]any{"shutdown_timeout": "1s"}
 				})
-			}
+				lose(t, r, db)
+				fixed(t, r, r.AwaitExit(time.Minute, 5))
+				r.Start()
+				r.AwaitEvents(r.Append("later", 10))
+				r.Verify()
+			})
 		})
 	}
 }

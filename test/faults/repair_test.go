@@ -45,7 +45,7 @@ func fixed(t *testing.T, r *cdctest.Rig, exit cdctest.Exit) string {
 //
 //covers:all 12 19 exit events both
 func TestRepair(t *testing.T) {
-	onEach(t, func(t *testing.T, s source) {
+	onEachAlone(t, func(t *testing.T, s source) {
 		rigs := besides(t, s.open, cdctest.InRedis, nil)
 		for _, r := range rigs {
 			keyed(r)

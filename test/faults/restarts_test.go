@@ -17,7 +17,6 @@ import (
 //
 //covers:all 6 26 exit events
 func TestFrozenLeaderAndForgetfulRedis(t *testing.T) {
-	t.Parallel()
 	onEach(t, func(t *testing.T, s source) {
 		r := newRig(t, s.open(t), cdctest.InRedis, nil)
 		r.Start()

@@ -16,8 +16,23 @@ func deliveries() []cdctest.Delivery {
 	return []cdctest.Delivery{cdctest.AtLeastOnce, cdctest.ExactlyOnce}
 }
 
-// onEach runs a test on each source, all at the same time.
+// eachDelivery runs a test with each mode of delivery.
+func eachDelivery(t *testing.T, test func(t *testing.T, d cdctest.Delivery)) {
+	t.Helper()
+	for _, d := range deliveries() {
+		t.Run(string(d), func(t *testing.T) { test(t, d) })
+	}
+}
+
+// onEach runs a test on each source, all at the same time, beside other tests.
 func onEach(t *testing.T, test func(t *testing.T, s source)) {
+	t.Helper()
+	t.Parallel()
+	onEachAlone(t, test)
+}
+
+// onEachAlone is onEach for a test that stops or slows servers, or purges their logs: no other test runs beside it.
+func onEachAlone(t *testing.T, test func(t *testing.T, s source)) {
 	t.Helper()
 	for _, s := range sources() {
 		t.Run(s.name, func(t *testing.T) {

@@ -15,7 +15,6 @@ import (
 //
 //covers:all 5 events
 func TestSigtermUnderLoad(t *testing.T) {
-	t.Parallel()
 	onEach(t, func(t *testing.T, s source) {
 		for _, checkpoint := range s.checkpoints(cdctest.InRedis, cdctest.SlotOnly) {
 			t.Run(string(checkpoint), func(t *testing.T) {

@@ -32,7 +32,6 @@ func startStandby(tb testing.TB, r *cdctest.Rig, standby *cdctest.Relay) {
 //
 //covers:all 7 1 events
 func TestTakeover(t *testing.T) {
-	t.Parallel()
 	onEach(t, func(t *testing.T, s source) {
 		r, standby := pairOf(t, s.open(t))
 		r.Load(cdctest.Workload{})
@@ -64,7 +63,6 @@ func TestTakeover(t *testing.T) {
 //
 //covers:all 6 exit events
 func TestFrozenLeaderIsReplaced(t *testing.T) {
-	t.Parallel()
 	onEach(t, func(t *testing.T, s source) {
 		r, standby := pairOf(t, s.open(t))
 		r.Load(cdctest.Workload{})
@@ -88,32 +86,30 @@ func TestFrozenLeaderIsReplaced(t *testing.T) {
 //
 //covers:postgres 6 events both
 func TestFrozenLeaderOutlivesItsStandby(t *testing.T) {
-	for _, d := range deliveries() {
-		t.Run(string(d), func(t *testing.T) {
-			t.Parallel()
-			r := newRig(t, newPostgres(t), cdctest.SlotOnly, func(o *cdctest.RigOptions) { o.Delivery = d })
-			r.Start()
-			standby := r.Second()
-			startStandby(t, r, standby)
-			r.AwaitEvents(r.Append("k", 10))
-			r.FaultUnbounded("SIGSTOP")
-			r.Must(r.Relay.Signal(syscall.SIGSTOP))
-			r.Must(r.DB.CutLeader(r.Within(time.Minute)))
-			r.Must(standby.AwaitLog(r.Within(time.Minute), "msg=leading"))
-			r.AwaitEvents(r.Append("k", 10))
-			r.Must(standby.Signal(syscall.SIGTERM))
-			_, err := standby.Wait(r.Within(time.Minute))
-			r.Must(err)
-			missing := r.Append("k", 10)
-			r.Must(r.Relay.Signal(syscall.SIGCONT))
-			r.Await("the events", func(ctx context.Context) (bool, error) {
-				_, distinct := r.Reader.Count()
-				return distinct >= 30, revive(ctx, r.Relay)
-			})
-			r.AwaitEvents(missing)
-			r.Verify()
+	eachDelivery(t, func(t *testing.T, d cdctest.Delivery) {
+		t.Parallel()
+		r := newRig(t, newPostgres(t), cdctest.SlotOnly, func(o *cdctest.RigOptions) { o.Delivery = d })
+		r.Start()
+		standby := r.Second()
+		startStandby(t, r, standby)
+		r.AwaitEvents(r.Append("k", 10))
+		r.FaultUnbounded("SIGSTOP")
+		r.Must(r.Relay.Signal(syscall.SIGSTOP))
+		r.Must(r.DB.CutLeader(r.Within(time.Minute)))
+		r.Must(standby.AwaitLog(r.Within(time.Minute), "msg=leading"))
+		r.AwaitEvents(r.Append("k", 10))
+		r.Must(standby.Signal(syscall.SIGTERM))
+		_, err := standby.Wait(r.Within(time.Minute))
+		r.Must(err)
+		missing := r.Append("k", 10)
+		r.Must(r.Relay.Signal(syscall.SIGCONT))
+		r.Await("the events", func(ctx context.Context) (bool, error) {
+			_, distinct := r.Reader.Count()
+			return distinct >= 30, revive(ctx, r.Relay)
 		})
-	}
+		r.AwaitEvents(missing)
+		r.Verify()
+	})
 }
 
 // Only the connection that makes a relay the leader is cut, again and again. One of the two leads on from the checkpoint,
@@ -121,7 +117,6 @@ func TestFrozenLeaderOutlivesItsStandby(t *testing.T) {
 //
 //covers:all 7 31 events
 func TestLeadIsCut(t *testing.T) {
-	t.Parallel()
 	onEach(t, func(t *testing.T, s source) {
 		r, standby := pairOf(t, s.open(t))
 		r.Load(cdctest.Workload{})

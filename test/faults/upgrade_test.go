@@ -23,7 +23,6 @@ func TestUpgrade(t *testing.T) {
 	if before == "" {
 		t.Skip("there is no earlier build: run make upgrade")
 	}
-	t.Parallel()
 	inBothModes(t, func(t *testing.T, s source, delivery func(*cdctest.RigOptions)) {
 		r := letterRig(t, s, func(o *cdctest.RigOptions) { delivery(o); o.Checkpoint = cdctest.InRedis })
 		delete(r.Config, "in_flight") // which has another name in 0.1.0

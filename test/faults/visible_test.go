@@ -57,7 +57,6 @@ func looker(t *testing.T, db cdctest.Database) cdctest.Looker {
 //
 //covers:all 36 events
 func TestRowsBeforeEvents(t *testing.T) {
-	t.Parallel()
 	onEach(t, func(t *testing.T, s source) {
 		db := s.open(t)
 		rowsBeforeEvents(t, newRig(t, db, cdctest.InFile, looks(t, db)))
@@ -99,7 +98,6 @@ func TestRowsBeforeEventsOfAStandby(t *testing.T) {
 //
 //covers:binlogs 36 events
 func TestRowsBeforeEventsOfAReplica(t *testing.T) {
-	t.Parallel()
 	onReplications(t, func(t *testing.T, s *replication) {
 		db := s.mysql(t)
 		there := *db
