@@ -6,9 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kerr"
-	"github.com/twmb/franz-go/pkg/kgo"
-	"github.com/twmb/franz-go/pkg/kmsg"
+	"github.com/twmb/franz-go/pkg/kadm"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/kafka"
@@ -38,8 +36,8 @@ func TestMissingRights(t *testing.T) {
 	if err := p.Open(t.Context(), "cdc-relay.test"); err == nil || !strings.Contains(cdc.Explain(err), `on the transactional ID "cdc-relay.test"`) {
 		t.Errorf("without any right it opened with %v", err)
 	}
-	grant(t, k, kmsg.ACLOperationWrite, kmsg.ACLResourceTypeTransactionalId, kmsg.ACLResourcePatternTypePrefixed, kafka.TransactionalPrefix)
-	grant(t, k, kmsg.ACLOperationWrite, kmsg.ACLResourceTypeTopic, kmsg.ACLResourcePatternTypeLiteral, "closed")
+	grant(t, k, kadm.NewACLs().TransactionalIDs(kafka.TransactionalPrefix).ResourcePatternType(kadm.ACLPatternPrefixed).Operations(kadm.OpWrite))
+	grant(t, k, kadm.NewACLs().Topics("closed").ResourcePatternType(kadm.ACLPatternLiteral).Operations(kadm.OpWrite))
 	relay := open(t, publisher.Options{Kafka: conn})
 	relay.send(t, numbered("closed", 1, 1, 1)...)
 	if err := relay.await(t, soon, 1); err != nil {
@@ -68,37 +66,23 @@ func TestMissingRights(t *testing.T) {
 	}
 	for _, right := range []struct {
 		problem   string
-		operation kmsg.ACLOperation
+		operation kadm.ACLOperation
 	}{
-		{"cannot be used", kmsg.ACLOperationWrite},
-		{"may not be read", kmsg.ACLOperationRead},
-		{"may not be described", kmsg.ACLOperationDescribeConfigs},
+		{"cannot be used", kadm.OpWrite},
+		{"may not be read", kadm.OpRead},
+		{"may not be described", kadm.OpDescribeConfigs},
 	} {
 		opens(right.problem)
-		grant(t, k, right.operation, kmsg.ACLResourceTypeTopic, kmsg.ACLResourcePatternTypeLiteral, "positions")
+		grant(t, k, kadm.NewACLs().Topics("positions").ResourcePatternType(kadm.ACLPatternLiteral).Operations(right.operation))
 	}
 	opens("")
 }
 
 // grant gives the test's user a right.
-func grant(t *testing.T, k *testenv.KafkaCluster, operation kmsg.ACLOperation, kind kmsg.ACLResourceType, pattern kmsg.ACLResourcePatternType, name string) {
+func grant(t *testing.T, k *testenv.KafkaCluster, right *kadm.ACLBuilder) {
 	t.Helper()
-	cl, err := kgo.NewClient(kgo.SeedBrokers(k.Bootstrap()...))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer cl.Close()
-	rule := kmsg.NewCreateACLsRequestCreation()
-	rule.ResourceType, rule.ResourcePatternType, rule.ResourceName = kind, pattern, name
-	rule.Principal, rule.Host = "User:"+testenv.KafkaUser, "*"
-	rule.Operation, rule.PermissionType = operation, kmsg.ACLPermissionTypeAllow
-	req := kmsg.NewPtrCreateACLsRequest()
-	req.Creations = append(req.Creations, rule)
-	res, err := req.RequestWith(t.Context(), cl)
-	if err == nil {
-		err = kerr.ErrorForCode(res.Results[0].ErrorCode)
-	}
-	if err != nil {
-		t.Fatal(err)
+	results, err := admin(t, k).CreateACLs(t.Context(), right.Allow("User:"+testenv.KafkaUser).AllowHosts("*"))
+	if err != nil || results[0].Err != nil {
+		t.Fatal(err, results)
 	}
 }

@@ -2,8 +2,6 @@ package publisher
 
 import (
 	"errors"
-	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -13,50 +11,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cdctest"
 	"github.com/cdc-relay/cdc-relay/internal/kafka"
 	"github.com/cdc-relay/cdc-relay/internal/publisher"
-	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
-
-// A batch that is in flight when the successor opens is rejected. Without the fence it is appended behind newer records.
-func TestLateBatchIsRejected(t *testing.T) {
-	k := testenv.Kafka(t, testenv.KafkaOptions{Proxied: true})
-	proxy := k.Brokers()[0].Proxy()
-	for id, want := range map[string][]int{
-		kafka.TransactionalAuto: {0, 2, 3},
-		"orders-relay":          {0, 2, 3},
-		kafka.TransactionalNone: {0, 2, 1, 3},
-	} {
-		t.Run(id, func(t *testing.T) {
-			topic := "late-" + strings.ReplaceAll(id, " ", "-")
-			newTopic(t, k, topic, 1, nil)
-			first := open(t, publisher.Options{Kafka: kafka.Options{Brokers: k.Addrs(testenv.ListenerProxied), RequestTimeout: time.Hour}, TransactionalID: id})
-			first.send(t, numbered(topic, 0, 1, 1)...)
-			durable(t, first, 1)
-			if err := proxy.Delay(testenv.Requests, time.Hour); err != nil {
-				t.Fatal(err)
-			}
-			first.send(t, numbered(topic, 1, 1, 1)...)
-			second := open(t, publisher.Options{Kafka: kafka.Options{Brokers: k.Bootstrap()}, TransactionalID: id})
-			second.send(t, numbered(topic, 2, 1, 1)...)
-			durable(t, second, 1)
-			proxy.Heal(t.Context())
-			if err := first.await(t, soon, 2); (err == nil) == (id != kafka.TransactionalNone) {
-				t.Errorf("the result of the late batch: %v", err)
-			} else if err != nil {
-				fenced(t, err)
-			}
-			second.send(t, numbered(topic, 3, 1, 1)...)
-			durable(t, second, 2)
-			var got []int
-			readAll(t, k.Bootstrap(), topic, func(r *kgo.Record) bool {
-				got = append(got, value(t, r))
-				return got[len(got)-1] == 3
-			})
-			if !slices.Equal(got, want) {
-				cdctest.Violation(t, cdctest.Difference(got, want), "the topic has %v, want %v", got, want)
-			}
-		})
-	}
-}
 
 // A renewal of the fence under load causes no duplicates, and the new fence works.
 func TestFenceRenewalUnderLoad(t *testing.T) {

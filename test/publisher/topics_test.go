@@ -1,14 +1,13 @@
 package publisher
 
 import (
+	"errors"
 	"slices"
 	"testing"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
-	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
-	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdctest"
 	"github.com/cdc-relay/cdc-relay/internal/kafka"
@@ -100,26 +99,15 @@ func TestPartitionsAreAddedUnderLoad(t *testing.T) {
 	stop := make(chan struct{})
 	sent := stream(t, s, "grows", stop)
 	progress(t, s, "before")
-	rt := kmsg.NewCreatePartitionsRequestTopic()
-	rt.Topic, rt.Count = "grows", 7
-	req := kmsg.NewPtrCreatePartitionsRequest()
-	req.Topics, req.TimeoutMillis = append(req.Topics, rt), 10_000
-	res, err := req.RequestWith(t.Context(), admin(t, shared))
-	if err == nil {
-		err = kerr.ErrorForCode(res.Topics[0].ErrorCode)
-	}
-	if err != nil {
+	topics := admin(t, shared)
+	res, err := topics.UpdatePartitions(t.Context(), 7, "grows")
+	if err := errors.Join(err, res.Error()); err != nil {
 		t.Fatal(err)
 	}
 	used := func() bool {
-		ends := kmsg.NewListOffsetsRequestTopicPartition()
-		ends.Partition, ends.Timestamp = 2, -1
-		at := kmsg.NewListOffsetsRequestTopic()
-		at.Topic, at.Partitions = "grows", append(at.Partitions, ends)
-		req := kmsg.NewPtrListOffsetsRequest()
-		req.ReplicaID, req.Topics = -1, append(req.Topics, at)
-		res, err := req.RequestWith(t.Context(), admin(t, shared))
-		return err == nil && res.Topics[0].Partitions[0].Offset > 0
+		ends, err := topics.ListEndOffsets(t.Context(), "grows")
+		end, _ := ends.Lookup("grows", 2)
+		return err == nil && end.Err == nil && end.Offset > 0
 	}
 	eventually(t, soon, "a record in a new partition", used)
 	progress(t, s, "after")
@@ -151,7 +139,7 @@ func TestTopicIsDeletedAndCreatedAgainUnderLoad(t *testing.T) {
 	stop := make(chan struct{})
 	sent := stream(t, s, "again", stop)
 	progress(t, s, "before")
-	topics := kadm.NewClient(admin(t, shared))
+	topics := admin(t, shared)
 	id := func() kadm.TopicID {
 		details, err := topics.ListTopics(t.Context(), "again")
 		if err != nil {
@@ -160,11 +148,7 @@ func TestTopicIsDeletedAndCreatedAgainUnderLoad(t *testing.T) {
 		return details["again"].ID
 	}
 	deleted := id()
-	rt := kmsg.NewDeleteTopicsRequestTopic()
-	rt.Topic = new("again")
-	req := kmsg.NewPtrDeleteTopicsRequest()
-	req.Topics, req.TopicNames, req.TimeoutMillis = append(req.Topics, rt), []string{"again"}, 10_000
-	if _, err := req.RequestWith(t.Context(), admin(t, shared)); err != nil {
+	if _, err := topics.DeleteTopic(t.Context(), "again"); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, soon, "the topic to be created again", func() bool { return shared.CreateTopic(t.Context(), "again", 3, nil) == nil })
@@ -223,44 +207,33 @@ func TestProducerStateIsForgotten(t *testing.T) {
 // producers returns the number of producers with state on the leader of partition 0.
 func producers(t *testing.T, k *testenv.KafkaCluster, topic string) int {
 	t.Helper()
-	rt := kmsg.NewDescribeProducersRequestTopic()
-	rt.Topic, rt.Partitions = topic, []int32{0}
-	req := kmsg.NewPtrDescribeProducersRequest()
-	req.Topics = append(req.Topics, rt)
-	res, err := req.RequestWith(t.Context(), admin(t, k))
-	if err == nil {
-		err = kerr.ErrorForCode(res.Topics[0].Partitions[0].ErrorCode)
-	}
-	if err != nil {
+	set := kadm.TopicsSet{}
+	set.Add(topic, 0)
+	described, err := admin(t, k).DescribeProducers(t.Context(), set)
+	p := described[topic].Partitions[0]
+	if err := errors.Join(err, p.Err); err != nil {
 		t.Fatal(err)
 	}
-	return len(res.Topics[0].Partitions[0].ActiveProducers)
+	return len(p.ActiveProducers)
 }
 
 func deleteRecords(t *testing.T, k *testenv.KafkaCluster, topic string, before int64) {
 	t.Helper()
-	p := kmsg.NewDeleteRecordsRequestTopicPartition()
-	p.Offset = before
-	rt := kmsg.NewDeleteRecordsRequestTopic()
-	rt.Topic, rt.Partitions = topic, append(rt.Partitions, p)
-	req := kmsg.NewPtrDeleteRecordsRequest()
-	req.Topics, req.TimeoutMillis = append(req.Topics, rt), 10_000
-	res, err := req.RequestWith(t.Context(), admin(t, k))
-	if err == nil {
-		err = kerr.ErrorForCode(res.Topics[0].Partitions[0].ErrorCode)
-	}
-	if err != nil {
+	offsets := kadm.Offsets{}
+	offsets.AddOffset(topic, 0, before, -1)
+	res, err := admin(t, k).DeleteRecords(t.Context(), offsets)
+	if err := errors.Join(err, res.Error()); err != nil {
 		t.Fatal(err)
 	}
 }
 
 // admin returns a client that is closed with the test.
-func admin(t *testing.T, k *testenv.KafkaCluster) *kgo.Client {
+func admin(t *testing.T, k *testenv.KafkaCluster) *kadm.Client {
 	t.Helper()
 	cl, err := kgo.NewClient(kgo.SeedBrokers(k.Bootstrap()...))
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(cl.Close)
-	return cl
+	return kadm.NewClient(cl)
 }
