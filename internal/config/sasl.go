@@ -3,10 +3,7 @@ package config
 import (
 	"cmp"
 	"context"
-	"maps"
 	"net/url"
-	"regexp"
-	"slices"
 	"strings"
 )
 
@@ -106,7 +103,6 @@ func (d *document) oauth(s *SASL, path string) {
 	case o.TokenURL != "":
 		d.tokenEndpoint(o, path)
 	}
-	d.extensions(o.Extensions, path+".extensions")
 }
 
 func (d *document) tokenEndpoint(o *OAuth, path string) {
@@ -119,18 +115,6 @@ func (d *document) tokenEndpoint(o *OAuth, path string) {
 		d.report(path+".client_id", "set it", "is missing")
 	case o.ClientSecret.IsZero():
 		d.report(path+".client_secret", "set it, such as ${file:/run/secrets/oauth}", "is missing")
-	}
-}
-
-// extensions checks names and values by RFC 7628, section 3.1.
-func (d *document) extensions(extensions map[string]string, path string) {
-	for _, name := range slices.Sorted(maps.Keys(extensions)) {
-		switch {
-		case !regexp.MustCompile(`^[A-Za-z]+$`).MatchString(name) || name == "auth":
-			d.report(dotted(path, name), "use letters alone, and another name than auth", "is not a name of a SASL extension")
-		case strings.ContainsFunc(extensions[name], func(r rune) bool { return r < ' ' && r != '\t' && r != '\r' && r != '\n' || r > '~' }):
-			d.report(dotted(path, name), "use printable ASCII", "has a character that a SASL extension does not take")
-		}
 	}
 }
 

@@ -25,7 +25,6 @@ func (d *document) validate(c *Config) {
 	d.routes(c)
 	d.ceSource(c.CESource)
 	d.kafka(&c.Kafka)
-	d.topics(c.Topics.Create)
 	d.delivery(c)
 	d.deadLetter(c)
 	for i, r := range c.Routes {

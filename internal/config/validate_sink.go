@@ -102,16 +102,6 @@ func (d *document) kafka(k *Kafka) {
 	d.sasl(k.SASL)
 }
 
-func (d *document) topics(c *CreateTopics) {
-	switch {
-	case c == nil:
-	case c.Partitions == 0:
-		d.wrong("topics.create.partitions", "1 or more, or -1 for the broker's default", "0")
-	case c.ReplicationFactor == 0:
-		d.wrong("topics.create.replication_factor", "1 or more, or -1 for the broker's default", "0")
-	}
-}
-
 // transactionTimeout is that of package kafka.
 const transactionTimeout = 60 * time.Second
 
@@ -180,19 +170,12 @@ func (d *document) checkpoint(whole *Config) {
 			d.report(path+".master_name", "set it to the name that the sentinels know the master by", "is missing, and mode sentinel needs it")
 		}
 	case RedisCluster:
-		d.cluster(r, path)
+		if r.DB != 0 {
+			d.wrong(path+".db", "0: a cluster has no other database", d.text(path+".db"))
+		}
 	}
 	if r.Mode != RedisSentinel && (r.MasterName != "" || r.SentinelUsername != "" || !r.SentinelPassword.IsZero() || r.SentinelPasswordCommand != nil) {
 		d.report(path, fmt.Sprintf("set %s.mode to sentinel, or remove them", path), "has settings for sentinels, but its mode is %s", r.Mode)
-	}
-}
-
-func (d *document) cluster(r *Redis, path string) {
-	if r.DB != 0 {
-		d.wrong(path+".db", "0: a cluster has no other database", d.text(path+".db"))
-	}
-	if r.Key != "" && !regexp.MustCompile(`\{[^}]+\}`).MatchString(r.Key) {
-		d.report(path+".key", "put part of it in braces, such as cdc-relay:{orders}", "needs a hash tag in a cluster")
 	}
 }
 
