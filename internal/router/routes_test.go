@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
-	"github.com/cdc-relay/cdc-relay/internal/outbox"
 	"github.com/cdc-relay/cdc-relay/internal/router"
 )
 
@@ -155,29 +154,6 @@ func TestRouteCache(t *testing.T) {
 					t.Fatalf("round %d, %d: %s", round, i, got)
 				}
 			}
-		}
-	}
-}
-
-func TestWarnings(t *testing.T) {
-	orders := map[string]string{"aggregate_type": "Order"}
-	for name, c := range map[string]struct {
-		columns map[string]string
-		routes  []router.Route
-		want    string // of the one warning; "" for none
-	}{
-		"none":           {nil, []router.Route{{Match: orders, Topic: "a"}, {Topic: "b.${tenant_id}"}}, ""},
-		"behind another": {nil, []router.Route{{Match: orders, Topic: "a"}, {Match: map[string]string{"aggregate_type": "Order", "tenant_id": "t"}, Topic: "b"}}, "routes[1] can never match: routes[0]"},
-		"before another": {nil, []router.Route{{Match: map[string]string{"aggregate_type": "Order", "tenant_id": "t"}, Topic: "b"}, {Match: orders, Topic: "a"}}, ""},
-		"strange column": {nil, []router.Route{{Topic: "a.${tenent_id}"}}, "routes[0].topic reads the column tenent_id"},
-		"of other software": {
-			map[string]string{"event_id": "id", "event_type": "type", "payload": "body"}, []router.Route{{Topic: "a.${tenent_id}"}}, "",
-		},
-	} {
-		r := router.New(router.Options{Tables: []router.Table{{Name: outbox.Name{Schema: "public", Table: "outbox"}, Layout: mapped(t, c.columns), Source: "/s"}}, Routes: c.routes})
-		switch got := r.Warnings(); {
-		case c.want == "" && len(got) > 0, c.want != "" && (len(got) != 1 || !strings.HasPrefix(got[0].Error(), c.want)):
-			t.Errorf("%s: warned of %v, want %q", name, got, c.want)
 		}
 	}
 }

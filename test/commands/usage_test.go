@@ -65,7 +65,6 @@ routes:
 kafka: {brokers: ["localhost:9092"]}
 `
 	session(t, s, "route.txt",
-		"config validate",
 		`route --row {"aggregate_type":"Order","aggregate_id":"o-1","event_type":"OrderPlaced","tenant_id":"t-1","occurred_at":"2026-11-22T10:00:00Z","payload":{"total":12}}`,
 		`route --row {"topic":"audit","aggregate_type":"Order","aggregate_id":"o-1","event_type":"OrderPlaced"} -o json`,
 		`route --table app.events --row {"id":7,"kind":"Paid","body":"text"}`,
