@@ -28,7 +28,7 @@ const callTimeout = 3 * time.Second
 
 // Redis keeps the checkpoint as the value of one key. It is safe for concurrent use.
 type Redis struct {
-	client      atomic.Pointer[client]
+	client      redis.UniversalClient
 	options     RedisOptions
 	server      string // for errors: "redis 10.0.0.5:6379"
 	location    location
@@ -41,22 +41,21 @@ type Redis struct {
 // NewRedis returns a store that connects at the first call. An error is a
 // [cdc.StopError] of [cdc.ClassConfig], unless ctx was cancelled.
 func NewRedis(ctx context.Context, o RedisOptions) (*Redis, error) {
-	first, err := o.client(ctx)
+	client, err := o.client(ctx)
 	if errors.Is(err, context.Canceled) {
 		return nil, err
 	}
 	if err != nil {
 		return nil, cdc.Stop(cdc.ClassConfig, "checkpoint_config", err, "")
 	}
-	r := &Redis{
+	return &Redis{
+		client:   client,
 		options:  o,
 		server:   o.describe(),
 		location: location{name: fmt.Sprintf("redis key %s", o.Key), setting: "checkpoint.redis.key"},
 		save:     redis.NewScript(saveScript),
 		probe:    redis.NewScript(probeScript),
-	}
-	r.client.Store(first)
-	return r, nil
+	}, nil
 }
 
 // Location names the servers and the key.
@@ -68,14 +67,14 @@ func (r *Redis) Location() string {
 func (r *Redis) Load(ctx context.Context) (c cdc.Checkpoint, found bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	value, err := r.client.Load().Get(ctx, r.options.Key).Bytes()
+	value, err := r.client.Get(ctx, r.options.Key).Bytes()
 	switch {
 	case err == redis.Nil: //nolint:errorlint // sentinels that do not know the master wrap it, and that does not mean an empty key
 		return cdc.Checkpoint{}, false, nil
 	case says(err, "WRONGTYPE"):
 		return cdc.Checkpoint{}, false, r.otherType(err)
 	case err != nil:
-		return cdc.Checkpoint{}, false, r.explain(ctx, "load checkpoint", err)
+		return cdc.Checkpoint{}, false, r.explain("load checkpoint", err)
 	}
 	held, err := decode(value)
 	if err != nil {
@@ -106,7 +105,7 @@ func (r *Redis) store(ctx context.Context, c cdc.Checkpoint, replaces *cdc.Check
 		numbers = fmt.Sprintf("%d %d", replaces.Generation, replaces.Sequence)
 	}
 	run := func(args ...any) ([]any, error) {
-		return r.save.Run(ctx, r.client.Load(), []string{r.options.Key}, append([]any{value, numbers}, args...)...).Slice()
+		return r.save.Run(ctx, r.client, []string{r.options.Key}, append([]any{value, numbers}, args...)...).Slice()
 	}
 	answer, err := run()
 	if refused, ok := refusal(answer); ok && err == nil {
@@ -118,7 +117,7 @@ func (r *Redis) store(ctx context.Context, c cdc.Checkpoint, replaces *cdc.Check
 	case says(err, "WRONGTYPE"):
 		return r.otherType(err)
 	case err != nil:
-		return r.explain(ctx, "save checkpoint", err)
+		return r.explain("save checkpoint", err)
 	default:
 		return r.answered(c, answer, replaces != nil)
 	}
@@ -178,23 +177,23 @@ const resetLasts = 7 * 24 * time.Hour
 func (r *Redis) Reset(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	value, err := r.client.Load().Get(ctx, r.options.Key).Bytes()
+	value, err := r.client.Get(ctx, r.options.Key).Bytes()
 	if err != nil && !errors.Is(err, redis.Nil) && !says(err, "WRONGTYPE") {
-		return r.explain(ctx, "reset checkpoint", err)
+		return r.explain("reset checkpoint", err)
 	}
 	mark, err := encodeReset(value, time.Now())
 	if err != nil {
 		return err
 	}
-	if err := r.client.Load().Set(ctx, r.options.Key, mark, resetLasts).Err(); err != nil {
-		return r.explain(ctx, "reset checkpoint", err)
+	if err := r.client.Set(ctx, r.options.Key, mark, resetLasts).Err(); err != nil {
+		return r.explain("reset checkpoint", err)
 	}
 	return nil
 }
 
 // Close closes the connections.
 func (r *Redis) Close() error {
-	if err := r.client.Load().Close(); err != nil {
+	if err := r.client.Close(); err != nil {
 		return fmt.Errorf("close %s: %w", r.server, err)
 	}
 	return nil

@@ -19,8 +19,8 @@ func (r *Redis) Check(ctx context.Context) []cdc.Finding {
 	if err != nil {
 		return []cdc.Finding{failed(err)}
 	}
-	if err := r.probe.Run(ctx, r.client.Load(), []string{r.options.Key}).Err(); err != nil {
-		return append([]cdc.Finding{failed(r.explain(ctx, "write checkpoint", err))}, r.inspect(ctx)...)
+	if err := r.probe.Run(ctx, r.client, []string{r.options.Key}).Err(); err != nil {
+		return append([]cdc.Finding{failed(r.explain("write checkpoint", err))}, r.inspect(ctx)...)
 	}
 	return append([]cdc.Finding{r.holds(c, found)}, r.inspect(ctx)...)
 }
@@ -38,7 +38,7 @@ func (r *Redis) inspect(ctx context.Context) []cdc.Finding {
 	var report cdc.Report
 	node, err := r.node(ctx)
 	if err != nil {
-		return []cdc.Finding{failed(r.explain(ctx, "look up the key's node", err))}
+		return []cdc.Finding{failed(r.explain("look up the key's node", err))}
 	}
 	text, err := node.Info(ctx).Result()
 	if err != nil {
@@ -74,10 +74,10 @@ func (r *Redis) inspect(ctx context.Context) []cdc.Finding {
 
 // node is the server that holds the key.
 func (r *Redis) node(ctx context.Context) (redis.Cmdable, error) {
-	if cluster, ok := r.client.Load().UniversalClient.(*redis.ClusterClient); ok {
+	if cluster, ok := r.client.(*redis.ClusterClient); ok {
 		return cluster.MasterForKey(ctx, r.options.Key)
 	}
-	return r.client.Load(), nil
+	return r.client, nil
 }
 
 // parseInfo reads the "name:value" lines of INFO.

@@ -27,12 +27,11 @@ func mistake(what, fix string) diagnosis { return diagnosis{what, fix, true} }
 func temporary(what, fix string) diagnosis { return diagnosis{what, fix, false} }
 
 // explain turns an error of the client into one with the location, the cause and the fix.
-func (r *Redis) explain(ctx context.Context, verb string, err error) error {
+func (r *Redis) explain(verb string, err error) error {
 	if errors.Is(err, context.Canceled) {
 		return fmt.Errorf("%s: %w", verb, err)
 	}
-	r.renew(ctx)
-	for _, diagnose := range []func(error) diagnosis{r.access, r.topology, answer, handshake, r.network} {
+	for _, diagnose := range []func(error) diagnosis{r.access, r.topology, answer, handshake, network} {
 		d := diagnose(err)
 		if d == (diagnosis{}) {
 			continue
@@ -44,24 +43,6 @@ func (r *Redis) explain(ctx context.Context, verb string, err error) error {
 		return &cdc.FixableError{Cause: cause, Fix: d.fix}
 	}
 	return fmt.Errorf("%s in %s: %w", verb, r.server, err)
-}
-
-// renew replaces the client if the password for sentinels is another one now.
-func (r *Redis) renew(ctx context.Context) {
-	if r.options.Mode != Sentinel || r.options.SentinelPassword == nil {
-		return
-	}
-	old := r.client.Load()
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTimeout) // that of the call has passed
-	defer cancel()
-	next, err := r.options.client(ctx)
-	if err != nil {
-		return // the next call fails as this one did
-	}
-	if next.sentinelPassword == old.sentinelPassword || !r.client.CompareAndSwap(old, next) {
-		old = next
-	}
-	_ = old.Close()
 }
 
 // says reports whether err's text holds one of the parts. Servers older than 7 wrap the code of an
@@ -81,27 +62,15 @@ func (r *Redis) access(err error) diagnosis {
 	case says(err, "WRONGPASS", "invalid password"):
 		fix := "correct checkpoint.redis.username and checkpoint.redis.password"
 		if r.options.SentinelUsername != "" { // the client does not say which server refused
-			fix += ", or sentinel_username and sentinel_password"
+			fix += ", or sentinel_username and sentinel_password, and restart the relay"
 		}
 		return mistake("refused the username or the password", fix)
 	case says(err, "NOPERM", "ACL failure", "executing the script can't"):
 		return mistake(fmt.Sprintf("denies the user a right (%v)", err),
-			"grant what the relay needs: ACL SETUSER <user> ~"+r.options.Key+" "+r.rights())
+			"grant what the relay needs: ACL SETUSER <user> ~"+r.options.Key+" +get +set +eval +evalsha +info +select +cluster|slots")
 	default:
 		return diagnosis{}
 	}
-}
-
-// rights are the ACL rules that a relay's user needs.
-func (r *Redis) rights() string {
-	const always = "+get +set +eval +evalsha +info"
-	switch {
-	case r.options.Mode == Cluster:
-		return always + " +cluster|slots"
-	case r.options.DB > 0:
-		return always + " +select"
-	}
-	return always
 }
 
 // topology finds a mode that does not fit the server.
@@ -171,11 +140,11 @@ func handshake(err error) diagnosis {
 }
 
 // network finds servers that do not answer.
-func (r *Redis) network(err error) diagnosis {
+func network(err error) diagnosis {
+	const start = "start it or correct checkpoint.redis.addrs"
 	var (
 		host    *net.DNSError
 		op      *net.OpError
-		secure  *secureError
 		timeout net.Error
 	)
 	late := errors.Is(err, context.DeadlineExceeded) || errors.As(err, &timeout) && timeout.Timeout()
@@ -183,26 +152,15 @@ func (r *Redis) network(err error) diagnosis {
 	case errors.As(err, &host) && host.IsNotFound:
 		return temporary(fmt.Sprintf("has a host name that does not resolve (%s)", host.Name), "correct checkpoint.redis.addrs or the DNS")
 	case errors.Is(err, syscall.ECONNREFUSED):
-		return temporary(fmt.Sprintf("cannot be reached (%v)", err), r.start())
+		return temporary(fmt.Sprintf("cannot be reached (%v)", err), start)
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
 		return temporary("closed the connection",
 			"see whether checkpoint.redis.addrs names a Redis server, read its log, raise maxclients if as many are connected, and set checkpoint.redis.tls if it uses TLS on this port")
-	case late && errors.As(err, &secure):
-		return temporary("did not answer the TLS handshake in time",
-			"make sure that it is up and reachable, and remove checkpoint.redis.tls if it does not use TLS on this port")
 	case late:
-		return temporary("did not answer in time", "make sure that it is a Redis server, up, reachable and not held up by a slow command")
+		return temporary("did not answer in time", "make sure that it is a Redis server, up, reachable and not held up by a slow command, and set checkpoint.redis.tls only if it uses TLS on this port")
 	case errors.As(err, &op):
-		return temporary(fmt.Sprintf("cannot be reached (%v)", err), r.start())
+		return temporary(fmt.Sprintf("cannot be reached (%v)", err), start)
 	default:
 		return diagnosis{}
 	}
-}
-
-// start returns the fix for a server that does not answer.
-func (r *Redis) start() string {
-	if r.options.Mode == Sentinel {
-		return "wait for the sentinels to promote a replica, start it, or correct checkpoint.redis.addrs"
-	}
-	return "start it or correct checkpoint.redis.addrs"
 }

@@ -41,7 +41,7 @@ type RedisOptions struct {
 	Username string
 	// Password is called at every connect, so that a rotated secret is used. nil or "" means no password.
 	Password func(context.Context) (string, error)
-	// SentinelUsername and SentinelPassword are for the sentinels. The password is called again after an error.
+	// SentinelUsername and SentinelPassword are for the sentinels. The password is called once: the client takes no other later.
 	SentinelUsername string
 	SentinelPassword func(context.Context) (string, error)
 	// TLS is called at every connect, so that renewed certificates are used. nil or a nil result means no TLS. The default
@@ -55,28 +55,21 @@ const (
 	ioTimeout   = time.Second
 )
 
-// client is a client with the password for sentinels that it was made with: go-redis takes no other later.
-type client struct {
-	redis.UniversalClient
-
-	sentinelPassword string
-}
-
 // client returns the client, which connects at the first call.
-func (o RedisOptions) client(ctx context.Context) (*client, error) {
+func (o RedisOptions) client(ctx context.Context) (redis.UniversalClient, error) {
 	u, err := o.universal(ctx)
 	if err != nil {
 		return nil, err
 	}
 	switch o.Mode {
 	case Standalone:
-		return &client{redis.NewClient(u.Simple()), ""}, nil
+		return redis.NewClient(u.Simple()), nil
 	case Sentinel:
-		return &client{redis.NewFailoverClient(u.Failover()), u.SentinelPassword}, nil
+		return redis.NewFailoverClient(u.Failover()), nil
 	default: // Cluster
 		c := u.Cluster()
 		c.DisableRoutingPolicies = true // they need COMMAND, a right that the relay's user usually lacks
-		return &client{redis.NewClusterClient(c), ""}, nil
+		return redis.NewClusterClient(c), nil
 	}
 }
 
@@ -138,18 +131,8 @@ func (o RedisOptions) dial(ctx context.Context, network, addr string) (net.Conn,
 	case config == nil:
 		return dialer.DialContext(ctx, network, addr)
 	}
-	secure := tls.Dialer{NetDialer: &dialer, Config: config}
-	conn, err := secure.DialContext(ctx, network, addr)
-	if err != nil {
-		return nil, &secureError{err}
-	}
-	return conn, nil
+	return (&tls.Dialer{NetDialer: &dialer, Config: config}).DialContext(ctx, network, addr)
 }
-
-// secureError is a failed connection with TLS.
-type secureError struct{ error }
-
-func (e *secureError) Unwrap() error { return e.error }
 
 // settingError is a setting whose file or program fails at connect time.
 type settingError struct {
