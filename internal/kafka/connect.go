@@ -58,7 +58,7 @@ func (c *Client) connect(ctx context.Context, addr string, timeout time.Duration
 	}
 	if t, ok := conf.Net.SASL.TokenProvider.(*tokens); ok && errors.Is(err, sarama.ErrSASLAuthenticationFailed) {
 		c.opts.SASL.refused.Store(t.last)
-		err = &refusedToken{err, claims(t.last)}
+		err = fmt.Errorf("the broker refuses the token: %w", err)
 	}
 	return nil, c.explain(addr, err)
 }

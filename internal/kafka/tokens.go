@@ -2,11 +2,7 @@ package kafka
 
 import (
 	"context"
-	"encoding/base64"
-	"encoding/json"
 	"fmt"
-	"strings"
-	"time"
 
 	"github.com/IBM/sarama"
 )
@@ -48,43 +44,4 @@ func (t *tokens) Token() (_ *sarama.AccessToken, err error) {
 	}
 	t.used = true
 	return &sarama.AccessToken{Token: t.last, Extensions: t.extensions}, nil
-}
-
-// refusedToken is a token that a broker does not accept.
-type refusedToken struct {
-	err    error
-	claims string
-}
-
-func (e *refusedToken) Error() string {
-	if e.claims == "" {
-		return "the broker refuses the token: " + e.err.Error()
-	}
-	return fmt.Sprintf("the broker refuses the token with %s: %s", e.claims, e.err)
-}
-
-func (e *refusedToken) Unwrap() error { return e.err }
-
-// claims describes a token that a broker refuses, without the token: what a broker checks is in its claims. "" if it is
-// not a JWT.
-func claims(token string) string {
-	parts := strings.Split(token, ".")
-	if len(parts) != 3 {
-		return ""
-	}
-	payload, err := base64.RawURLEncoding.DecodeString(parts[1])
-	if err != nil {
-		return ""
-	}
-	var c struct {
-		Issuer   string  `json:"iss"`
-		Subject  string  `json:"sub"`
-		Audience any     `json:"aud"`
-		Expires  float64 `json:"exp"`
-	}
-	if json.Unmarshal(payload, &c) != nil {
-		return ""
-	}
-	return fmt.Sprintf("issuer %q, audience %q, subject %q, expires %s", c.Issuer, c.Audience, c.Subject,
-		time.Unix(int64(c.Expires), 0).UTC().Format(time.RFC3339))
 }

@@ -121,11 +121,11 @@ func TestBadTokens(t *testing.T) {
 		oauth map[string]any
 		says  []string
 	}{
-		"audience": {map[string]any{"params": map[string]any{"audience": "other"}}, []string{`audience "other"`, `issuer "http://127.0.0.1`, "expected.audience", "kafka.sasl.oauth.params"}},
+		"audience": {map[string]any{"params": map[string]any{"audience": "other"}}, []string{"the broker refuses the token: ", "expected.audience", "kafka.sasl.oauth.params"}},
 		"secret":   {map[string]any{"client_secret": "wrong-hunter2"}, []string{"401: invalid_client", "kafka.sasl.oauth.client_id"}},
 		"path":     {map[string]any{"token_url": shared.issuer.server.URL + "/nowhere"}, []string{"404: Not Found", "correct kafka.sasl.oauth.token_url"}},
-		"no JWT":   {given("hunter2"), []string{"the broker refuses the token: ", "expected.audience"}},
-		"expired":  {given(expired), []string{"expires " + time.Now().UTC().Format("2006-")}},
+		"no JWT":   {given("hunter2"), []string{"the broker refuses the token: "}},
+		"expired":  {given(expired), []string{"the broker refuses the token: "}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
