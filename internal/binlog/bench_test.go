@@ -38,7 +38,7 @@ func (s *sample) add(f field, values ...string) {
 }
 
 // samples are the outbox table that setup makes, one of other software, without and with the columns of its poller's state, and one with
-// an ENUM, a DECIMAL and a DATE.
+// rarer types.
 func samples() (list []sample) {
 	text := func(names string) field {
 		return field{name: names, tp: gomysql.MYSQL_TYPE_VARCHAR, meta: "\xfc\x03", charset: mysql.CharsetUTF8}
@@ -74,15 +74,24 @@ func samples() (list []sample) {
 	json.add(text("last_error locked_by"), "NULL")
 	list = append(list, json)
 
-	other := sample{name: "enum_decimal_date"}
+	other := sample{name: "rarer_types"}
 	other.add(field{name: "id", tp: gomysql.MYSQL_TYPE_LONGLONG}, "12345678")
 	other.add(text("aggregate_id event_type"), some)
 	other.add(blob, payload)
 	other.add(field{name: "status", tp: gomysql.MYSQL_TYPE_STRING, meta: "\xf7\x01", charset: mysql.CharsetUTF8, names: []string{"NEW", "SENT"}}, "\x01")
 	other.add(field{name: "amount", tp: gomysql.MYSQL_TYPE_NEWDECIMAL, meta: "\x0a\x02"}, "\x80\x00\x04\xd2\x38")
 	other.add(field{name: "day", tp: gomysql.MYSQL_TYPE_DATE}, "\x22\xd4\x0f")
+	other.add(field{name: "flags", tp: gomysql.MYSQL_TYPE_STRING, meta: "\xf8\x01", charset: mysql.CharsetLatin1, names: []string{"a", "b"}}, "\x03")
+	other.add(field{name: "bits", tp: gomysql.MYSQL_TYPE_BIT, meta: "\x01\x01"}, "\x01\x01")
+	other.add(field{name: "ratio", tp: gomysql.MYSQL_TYPE_FLOAT, meta: "\x04"}, "\x00\x00\xc0\x3f")
+	other.add(field{name: "took", tp: gomysql.MYSQL_TYPE_TIME2, meta: "\x03"}, "\x80\x30\xc5\x04\xd2")
 	other.add(times("created_at"), at)
 	return append(list, other)
+}
+
+// events are a table map and rows.
+func (s *sample) events(rows int) (event, event) {
+	return tableMap(s.fields), rowsOf(len(s.fields), strings.Repeat(image(s.values), rows))
 }
 
 const sampleRows = 100
@@ -93,12 +102,12 @@ func (s *sample) transactions(tb testing.TB) func() {
 	src := New(Options{Options: mysql.Options{Tables: []string{"d.outbox"}}}, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
 	ss := sessionAt(tb, src, discard{})
 	ss.charsets = collations()
-	events := []event{tableMap(s.fields), rowsOf(len(s.fields), strings.Repeat(image(s.values), sampleRows)), xidEvent()}
+	table, rows := s.events(sampleRows)
 	n := uint64(1)
 	return func() {
 		n++
 		ss.tx = transaction{open: true, begun: true, id: mysql.GTID{Server: 1, Number: n}}
-		for _, e := range events {
+		for _, e := range []event{table, rows, xidEvent()} {
 			if err := ss.take(tb.Context(), e); err != nil {
 				tb.Fatal(err)
 			}

@@ -25,7 +25,8 @@ func takeRows(t *testing.T, table, rows string) {
 // Whatever is damaged in a table map or in rows ends in an error at worst, and never in a panic or an endless loop.
 func TestDamagedRowsEndInAnError(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		_, table, rows := anyRows(rt)
+		s := rapid.SampledFrom(samples()).Draw(rt, "sample")
+		table, rows := s.events(rapid.IntRange(1, 4).Draw(rt, "rows"))
 		takeRows(t, damaged(rt, table.body()), damaged(rt, rows.body()))
 	})
 }
@@ -49,13 +50,9 @@ func damaged(t *rapid.T, body []byte) string {
 
 // FuzzRows holds every table map and its rows to an error at worst.
 func FuzzRows(f *testing.F) {
-	seeds := rapid.Custom(func(t *rapid.T) [2]event {
-		_, table, rows := anyRows(t)
-		return [2]event{table, rows}
-	})
-	for i := range 50 {
-		e := seeds.Example(i)
-		f.Add(string(e[0].body()), string(e[1].body()))
+	for _, s := range samples() {
+		table, rows := s.events(2)
+		f.Add(string(table.body()), string(rows.body()))
 	}
 	f.Fuzz(takeRows)
 }

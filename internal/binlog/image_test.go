@@ -6,7 +6,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"testing"
 
 	gomysql "github.com/go-mysql-org/go-mysql/mysql"
 	"github.com/go-mysql-org/go-mysql/replication"
@@ -113,22 +112,4 @@ func image(values []string) string {
 func rowsOf(columns int, images string) event {
 	return eventOf(replication.WRITE_ROWS_EVENTv2, 0, "\x01\x00\x00\x00\x00\x00\x01\x00\x02\x00"+string([]byte{byte(columns)})+
 		string(bytes.Repeat([]byte{0xff}, (columns+7)/8))+images)
-}
-
-// learned is the schema of a table map.
-func learned(tb testing.TB, e event) *schema {
-	tb.Helper()
-	d := newDump(nil, "", &dialer{flavor: "mysql"})
-	if err := d.format(formatEvent()); err != nil {
-		tb.Fatal(err)
-	}
-	parsed, err := d.parse(e)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	s, err := schemaOf(parsed.Event.(*replication.TableMapEvent), e.body(), collations())
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return s
 }

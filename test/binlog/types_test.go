@@ -98,8 +98,25 @@ func rarer() []golden {
 		{"elatin", "ENUM('klein','größer') CHARACTER SET latin1", []string{"'größer'", "'klein'"}, nil},
 		{"s", "SET('a','b','c')", []string{"'a,c'", "''"}, nil},
 		{"bit1", "BIT(1)", []string{"b'1'", "b'0'"}, []string{"1", "0"}},
+		{"d99", "DECIMAL(9,9)", []string{"0.123456789", "-0.000000001"}, nil},
+		{"d180", "DECIMAL(18,0)", []string{"999999999999999999", "-100000000000000000"}, nil},
+		{"d134", "DECIMAL(13,4)", []string{"123456789.0001", "-1.5"}, nil},
+		{"ti1", "TIME(1)", []string{"'-00:00:00.1'", "'838:59:58.9'"}, nil},
+		{"dt5", "DATETIME(5)", []string{"'2026-01-02 03:04:05.00001'", "'2026-01-02 03:04:05.12345'"}, []string{"2026-01-02T03:04:05.00001Z", "2026-01-02T03:04:05.12345Z"}},
+		{"elong", "ENUM('" + numbered(300) + "')", []string{"'n299'", "'n0'"}, nil},
+		{"s64", "SET('" + numbered(64) + "')", []string{"'n0,n8,n63'", "'n31,n32'"}, nil},
+		{"bit9", "BIT(9)", []string{"b'100000001'", "b'011111111'"}, []string{"257", "255"}},
 		{"bit64", "BIT(64)", []string{"b'1111111111111111111111111111111111111111111111111111111111111111'", "b'101'"}, []string{"18446744073709551615", "5"}},
 	}...)
+}
+
+// numbered are n names of an ENUM or a SET, without the quotes at either end.
+func numbered(n int) string {
+	names := make([]string, n)
+	for i := range names {
+		names[i] = fmt.Sprint("n", i)
+	}
+	return strings.Join(names, "','")
 }
 
 // Each value of a column arrives as SELECT prints it, or as the database's page says.
