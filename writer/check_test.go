@@ -134,17 +134,20 @@ func TestAppendRefusesTheSameIDTwice(t *testing.T) {
 
 // goodEvents are unusual but valid.
 var goodEvents = map[string]func(*writer.Event){
-	"traceparent header":      header("traceparent", "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"),
-	"header like reserved":    header("ce-id", ""),
-	"header ce":               header("ce", "x"),
-	"header id":               header("id", "x"),
-	"replacement character":   func(e *writer.Event) { e.AggregateID = "\uFFFD" },
-	"empty payload":           func(e *writer.Event) { e.Payload = []byte{} },
-	"tombstone":               func(e *writer.Event) { e.Payload, e.Tombstone = nil, true },
-	"payload of 1 MiB":        func(e *writer.Event) { e.Payload = make([]byte, 1<<20) },
-	"payload of any bytes":    func(e *writer.Event) { e.Payload = []byte("\x00\xff") },
-	"empty headers":           func(e *writer.Event) { e.Headers = map[string]string{} },
-	"greatest schema version": func(e *writer.Event) { e.SchemaVersion = math.MaxInt32 },
+	"traceparent header":        header("traceparent", "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"),
+	"header like reserved":      header("ce-id", ""),
+	"header ce":                 header("ce", "x"),
+	"header id":                 header("id", "x"),
+	"header of a Kelvin sign":   header("\u212a", "x"), // whose lower case is a k
+	"header with a hyphen":      header("content\u2010type", "x"),
+	"header of \\u0000 as text": header("a", `\u0000`),
+	"replacement character":     func(e *writer.Event) { e.AggregateID = "\uFFFD" },
+	"empty payload":             func(e *writer.Event) { e.Payload = []byte{} },
+	"tombstone":                 func(e *writer.Event) { e.Payload, e.Tombstone = nil, true },
+	"payload of 1 MiB":          func(e *writer.Event) { e.Payload = make([]byte, 1<<20) },
+	"payload of any bytes":      func(e *writer.Event) { e.Payload = []byte("\x00\xff") },
+	"empty headers":             func(e *writer.Event) { e.Headers = map[string]string{} },
+	"greatest schema version":   func(e *writer.Event) { e.SchemaVersion = math.MaxInt32 },
 	"first and last year": func(e *writer.Event) {
 		e.OccurredAt = time.Date(9999, 12, 31, 23, 59, 59, 999999999, time.UTC)
 	},
