@@ -160,26 +160,17 @@ func eventsGoTheTransactionsWay(t *testing.T, e engine) {
 }
 
 func TestABadEventLeavesTheTransactionUsable(t *testing.T) {
-	onEach(t, aBadEventLeavesTheTransactionUsable)
-}
-
-func aBadEventLeavesTheTransactionUsable(t *testing.T, e engine) {
-	t.Helper()
-	db := newDatabase(t, e, plain("outbox"))
-	for _, w := range e.ways() {
-		t.Run(w.name, func(t *testing.T) {
-			db.clear(t, "outbox")
-			tx, events := w.open(t, db.name, "").begin(t), newEvents(3)
-			events[2].AggregateID = "\x00"
-			if err := tx.Append(t.Context(), events...); err == nil {
-				t.Fatal("a bad event was accepted")
-			}
-			events[2].AggregateID = "o-2"
-			must(t, tx.Append(t.Context(), events...))
-			must(t, tx.Commit(t.Context()))
-			requireRows(t, db.rows(t, "outbox"), events)
-		})
-	}
+	onEachWay(t, func(t *testing.T, db *database, w way) {
+		tx, events := w.open(t, db.name, "").begin(t), newEvents(3)
+		events[2].AggregateID = "\x00"
+		if err := tx.Append(t.Context(), events...); err == nil {
+			t.Fatal("a bad event was accepted")
+		}
+		events[2].AggregateID = "o-2"
+		must(t, tx.Append(t.Context(), events...))
+		must(t, tx.Commit(t.Context()))
+		requireRows(t, db.rows(t, "outbox"), events)
+	})
 }
 
 func TestCreatedAtChoosesThePartition(t *testing.T) { onEach(t, createdAtChoosesThePartition) }

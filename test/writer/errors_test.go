@@ -86,41 +86,30 @@ func errorsSayWhatToDo(t *testing.T, db *database, mistakes map[string]mistake) 
 }
 
 // With SkipDuplicate, events that were appended in this or an earlier transaction are skipped.
-func TestDuplicatesAreSkipped(t *testing.T) { onEach(t, duplicatesAreSkipped) }
-
-func duplicatesAreSkipped(t *testing.T, e engine) {
-	t.Helper()
-	db := newDatabase(t, e, plain("outbox"))
-	for _, w := range e.ways() {
-		t.Run(w.name, func(t *testing.T) {
-			db.clear(t, "outbox")
-			session, events := w.open(t, db.name, "", writer.WithOnDuplicate(writer.SkipDuplicate)), newEvents(12)
-			appendAll(t, session, events[0])
-			appendAll(t, session, events[:2]...)
-			changed := *events[0]
-			changed.Type = "SomethingElse"
-			tx := session.begin(t)
-			for _, batch := range [][]*writer.Event{{&changed}, events[:3], events} {
-				must(t, tx.Append(t.Context(), batch...))
-			}
-			must(t, tx.Commit(t.Context()))
-			requireRows(t, db.rows(t, "outbox"), events)
-		})
-	}
+func TestDuplicatesAreSkipped(t *testing.T) {
+	onEachWay(t, func(t *testing.T, db *database, w way) {
+		session, events := w.open(t, db.name, "", writer.WithOnDuplicate(writer.SkipDuplicate)), newEvents(12)
+		appendAll(t, session, events[0])
+		appendAll(t, session, events[:2]...)
+		changed := *events[0]
+		changed.Type = "SomethingElse"
+		tx := session.begin(t)
+		for _, batch := range [][]*writer.Event{{&changed}, events[:3], events} {
+			must(t, tx.Append(t.Context(), batch...))
+		}
+		must(t, tx.Commit(t.Context()))
+		requireRows(t, db.rows(t, "outbox"), events)
+	})
 }
 
-func TestAppendAfterTheEndIsAnError(t *testing.T) { onEach(t, appendAfterTheEndSaysSo) }
-
-func appendAfterTheEndSaysSo(t *testing.T, e engine) {
-	t.Helper()
-	db := newDatabase(t, e, plain("outbox"))
-	for _, w := range e.ways() {
+func TestAppendAfterTheEndIsAnError(t *testing.T) {
+	onEachWay(t, func(t *testing.T, db *database, w way) {
 		tx := w.open(t, db.name, "").begin(t)
 		must(t, tx.Commit(t.Context()))
 		if err := tx.Append(t.Context(), newEvent(1)); err == nil || !strings.Contains(err.Error(), "before the transaction is committed") {
-			t.Errorf("%s: error %v", w.name, err)
+			t.Errorf("error %v", err)
 		}
-	}
+	})
 }
 
 func TestAppendEndsWithItsContext(t *testing.T) { onEach(t, appendEndsWithItsContext) }

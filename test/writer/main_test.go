@@ -106,6 +106,20 @@ func onEach(t *testing.T, test func(t *testing.T, e engine)) {
 	}
 }
 
+// onEachWay runs a test on all databases with every driver. The table is empty.
+func onEachWay(t *testing.T, test func(t *testing.T, db *database, w way)) {
+	t.Helper()
+	onEach(t, func(t *testing.T, e engine) {
+		db := newDatabase(t, e, plain("outbox"))
+		for _, w := range e.ways() {
+			t.Run(w.name, func(t *testing.T) {
+				db.clear(t, "outbox")
+				test(t, db, w)
+			})
+		}
+	})
+}
+
 var databases atomic.Int64
 
 // database is a database with an outbox table, for one test.

@@ -175,15 +175,11 @@ func TestCommitRolledBack(t *testing.T) {
 	}
 }
 
-func TestCommitWithoutAnAnswer(t *testing.T) { onEach(t, commitWithoutAnAnswer) }
-
 // The connection is lost before COMMIT arrives, or before its answer does, or the context ends in between: nobody knows, so
 // nothing is repeated and nothing is called.
-func commitWithoutAnAnswer(t *testing.T, e engine) {
-	t.Helper()
-	db := newDatabase(t, e, plain("outbox"))
-	proxy := testenv.Proxy(t, e.Addr())
-	for _, w := range e.ways() {
+func TestCommitWithoutAnAnswer(t *testing.T) {
+	onEachWay(t, func(t *testing.T, db *database, w way) {
+		proxy := testenv.Proxy(t, db.Addr())
 		for name, c := range map[string]struct {
 			rows           string
 			answered, ends bool
@@ -191,7 +187,7 @@ func commitWithoutAnAnswer(t *testing.T, e engine) {
 			if c.ends && !strings.Contains(w.name, "pgx") {
 				continue // the other drivers wait for the answer
 			}
-			t.Run(w.name+"/"+name, func(t *testing.T) {
+			t.Run(name, func(t *testing.T) {
 				db.clear(t, "outbox")
 				must(t, proxy.Restore())
 				ctx, cancel := context.WithCancel(t.Context())
@@ -230,7 +226,7 @@ func commitWithoutAnAnswer(t *testing.T, e engine) {
 				}
 			})
 		}
-	}
+	})
 }
 
 func TestRunNoticesAHiddenError(t *testing.T) { onEach(t, runNoticesAHiddenError) }

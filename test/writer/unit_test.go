@@ -77,22 +77,18 @@ func (o outcome) require(t *testing.T, rows string, attempts int, hooks ...strin
 	}
 }
 
-func TestUnitOfWork(t *testing.T) { onEach(t, unitOfWork) }
-
-func unitOfWork(t *testing.T, e engine) {
-	t.Helper()
-	db := newDatabase(t, e, plain("outbox"))
-	for _, w := range e.ways() {
+func TestUnitOfWork(t *testing.T) {
+	onEachWay(t, func(t *testing.T, db *database, w way) {
 		for name, test := range map[string]func(*testing.T, *database, session){
 			"committed": unitCommitted, "rolled back": unitRolledBack, "savepoint": unitSavepoint, "hooks": unitHooks,
 			"by hand": unitByHand, "ended context": unitEndedContext, "panic": unitPanics,
 		} {
-			t.Run(w.name+"/"+name, func(t *testing.T) {
+			t.Run(name, func(t *testing.T) {
 				db.clear(t, "outbox")
 				test(t, db, w.open(t, db.name, "")) // pgx closes a connection whose context ends
 			})
 		}
-	}
+	})
 }
 
 // Events have the order in which they were raised, over all aggregates.
