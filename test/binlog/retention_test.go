@@ -18,6 +18,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/mysql"
 	"github.com/cdc-relay/cdc-relay/internal/outbox"
 	"github.com/cdc-relay/cdc-relay/internal/testenv"
+	"github.com/cdc-relay/cdc-relay/test/conformance"
 )
 
 func (d *database) outbox() outbox.Name { return outbox.Name{Schema: d.name, Table: "outbox"} }
@@ -153,39 +154,13 @@ func twoDays() cleanup.PartitionOptions {
 //
 //covers:binlogs 16 state both
 func TestRowsInPmaxAreNotMoved(t *testing.T) {
-	onOlder(t, func(d *database) {
-		t := d.t
-		k := keeping(d, 1)
-		d.insertAt(-4, 1, 3)
-		if err := k.maintain(cleanup.PartitionOptions{Ahead: 6, TTL: 240 * time.Hour, Drop: true}); err != nil {
-			t.Fatal(err)
-		}
-		parts := k.list()
-		names := takenOut(parts)
-		if cleanup.Ahead(parts, time.Now()) != 6 || len(names) != 1 || !strings.HasPrefix(names[0], "outbox_max_") {
-			t.Fatalf("partitions: %v", parts)
-		}
-		if got := d.held(names[0]); got != "1,2,3" {
-			t.Errorf("%s holds %s", names[0], got)
-		}
-		d.insertAt(-4, 4, 4)
-		d.insertAt(-9, 5, 5)
-		if got := d.held("outbox PARTITION (pmax)"); got != "5" || d.held("outbox") != "4,5" {
-			t.Errorf("pmax holds %s, the table %s", got, d.held("outbox"))
-		}
-		k.relayed()
-		// Its name and its age are in whole seconds.
-		at := "STR_TO_DATE('" + strings.TrimPrefix(names[0], "outbox_max_") + "', '%Y%m%d%H%i%s')"
-		d.eventually("SELECT UTC_TIMESTAMP() - INTERVAL 1 SECOND > " + at)
-		if err := k.maintain(cleanup.PartitionOptions{Ahead: 6, TTL: time.Nanosecond, Drop: true}); err == nil || !strings.Contains(cdc.Explain(err), "wait until it is a day old") {
-			t.Errorf("what was taken out just now: %v", err)
-		}
-		d.session("SET @said = (SELECT CONCAT('ALTER TABLE "+names[0]+" COMMENT = ', QUOTE(REPLACE(table_comment, CONCAT('until ', "+at+"), CONCAT('until ', "+at+" - INTERVAL 2 DAY)))) "+
-			"FROM information_schema.tables WHERE table_schema = DATABASE() AND table_name = '"+names[0]+"')", "PREPARE older FROM @said", "EXECUTE older")
-		if err := k.maintain(cleanup.PartitionOptions{Ahead: 6, TTL: 25 * time.Hour, Drop: true}); err != nil {
-			t.Fatal(err)
-		}
-		wantOut(t, k.list())
+	conform(t, func(c *conforming) {
+		conformance.RowsOfNoDayAreNotMoved(c.t, c, func(part string) {
+			table := part[strings.Index(part, ".")+1:]
+			at := "STR_TO_DATE('" + strings.TrimPrefix(table, "outbox_max_") + "', '%Y%m%d%H%i%s')"
+			c.session("SET @said = (SELECT CONCAT('ALTER TABLE "+table+" COMMENT = ', QUOTE(REPLACE(table_comment, CONCAT('until ', "+at+"), CONCAT('until ', "+at+" - INTERVAL 2 DAY)))) "+
+				"FROM information_schema.tables WHERE table_schema = DATABASE() AND table_name = '"+table+"')", "PREPARE older FROM @said", "EXECUTE older")
+		})
 	})
 }
 

@@ -97,3 +97,41 @@ func RestoredPartitionIsKept(t *testing.T, d Outbox) {
 		cdctest.Violation(t, cdctest.Unpublished, "%s was restored, and dropped", part.Name)
 	}
 }
+
+// RowsOfNoDayAreNotMoved makes a pass while the last partition has rows of a day ahead. older lets the part that was taken out with them
+// have been so two days earlier.
+func RowsOfNoDayAreNotMoved(t *testing.T, d Outbox, older func(part string)) {
+	t.Helper()
+	d.Insert(-4, 1, 3)
+	o := cleanup.PartitionOptions{Ahead: 6, TTL: 240 * time.Hour, Drop: true}
+	if err := maintain(t, d, o); err != nil {
+		t.Fatal(err)
+	}
+	parts, out := list(t, d), takenOut(t, d)
+	if cleanup.Ahead(parts, time.Now()) != 6 || len(out) != 1 || d.Numbers(out[0].Name) != "1,2,3" {
+		t.Fatalf("partitions: %v", parts)
+	}
+	d.Insert(-4, 4, 4)
+	d.Insert(-9, 5, 5)
+	if rows, err := d.Partitions().DefaultRows(t.Context()); err != nil || rows != 1 || d.Numbers("outbox") != "4,5" {
+		t.Errorf("the last partition has %d rows, the table %s, %v", rows, d.Numbers("outbox"), err)
+	}
+	d.Relayed()
+	o.TTL = time.Nanosecond
+	err := maintain(t, d, o)
+	for deadline := time.Now().Add(patience()); err == nil && time.Now().Before(deadline); { // times are in whole seconds
+		err = maintain(t, d, o)
+	}
+	if err == nil || !strings.Contains(cdc.Explain(err), "wait until it is a day old") {
+		t.Errorf("what was taken out just now: %v", err)
+	}
+	older(out[0].Name)
+	d.Relayed()
+	o.TTL = 25 * time.Hour
+	if err := maintain(t, d, o); err != nil {
+		t.Fatal(err)
+	}
+	if out := takenOut(t, d); slices.ContainsFunc(out, func(p cdc.Partition) bool { return p.Default }) {
+		t.Errorf("still there: %v", out)
+	}
+}

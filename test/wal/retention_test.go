@@ -17,6 +17,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cleanup"
 	"github.com/cdc-relay/cdc-relay/internal/outbox"
 	"github.com/cdc-relay/cdc-relay/internal/postgres"
+	"github.com/cdc-relay/cdc-relay/test/conformance"
 )
 
 func outboxName() outbox.Name { return outbox.Name{Schema: "public", Table: "outbox"} }
@@ -125,42 +126,14 @@ func TestEventsOfADroppedPartitionArePublished(t *testing.T) {
 //
 //covers:postgres 16 state both
 func TestRowsInTheDefaultPartitionAreNotMoved(t *testing.T) {
-	d, role := keeping(t, 1)
-	p := d.parts(role)
-	d.insertAt(-4, 1, 3)
-	file := d.text("SELECT pg_relation_filepath('cdc_relay.public_outbox_default')")
-	if err := d.maintain(p, cleanup.PartitionOptions{Ahead: 6, TTL: 240 * time.Hour, Drop: true}); err != nil {
-		t.Fatal(err)
-	}
-	parts := d.list(p)
-	if cleanup.Ahead(parts, time.Now()) != 6 || count(parts, func(p cdc.Partition) bool { return p.Out && p.Default }) != 1 {
-		t.Fatalf("partitions: %v", parts)
-	}
-	for _, part := range parts {
-		if part.Out && (d.text("SELECT pg_relation_filepath($1)", part.Name) != file || d.text("SELECT count(*)::text FROM "+part.Name) != "3") {
-			t.Errorf("%v was copied", part)
+	c := conform(t)
+	file := c.text("SELECT pg_relation_filepath('cdc_relay.public_outbox_default')")
+	conformance.RowsOfNoDayAreNotMoved(t, c, func(part string) {
+		if c.text("SELECT pg_relation_filepath($1)", part) != file {
+			t.Errorf("%s was copied", part)
 		}
-	}
-	d.insertAt(-4, 4, 4)
-	d.insertAt(-9, 5, 5)
-	if rows, err := p.DefaultRows(t.Context()); err != nil || rows != 1 {
-		t.Errorf("default partition: %d rows, %v", rows, err)
-	}
-	s, q := d.source(), newQueue(t)
-	q.confirm = s.Confirm
-	tailing(t, s, q)
-	q.waitCount(t, 5)
-	young := d.maintain(p, cleanup.PartitionOptions{Ahead: 6, TTL: time.Nanosecond, Drop: true})
-	if young == nil || !strings.Contains(cdc.Explain(young), "wait until it is a day old") {
-		t.Errorf("a part that was taken out just now: %v", young)
-	}
-	d.age(49 * time.Hour)
-	if err := d.maintain(p, cleanup.PartitionOptions{Ahead: 6, TTL: 25 * time.Hour, Drop: true}); err != nil {
-		t.Fatal(err)
-	}
-	if parts := d.list(p); count(parts, func(p cdc.Partition) bool { return p.Out && p.Default }) != 0 {
-		t.Errorf("still there: %v", parts)
-	}
+		c.age(49 * time.Hour)
+	})
 }
 
 // age lets the default partitions that were taken out have been so some time earlier.
