@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -257,13 +256,7 @@ func (r *resolution) run(ctx context.Context, desk *deadletter.Desk, ids []strin
 	if err != nil || failed == 0 {
 		return err
 	}
-	why := "" // of the first one
-	if list, _, err = r.filter.find(ctx, desk, ids); err == nil {
-		if i := slices.IndexFunc(list, func(l deadletter.Listed) bool { return l.Reason != deadletter.Held }); i >= 0 {
-			why = fmt.Sprintf(": %s: %s", list[i].Reason, list[i].Error)
-		}
-	}
-	return cdc.Fixable("correct that, and see the others with `cdc-relay dlq list`", "%s could not be published, or wait for one that cannot%s", display.Plural(failed, "dead letter"), why)
+	return cdc.Fixable("see why with `cdc-relay dlq list`, and correct that", "%s could not be published, or wait for one that cannot", display.Plural(failed, "dead letter"))
 }
 
 // ask asks the leader, and returns how many letters could not be published.

@@ -71,7 +71,7 @@ func TestDeadLetters(t *testing.T) {
 			t.Errorf("dlq %s: %s", bad.args, r)
 		}
 	}
-	s.says(1, "3 dead letters could not be published, or wait for one that cannot: unroutable: event "+eventID(1)+" of ", "dlq", "retry", "--all", "--yes")
+	s.says(1, "3 dead letters could not be published, or wait for one that cannot", "dlq", "retry", "--all", "--yes")
 	relay.await(`msg="dead letter stays: it cannot be published" event_id=\S+ key=[ad] letter=`)
 	s.says(0, "attempts 1", "dlq", "list", eventID(1))
 	relay.stops()
