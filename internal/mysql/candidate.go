@@ -19,7 +19,7 @@ func (d *Database) Candidate(ctx context.Context, name string) (*cdc.Table, *cdc
 	err := d.DB.QueryRowContext(ctx, `SELECT table_type FROM information_schema.tables WHERE table_schema = ? AND table_name = ?`, schema, table).Scan(&kind)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
-		return nil, nil, d.noTable(ctx, schema, table)
+		return nil, nil, noTable(name)
 	case err != nil:
 		return nil, nil, fmt.Errorf("read table %s: %w", name, err)
 	case kind == versioned:
@@ -32,7 +32,7 @@ func (d *Database) Candidate(ctx context.Context, name string) (*cdc.Table, *cdc
 		return nil, nil, err
 	}
 	if tables[name] == nil { // the collation of information_schema finds it in another spelling
-		return nil, nil, d.noTable(ctx, schema, table)
+		return nil, nil, noTable(name)
 	}
 	facts, err := d.facts(ctx, schema, table)
 	return tables[name], facts, err
@@ -73,17 +73,6 @@ func (d *Database) facts(ctx context.Context, schema, table string) (*cdc.Facts,
 		WHERE c.table_schema = ? AND c.table_name = ?`, schema, table)
 }
 
-// noTable names tables that could be meant.
-func (d *Database) noTable(ctx context.Context, schema, table string) error {
-	fix := "correct the name, or connect as a user who may see it"
-	var like []string
-	var name string
-	err := eachRow(ctx, d.DB, "look for tables", func() { like = append(like, name) }, []any{&name},
-		`SELECT CONCAT(table_schema, '.', table_name) FROM information_schema.tables WHERE table_type = 'BASE TABLE'
-		AND table_schema NOT IN ('mysql', 'sys', 'performance_schema') AND (LOWER(table_name) = LOWER(?) OR LOWER(table_name) LIKE '%outbox%' AND table_schema = ?)
-		ORDER BY LOWER(table_name) <> LOWER(?), table_schema <> ?, 1 LIMIT 3`, table, schema, table, schema)
-	if err == nil && len(like) > 0 {
-		fix = "did you mean " + strings.Join(like, " or ") + "?"
-	}
-	return cdc.Usage(fix, "table %s.%s does not exist, or the user may not see it", schema, table)
+func noTable(name string) error {
+	return cdc.Usage("correct the name, or connect as a user who may see it", "table %s does not exist, or the user may not see it", name)
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/jackc/pgx/v5"
 
@@ -36,7 +35,7 @@ func (d *Database) Candidate(ctx context.Context, name string) (*cdc.Table, *cdc
 		FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname || '.' || c.relname = $1`, name).Scan(&kind, &persistence, &quoted, &root, &generated, &facts)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
-		return nil, nil, d.noTable(ctx, name)
+		return nil, nil, cdc.Usage("correct the name, with its schema", "table %s does not exist in database %s", name, d.Server.Database)
 	case err != nil:
 		return nil, nil, fmt.Errorf("read table %s: %w", name, err)
 	case kind != "r" && kind != "p":
@@ -49,18 +48,4 @@ func (d *Database) Candidate(ctx context.Context, name string) (*cdc.Table, *cdc
 	tables, _, err := ReadTables(ctx, d.Conn, Options{}, []string{name})
 	facts.Generated = generated
 	return tables[name], &facts, err
-}
-
-// noTable names tables that could be meant.
-func (d *Database) noTable(ctx context.Context, name string) error {
-	fix := "correct the name, with its schema"
-	var like []string
-	_, table, _ := strings.Cut(name, ".")
-	err := d.Conn.QueryRow(ctx, `SELECT ARRAY(SELECT n.nspname || '.' || c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-		WHERE c.relkind IN ('r', 'p') AND NOT c.relispartition AND n.nspname NOT IN ('pg_catalog', 'information_schema')
-		AND (lower(c.relname) = lower($1) OR c.relname ILIKE '%outbox%') ORDER BY lower(c.relname) <> lower($1), 1 LIMIT 3)`, table).Scan(&like)
-	if err == nil && len(like) > 0 {
-		fix = "did you mean " + strings.Join(like, " or ") + "?"
-	}
-	return cdc.Usage(fix, "table %s does not exist in database %s", name, d.Server.Database)
 }

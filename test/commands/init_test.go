@@ -263,11 +263,10 @@ func TestInitOnMySQL(t *testing.T) {
 			"CREATE TABLE `odd.name` (`no` binary(16) PRIMARY KEY, body longblob, published bool)", "CREATE USER "+s.name+" IDENTIFIED BY 'geheim'",
 			"GRANT SELECT ON "+s.name+".* TO "+s.name)
 		s.config, s.env = "", []string{"CDC_RELAY_OWNER_DSN=" + fmt.Sprintf("%s:geheim@tcp(%s)/%s", s.name, s.mysql.Addr(), s.name)}
-		s.says(2, "table NAME.outbox does not exist, or the user may not see it. Fix: did you mean NAME.Outbox_Events?", "init", "--table", "outbox")
-		s.says(2, "did you mean NAME.Outbox_Events?", "init", "--table", "outbox_events")
+		s.says(2, "table NAME.outbox does not exist, or the user may not see it. Fix: correct the name, or connect as a user who may see it", "init", "--table", "outbox")
+		s.says(2, "does not exist", "init", "--table", "outbox_events")
 		s.says(0, `event_id: {template: "NAME.Outbox_Events-${id}"} # by name: consumers deduplicate by it; with the table's name before it`, "init", "--table", "Outbox_Events")
 		s.says(2, "NAME.seen is not a table", "init", "--table", "seen")
-		s.says(2, "may not see it. Fix: correct the name, or connect as a user who may see it", "init", "--table", "elsewhere.x")
 		said := s.says(0, "password: \"${env:RELAY_PASSWORD}\"", "init", "--table", "`odd.name`")
 		for _, want := range []string{"dsn: \"NAME@tcp(HOST)/NAME\"", "name: \"NAME.`odd.name`\"", "event_id: \"no\" ", "payload: body ", "state of what published the rows before: published."} {
 			if !strings.Contains(said, want) || strings.Contains(said, "geheim") {
