@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"fmt"
 
 	"github.com/go-sql-driver/mysql"
 
@@ -12,16 +11,11 @@ import (
 )
 
 // verifyDeletes returns an error if old rows cannot be deleted.
-func (r *Rows) verifyDeletes(ctx context.Context) error {
-	var timed sql.NullString
-	err := r.db.rows.QueryRowContext(ctx, `SELECT (SELECT LOWER(data_type) FROM information_schema.columns
-		WHERE table_schema = ? AND table_name = ? AND column_name = ? AND data_type IN ('datetime', 'timestamp', 'date'))`, r.schema, r.table, r.At).Scan(&timed)
-	switch {
-	case err != nil:
-		return fmt.Errorf("read table %s: %w", r.Table, err)
-	case !timed.Valid:
+func (r *Rows) verifyDeletes(ctx context.Context, timed string) error {
+	switch timed {
+	case "":
 		return cdc.Fixable("map created_at to a column with the time of the INSERT", "column %s of table %s is no DATETIME, TIMESTAMP or DATE, or is not visible, so it does not tell which rows are old", r.At, r.Table)
-	case timed.String == localTime:
+	case localTime:
 		r.zone = r.Zone
 	}
 	return r.failed(r.Doing(), explain(ctx, r.db.rows, "DELETE FROM "+r.sql+" WHERE FALSE"))

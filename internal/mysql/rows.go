@@ -52,7 +52,8 @@ const describeRows = `SELECT
 	(SELECT COUNT(*) FROM information_schema.partitions WHERE table_schema = ? AND table_name = ? AND partition_name IS NOT NULL),
 	(SELECT COALESCE(MIN(index_name), '') FROM (SELECT index_name FROM information_schema.statistics WHERE table_schema = ? AND table_name = ? AND non_unique = 0
 		GROUP BY index_name HAVING COUNT(*) = 1 AND SUM(column_name = ? AND sub_part IS NULL) = 1) AS own),
-	COALESCE(LOWER(data_type), ''), COALESCE(character_octet_length, 0), COALESCE(character_set_name, ''), COALESCE(numeric_scale, 0)
+	COALESCE(LOWER(data_type), ''), COALESCE(character_octet_length, 0), COALESCE(character_set_name, ''), COALESCE(numeric_scale, 0),
+	COALESCE((SELECT LOWER(data_type) FROM information_schema.columns WHERE table_schema = ? AND table_name = ? AND column_name = ? AND data_type IN ('datetime', 'timestamp', 'date')), '')
 	FROM (SELECT 1) AS one LEFT JOIN information_schema.columns ON table_schema = ? AND table_name = ? AND column_name = ?`
 
 // Verify returns an error if rows cannot be deleted or marked, and takes a connection.
@@ -67,10 +68,10 @@ func (r *Rows) Verify(ctx context.Context) error {
 		return err
 	}
 	var parts int
-	var set, scale string
+	var set, scale, timed string
 	var length uint64
-	err := r.db.rows.QueryRowContext(ctx, describeRows, r.schema, r.table, r.schema, r.table, r.Key, r.schema, r.table, r.Key).
-		Scan(&parts, &r.unique, &r.kind, &length, &set, &scale)
+	err := r.db.rows.QueryRowContext(ctx, describeRows, r.schema, r.table, r.schema, r.table, r.Key, r.schema, r.table, r.At, r.schema, r.table, r.Key).
+		Scan(&parts, &r.unique, &r.kind, &length, &set, &scale, &timed)
 	switch {
 	case err != nil:
 		return fmt.Errorf("read table %s: %w", r.Table, err)
@@ -81,7 +82,7 @@ func (r *Rows) Verify(ctx context.Context) error {
 	if r.Marks() {
 		err = r.verifyMarks(ctx)
 	} else {
-		err = r.verifyDeletes(ctx)
+		err = r.verifyDeletes(ctx, timed)
 	}
 	if err == nil && r.unique == "" {
 		err = cdc.NoUniqueIndex(r.Key, r.Table)

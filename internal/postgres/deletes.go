@@ -1,7 +1,6 @@
 package postgres
 
 import (
-	"context"
 	"fmt"
 	"slices"
 
@@ -11,25 +10,15 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
 
-const describeDeletes = `SELECT has_table_privilege(c.oid, 'DELETE') AND has_table_privilege(c.oid, 'SELECT'), coalesce(` + timeType + `, '')
-	FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace
-	LEFT JOIN pg_attribute a ON a.attrelid = c.oid AND a.attname = $2 AND NOT a.attisdropped LEFT JOIN pg_type t ON t.oid = a.atttypid
-	WHERE nspname || '.' || relname = $1`
-
 // verifyDeletes returns an error if old rows cannot be deleted.
-func (r *Rows) verifyDeletes(ctx context.Context) error {
-	var may bool
-	var timed string
-	err := r.db.Conn.QueryRow(ctx, describeDeletes, r.Table, r.At).Scan(&may, &timed)
+func (r *Rows) verifyDeletes(d *described) error {
 	switch {
-	case err != nil:
-		return fmt.Errorf("read table %s: %w", r.Table, err)
-	case timed == "":
+	case d.timed == "":
 		return cdc.Fixable("map created_at to a column with the time of the INSERT", "column %s of table %s is no date and no timestamp, so it does not tell which rows are old", r.At, r.Table)
-	case !may:
+	case !d.reads || !d.deletes:
 		return cdc.Fixable(fmt.Sprintf("run `cdc-relay setup` with the owner's connection string, or GRANT SELECT, DELETE ON %s TO %s", r.SQL, pgx.Identifier{r.db.Server.Role}.Sanitize()),
 			"role %q %w delete rows of %s", r.db.Server.Role, cdc.ErrMayNot, r.Table)
-	case timed == localTime:
+	case d.timed == localTime:
 		r.zone = r.Zone
 	}
 	return nil

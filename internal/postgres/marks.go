@@ -13,22 +13,12 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
 
-const describeMarks = `SELECT has_table_privilege(c.oid, 'SELECT'),
-	ARRAY(SELECT unnest($2::text[]) EXCEPT SELECT attname FROM pg_attribute WHERE attrelid = c.oid AND attnum > 0 AND NOT attisdropped AND attgenerated = '' ORDER BY 1),
-	ARRAY(SELECT attname::text FROM pg_attribute WHERE attrelid = c.oid AND attname = ANY($2) AND NOT attisdropped AND NOT has_column_privilege(c.oid, attnum, 'UPDATE') ORDER BY 1)
-	FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace WHERE nspname || '.' || relname = $1`
-
 // verifyMarks returns an error if rows cannot be marked.
-func (r *Rows) verifyMarks(ctx context.Context) error {
-	var reads bool
-	var missing, lacks []string
-	err := r.db.Conn.QueryRow(ctx, describeMarks, r.Table, r.Columns()).Scan(&reads, &missing, &lacks)
+func (r *Rows) verifyMarks(ctx context.Context, d *described) error {
 	switch {
-	case err != nil:
-		return fmt.Errorf("read table %s: %w", r.Table, err)
-	case len(missing) > 0:
-		return cdc.ConfigError(cdc.BadWriteBack, "correct write_back", "column %s, which write_back sets, does not exist in table %s, or is generated", missing[0], r.Table)
-	case !reads || len(lacks) > 0:
+	case len(d.missing) > 0:
+		return cdc.ConfigError(cdc.BadWriteBack, "correct write_back", "column %s, which write_back sets, does not exist in table %s, or is generated", d.missing[0], r.Table)
+	case !d.reads || len(d.lacks) > 0:
 		return cdc.Fixable(fmt.Sprintf("run `cdc-relay setup` with the owner's connection string, or GRANT SELECT, UPDATE ON %s TO %s", r.SQL, pgx.Identifier{r.db.Server.Role}.Sanitize()),
 			"role %q %w mark rows of %s", r.db.Server.Role, cdc.ErrMayNot, r.Table)
 	}

@@ -38,8 +38,20 @@ func (d *Database) Rows(o RowOptions) *Rows {
 // Name returns the table's name.
 func (r *Rows) Name() string { return r.Table }
 
+// described is what the catalog says of the table and of this role's rights.
+type described struct {
+	parts, unique, reads, deletes bool
+	child                         string   // a table that inherits from it
+	timed                         string   // the timeType of the column with the time
+	missing, lacks                []string // columns to set that are not there, and those that may not be set
+}
+
 const describeRows = `SELECT relkind = 'p', coalesce(format_type(a.atttypid, a.atttypmod), ''), coalesce(` + inheritor + `, ''),
-	EXISTS (SELECT FROM pg_index WHERE indrelid = c.oid AND indisunique AND indisvalid AND indpred IS NULL AND indnkeyatts = 1 AND indkey[0] = a.attnum)
+	EXISTS (SELECT FROM pg_index WHERE indrelid = c.oid AND indisunique AND indisvalid AND indpred IS NULL AND indnkeyatts = 1 AND indkey[0] = a.attnum),
+	has_table_privilege(c.oid, 'SELECT'), has_table_privilege(c.oid, 'DELETE'),
+	coalesce((SELECT ` + timeType + ` FROM pg_attribute JOIN pg_type t ON t.oid = atttypid WHERE attrelid = c.oid AND attname = $3 AND NOT attisdropped), ''),
+	ARRAY(SELECT unnest($4::text[]) EXCEPT SELECT attname FROM pg_attribute WHERE attrelid = c.oid AND attnum > 0 AND NOT attisdropped AND attgenerated = '' ORDER BY 1),
+	ARRAY(SELECT attname::text FROM pg_attribute WHERE attrelid = c.oid AND attname = ANY($4) AND NOT attisdropped AND NOT has_column_privilege(c.oid, attnum, 'UPDATE') ORDER BY 1)
 	FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace
 	LEFT JOIN pg_attribute a ON a.attrelid = c.oid AND a.attname = $2 AND NOT a.attisdropped
 	WHERE nspname || '.' || relname = $1`
@@ -50,18 +62,18 @@ func (r *Rows) Verify(ctx context.Context) error {
 	if r.db.Server.Standby {
 		return cdc.Fixable("point source.postgres.dsn at the primary", "rows of %s: %s is a standby, which takes no writes", r.Table, r.db.Server.Address)
 	}
-	var parts, unique bool
-	var child string
-	err := r.db.Conn.QueryRow(ctx, describeRows, r.Table, r.Key).Scan(&parts, &r.keyType, &child, &unique)
+	var d described
+	err := r.db.Conn.QueryRow(ctx, describeRows, r.Table, r.Key, r.At, r.Columns()).
+		Scan(&d.parts, &r.keyType, &d.child, &d.unique, &d.reads, &d.deletes, &d.timed, &d.missing, &d.lacks)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
 		return cdc.Fixable("correct tables[].name, or create the table", "table %s does not exist", r.Table)
 	case err != nil:
 		return fmt.Errorf("read table %s: %w", r.Table, err)
-	case parts:
+	case d.parts:
 		return r.Partitioned(r.Table)
-	case child != "":
-		return inherited(r.Table, r.SQL, child)
+	case d.child != "":
+		return inherited(r.Table, r.SQL, d.child)
 	case r.keyType == "": // there is no such column
 		return cdc.NoUniqueIndex(r.Key, r.Table)
 	}
@@ -76,11 +88,11 @@ func (r *Rows) Verify(ctx context.Context) error {
 		}
 	}
 	if r.Marks() {
-		err = r.verifyMarks(ctx)
+		err = r.verifyMarks(ctx, &d)
 	} else {
-		err = r.verifyDeletes(ctx)
+		err = r.verifyDeletes(&d)
 	}
-	if err == nil && !unique {
+	if err == nil && !d.unique {
 		err = cdc.NoUniqueIndex(r.Key, r.Table)
 	}
 	return err
