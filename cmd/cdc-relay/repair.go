@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -194,14 +193,10 @@ func (a *cli) reportRepair(rows *backfill.Repair, o backfill.Options) error {
 		}
 		return cdc.Fixable(fix, "interrupted after %s were read; the position was not moved", display.Plural(int(done.Rows), "row"))
 	}
-	repeats := "some"
-	if done.Counted {
-		repeats = strconv.FormatInt(done.Repeats, 10)
-	}
 	if o.Where != "" {
 		a.printf("published %s\n", display.Plural(int(done.Rows), "row"))
 	} else {
-		a.printf("published %s, of which consumers may have %s already\n", display.Plural(int(done.Rows), "row"), repeats)
+		a.printf("published %s; consumers may have some of them already\n", display.Plural(int(done.Rows), "row"))
 	}
 	if done.LeftOut > 0 {
 		a.printf("left out %s, as tables[].only says of what they hold now\n", display.Plural(int(done.LeftOut), "row"))

@@ -27,8 +27,6 @@ type Repair struct {
 	rows atomic.Int64
 	// leftOut is how many of the rows are not to be published.
 	leftOut atomic.Int64
-	// repeats is how many of the rows are no newer than the last event that was published before.
-	repeats atomic.Int64
 }
 
 // NewRepair returns a Repair that has not connected yet.
@@ -42,10 +40,7 @@ type Result struct {
 	// LeftOut is how many more rows were read that the configuration leaves out.
 	LeftOut int64
 	// Gone is how many rows were picked and not found when they were read.
-	Gone int64
-	// Repeats is how many of them consumers may have already, if Counted: the last event that was published before is known.
-	Repeats  int64
-	Counted  bool
+	Gone     int64
 	Position cdc.Position
 }
 
@@ -53,8 +48,7 @@ type Result struct {
 func (s *Repair) Result() Result {
 	out := s.leftOut.Load()
 	read := s.rows.Load()
-	rows := read - out
-	return Result{rows, out, max(0, s.ground.picked-read), min(rows, s.repeats.Load()), !s.gap.behind.IsZero(), s.ground.Next.Position}
+	return Result{read - out, out, max(0, s.ground.picked-read), s.ground.Next.Position}
 }
 
 // LeftOut counts rows that are not to be published.
@@ -81,7 +75,6 @@ func (s *Repair) Acquire(ctx context.Context, load cdc.Resumer) (cdc.Source, cdc
 	s.ground = g
 	s.rows.Store(0)
 	s.leftOut.Store(0)
-	s.repeats.Store(0)
 	if s.gap, err = s.opts.plan(ctx, &s.ground); err == nil {
 		err = s.orderly(ctx)
 	}
@@ -209,7 +202,6 @@ func (s *Repair) publish(ctx context.Context, q cdc.Queue) error {
 				return nil
 			}
 			rows := int64(b.Rows())
-			s.count(b)
 			if err := s.hand(ctx, q, b); err != nil {
 				return err
 			}
@@ -229,16 +221,4 @@ func (s *Repair) publish(ctx context.Context, q cdc.Queue) error {
 	rows := s.rows.Load()
 	s.log.Info("published", "rows", rows, "rows_per_second", int64(float64(rows)/max(time.Since(began).Seconds(), 1e-3)))
 	return nil
-}
-
-// count counts possible repeats. After the offer b belongs to the relay.
-func (s *Repair) count(b *cdc.Batch) {
-	if s.gap.behind.IsZero() {
-		return
-	}
-	for _, tx := range b.Txs {
-		if tx.Time <= s.gap.behind.UnixMicro() {
-			s.repeats.Add(1)
-		}
-	}
 }

@@ -75,8 +75,6 @@ type Ground struct {
 type gap struct {
 	filter tableread.Filter
 	text   string
-	// behind is when the last published event was created; zero: not known. A row that is no newer may be a repeat.
-	behind time.Time
 }
 
 // gapUnknown is the reason when the user must say where the gap begins.
@@ -102,10 +100,10 @@ func (o *Options) plan(ctx context.Context, g *Ground) (gap, error) {
 	case o.Where != "":
 		return o.once(ctx, g)
 	case o.All:
-		return gap{text: "all rows", behind: behind}, nil
+		return gap{text: "all rows"}, nil
 	case !o.Since.IsZero():
 		from := o.Since.Add(-o.Overlap)
-		return gap{tableread.Filter{From: from}, "rows created since " + clock(from) + rests, behind}, nil
+		return gap{tableread.Filter{From: from}, "rows created since " + clock(from) + rests}, nil
 	case g.Stored.Progress.Unfinished() != nil: // the last event that it published says nothing of the rows before it
 		return gap{}, g.Stored.Progress.Unfinished()
 	case g.Lost == nil:
@@ -116,12 +114,12 @@ func (o *Options) plan(ctx context.Context, g *Ground) (gap, error) {
 		return gap{}, cdc.Stop(cdc.ClassRuntime, Intact, errors.New(said),
 			"start `cdc-relay run`, or publish older rows with `cdc-relay repair --since TIME` or `cdc-relay backfill`")
 	case g.Where != "":
-		return gap{tableread.Filter{Where: g.Where}, g.Exact, behind}, nil
+		return gap{tableread.Filter{Where: g.Where}, g.Exact}, nil
 	case g.Exact != "":
-		return gap{text: g.Exact, behind: behind}, nil
+		return gap{text: g.Exact}, nil
 	case !behind.IsZero():
 		from := behind.Add(-o.Overlap)
-		return gap{tableread.Filter{From: from}, "rows created since " + clock(from) + ", which is " + o.Overlap.String() + " before the last published event" + rests, behind}, nil
+		return gap{tableread.Filter{From: from}, "rows created since " + clock(from) + ", which is " + o.Overlap.String() + " before the last published event" + rests}, nil
 	}
 	return gap{}, cdc.PositionError(gapUnknown, "give a time before the first event that consumers miss with `cdc-relay repair --since TIME`, or publish every row with `cdc-relay backfill`",
 		"no checkpoint tells where the gap begins%s", savedAt(g))

@@ -114,16 +114,3 @@ func TestRepairByTimeUnsettles(t *testing.T) {
 		}
 	}
 }
-
-// Without the last published event nothing tells how many rows consumers have.
-func TestRepeatsAreCountedBehindAKnownEvent(t *testing.T) {
-	for behind, want := range map[time.Time]int64{{}: 0, time.UnixMicro(5): 2} {
-		s := NewRepair(&led{}, Options{}, slog.New(slog.DiscardHandler))
-		s.gap.behind = behind
-		s.count(&cdc.Batch{Txs: []cdc.Tx{{Time: 4}, {Time: 5}, {Time: 6}}})
-		s.rows.Store(3)
-		if got := s.Result(); got.Repeats != want || got.Counted == behind.IsZero() {
-			t.Errorf("behind %s: %+v", behind, got)
-		}
-	}
-}
