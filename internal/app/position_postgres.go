@@ -59,77 +59,56 @@ func (p *postgresPositions) amount(n uint64) string { return display.Bytes(int64
 
 func (p *postgresPositions) atReset() string { return "the next run continues from slot " + p.WAL.Slot }
 
-// shownPosition is a position in both forms.
-type shownPosition struct {
-	LSN string `json:"lsn"`
-	Hex string `json:"hex"`
-}
-
-func shownLSN(p cdc.Position) *shownPosition {
-	parsed, err := postgres.ParsePosition(p)
-	if err != nil || parsed == "" {
-		return nil
-	}
-	return &shownPosition{LSN: postgres.DisplayPosition(parsed), Hex: string(parsed)}
-}
-
-func (p *shownPosition) String() string {
-	if p == nil {
-		return "none"
-	}
-	return p.LSN + "  " + p.Hex
-}
-
-// shownLSNs is the answer of position show.
+// shownLSNs is the answer of position show, with positions as position set takes them; "" is none.
 type shownLSNs struct {
 	SystemID string `json:"system_id"`
 	Database string `json:"database"`
 	Timeline uint32 `json:"timeline"`
 	SlotName string `json:"slot_name"`
-	// Slot is S, nil if there is none.
-	Slot          *shownPosition `json:"slot"`
-	SlotPID       int            `json:"slot_active_pid,omitempty"`
-	SlotStatus    string         `json:"slot_status,omitempty"`
-	RetainedBytes int64          `json:"slot_retained_bytes"`
-	WALEnd        *shownPosition `json:"wal_end"`
-	Place         string         `json:"checkpoint_place,omitempty"`
-	// Checkpoint is C, nil if there is none.
-	Checkpoint *shownPosition `json:"checkpoint"`
-	LoadError  string         `json:"checkpoint_error,omitempty"`
-	LastCommit *shownPosition `json:"last_outbox_commit"`
-	TxID       string         `json:"last_outbox_txid,omitempty"`
+	// Slot is S.
+	Slot          string `json:"slot,omitempty"`
+	SlotPID       int    `json:"slot_active_pid,omitempty"`
+	SlotStatus    string `json:"slot_status,omitempty"`
+	RetainedBytes int64  `json:"slot_retained_bytes"`
+	WALEnd        string `json:"wal_end"`
+	Place         string `json:"checkpoint_place,omitempty"`
+	// Checkpoint is C.
+	Checkpoint string `json:"checkpoint,omitempty"`
+	LoadError  string `json:"checkpoint_error,omitempty"`
+	LastCommit string `json:"last_outbox_commit,omitempty"`
+	TxID       string `json:"last_outbox_txid,omitempty"`
 
 	shownSaved
 
-	Next    *shownPosition `json:"next_start"`
-	Refused string         `json:"next_start_refused,omitempty"`
+	Next    string `json:"next_start,omitempty"`
+	Refused string `json:"next_start_refused,omitempty"`
 }
 
 func (p *postgresPositions) show(d *described) shown {
 	in := &p.in
 	s := shownLSNs{
 		SystemID: in.Source.SystemID, Database: in.Source.Database, Timeline: in.Source.Timeline, SlotName: in.Source.Slot,
-		WALEnd: shownLSN(in.WALEnd), Place: d.place, LoadError: d.loadError, shownSaved: d.saved, Refused: d.refused,
+		WALEnd: p.Display(in.WALEnd), Place: d.place, LoadError: d.loadError, shownSaved: d.saved, Refused: d.refused,
 	}
 	if slot := in.Slot; slot != nil {
-		s.Slot, s.SlotPID, s.SlotStatus, s.RetainedBytes = shownLSN(cdc.Position(slot.ConfirmedFlushLSN)), slot.ActivePID, slot.WALStatus, slot.Retained
+		s.Slot, s.SlotPID, s.SlotStatus, s.RetainedBytes = p.Display(cdc.Position(slot.ConfirmedFlushLSN)), slot.ActivePID, slot.WALStatus, slot.Retained
 	}
 	if c := d.found; c != nil {
-		s.Checkpoint, s.LastCommit, s.TxID = shownLSN(c.Progress.Position), shownLSN(c.Progress.Commit), c.Progress.TxID
+		s.Checkpoint, s.LastCommit, s.TxID = p.Display(c.Progress.Position), p.Display(c.Progress.Commit), c.Progress.TxID
 	}
 	if d.refused == "" {
-		s.Next = shownLSN(in.From)
+		s.Next = p.Display(in.From)
 	}
 	return shown{
 		answer: s,
 		head:   [][2]string{{"database", fmt.Sprintf("%s, system %s, timeline %d", s.Database, s.SystemID, s.Timeline)}, {"slot (S)", s.slotLine()}},
-		at:     s.Checkpoint.String(), commit: s.LastCommit.String() + display.Suffix("  xid ", s.TxID), next: s.Next.String(),
-		tail: [][2]string{{"end of WAL", s.WALEnd.String()}},
+		at:     display.OrNone(s.Checkpoint), commit: display.OrNone(s.LastCommit) + display.Suffix("  xid ", s.TxID), next: display.OrNone(s.Next),
+		tail: [][2]string{{"end of WAL", display.OrNone(s.WALEnd)}},
 	}
 }
 
 func (s *shownLSNs) slotLine() string {
-	if s.Slot == nil {
+	if s.Slot == "" {
 		return s.SlotName + " does not exist"
 	}
 	held := "not in use"

@@ -10,11 +10,11 @@ import (
 
 // positions is the output of position show -o json.
 type positions struct {
-	Slot, Checkpoint struct{ LSN, Hex string }
-	WALEnd           struct{ LSN, Hex string } `json:"wal_end"`
-	Next             struct{ LSN, Hex string } `json:"next_start"`
-	LastCommit       struct{ LSN string }      `json:"last_outbox_commit"`
-	LastEventID      string                    `json:"last_event_id"`
+	Slot, Checkpoint string
+	WALEnd           string `json:"wal_end"`
+	Next             string `json:"next_start"`
+	LastCommit       string `json:"last_outbox_commit"`
+	LastEventID      string `json:"last_event_id"`
 }
 
 func (s *site) positions() positions {
@@ -58,31 +58,31 @@ func TestPositionSet(t *testing.T) {
 	}
 	golden(t, "position.txt", s.run("position", "show").stdout)
 	p := s.positions()
-	if p.Slot.Hex >= p.Checkpoint.Hex || p.Next.Hex != p.Checkpoint.Hex || p.LastEventID != eventID(2) {
+	if p.Slot == p.Checkpoint || p.Next != p.Checkpoint || p.LastEventID != eventID(2) {
 		t.Fatalf("the slot is not behind: %+v", p)
 	}
 
-	s.want(0, "position is LSN now, as it was", "position", "set", p.Checkpoint.LSN)
+	s.want(0, "position is LSN now, as it was", "position", "set", p.Checkpoint)
 	s.want(5, "cdc-relay: LSN lies before LSN, where the slot stands, and PostgreSQL has removed the WAL before that. "+
 		"Fix: publish what consumers miss with `cdc-relay repair --since TIME`.", "position", "set", "0/1")
 	s.want(2, "cdc-relay: LSN lies beyond LSN, the end of the server's WAL. Fix: give a position that exists already.", "position", "set", "FF/0")
 	s.want(2, `cdc-relay: "yesterday" is not an LSN. Fix: write it as PostgreSQL prints it (LSN) or as 16 hex digits.`, "position", "set", "yesterday")
-	s.want(0, "position is LSN now; SIZE of WAL repeated, whose events are published again", "position", "set", p.Slot.Hex)
+	s.want(0, "position is LSN now; SIZE of WAL repeated, whose events are published again", "position", "set", p.Slot)
 	s.insert(3).publish(3, 3)
 
-	end := s.insert(4).positions().WALEnd.LSN
+	end := s.insert(4).positions().WALEnd
 	s.want(2, "cdc-relay: LSN skips SIZE of WAL, whose unpublished events would never be published. Fix: give --skip-events if that is meant.",
 		"position", "set", end)
 	s.want(0, "position is LSN now; SIZE of WAL skipped, whose unpublished events will never be published", "position", "set", "--skip-events", end)
-	if p := s.positions(); p.Slot.LSN != end || p.Checkpoint.LSN != end || p.LastCommit.LSN != "" {
+	if p := s.positions(); p.Slot != end || p.Checkpoint != end || p.LastCommit != "" {
 		t.Errorf("forward to %s: %+v", end, p)
 	}
 	s.insert(5).publish(5, 1)
 
 	s.sql("ALTER PUBLICATION " + s.slot() + " DROP TABLE outbox").insert(6).sql("ALTER PUBLICATION " + s.slot() + " ADD TABLE outbox")
-	s.says(2, "afterwards nothing would tell that events are missing", "position", "set", s.positions().Checkpoint.LSN)
+	s.says(2, "afterwards nothing would tell that events are missing", "position", "set", s.positions().Checkpoint)
 	s.follows(0, "published 6 rows", s.says(2, "afterwards nothing would tell", "position", "reset"), "repair")
-	if p := s.positions(); p.LastCommit.LSN != "" { // rows of what was altered may come from before the position
+	if p := s.positions(); p.LastCommit != "" { // rows of what was altered may come from before the position
 		t.Errorf("repair keeps the last commit: %+v", p)
 	}
 }

@@ -227,7 +227,7 @@ func (s *site) checkpointText() string {
 	if s.mysql != nil {
 		return *s.checkpoint()
 	}
-	return s.positions().Checkpoint.LSN
+	return s.positions().Checkpoint
 }
 
 // knowsProblem waits until the relay says that rows are not marked; "": until it has no problem.

@@ -10,7 +10,9 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/cdctest"
+	lsn "github.com/cdc-relay/cdc-relay/internal/postgres"
 	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
 
@@ -245,7 +247,7 @@ func TestPositionTopicIsLost(t *testing.T) {
 		said := refuses(t, r, 2)
 		position, _, err := r.Saved(t.Context())
 		r.Must(err)
-		if shown := follow(t, r, said, "position show"); !strings.Contains(shown, position) {
+		if shown := follow(t, r, said, "position show"); !strings.Contains(shown, lsn.DisplayPosition(cdc.Position(position))) {
 			t.Errorf("position %s is not shown", position)
 		}
 		if !strings.Contains(said, "set kafka.position_topic to another topic") {
