@@ -21,10 +21,10 @@ func newEventCommand(a *cli) *cobra.Command {
 		Use:   "event ID",
 		Short: "Find one event: in the table, in Kafka, in the dead letters",
 		Long: `Say what became of an event: whether it is in the table, or in what retention has detached from it; where its records are in
-Kafka; whether it is in the dead letters; and whether the saved position is behind it. It reads only.
+Kafka; and whether it is in the dead letters. It reads only.
 
 The topic that the row is routed to now is searched, from the row's time on; without a row, the topics of routes, from the time in the ID
-if that is a UUIDv7. What cannot be known is called unknown: a row that was removed, a record that its topic has deleted.`,
+if that is a UUIDv7; all of them if that time is ahead of the clock. What cannot be known is called unknown: a row that was removed, a record that its topic has deleted.`,
 		Example: "  cdc-relay event 018f4e3c-7a10-7cc0-8000-2c7d3b0f9a41",
 		Args:    exactlyOne("the ID of an event"),
 		RunE: a.withConfig(func(ctx context.Context, c *config.Config, args []string) error {
@@ -43,7 +43,7 @@ if that is a UUIDv7. What cannot be known is called unknown: a row that was remo
 // printFound prints a line for each question.
 func (a *cli) printFound(f *inspect.Found) {
 	line := func(name, format string, args ...any) { a.printf("%-13s %s\n", name, fmt.Sprintf(format, args...)) }
-	line("event", "%s", f.ID+when(f.Ahead != "", ": its time, "+f.Ahead+", is ahead of the clock"))
+	line("event", "%s", f.ID)
 	for _, r := range f.Rows {
 		line("table", "%s, created at %s: %s", r.Table, createdText(&r), routedTo(&r))
 	}
@@ -72,14 +72,13 @@ func (a *cli) printFound(f *inspect.Found) {
 	default:
 		line("dead letter", "no: the configuration has none")
 	}
-	line("before saved", "%s", f.BeforeSaved)
 }
 
 func createdText(r *inspect.FoundRow) string {
 	if r.Created.IsZero() {
 		return "a time that is no date of the years 1 to 9999"
 	}
-	return inspect.RFC3339(r.Created) + when(r.Ahead, ", which is ahead of the clock, so that all records are searched")
+	return inspect.RFC3339(r.Created)
 }
 
 func routedTo(r *inspect.FoundRow) string {

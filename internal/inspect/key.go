@@ -23,7 +23,7 @@ const (
 // Moment is one on the way of an event.
 type Moment struct {
 	At time.Time `json:"at,omitzero"`
-	// What is committed, published, dead_letter or saved.
+	// What is committed, published or dead_letter.
 	What string `json:"what"`
 	ID   string `json:"id,omitempty"`
 	Text string `json:"text,omitempty"`
@@ -42,7 +42,7 @@ func (f *Found) timeline() []Moment {
 		list = append(list, letterMoment(&f.Letters[i]))
 	}
 	slices.SortStableFunc(list, func(a, b Moment) int { return a.At.Compare(b.At) })
-	return append(list, Moment{What: "saved", Text: f.BeforeSaved})
+	return list
 }
 
 func letterMoment(l *deadletter.Listed) Moment {

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -22,20 +21,11 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/tableread"
 )
 
-// What is known of a question about an event.
-const (
-	yes     = "yes"
-	no      = "no"
-	unknown = "unknown"
-)
-
 // Found is what is known of an event.
 type Found struct {
 	ID      string        `json:"id"`
 	Rows    []FoundRow    `json:"rows"`
 	Records []FoundRecord `json:"records"`
-	// Ahead is the time in the ID, if that is a UUIDv7 whose time is ahead of the clock.
-	Ahead string `json:"ahead_of_clock,omitempty"`
 	// NoID are tables whose records do not say which event they are of.
 	NoID []string `json:"tables_without_id_in_records,omitempty"`
 	// Searched are the topics that were searched, and Since from when on; zero: everything that they have.
@@ -44,8 +34,6 @@ type Found struct {
 	// Letters are those in the dead letters; DeadLetters is false where there can be none.
 	Letters     []deadletter.Listed `json:"letters"`
 	DeadLetters bool                `json:"dead_letters"`
-	// BeforeSaved is whether the event is before the saved position: yes, no or unknown.
-	BeforeSaved string `json:"before_saved_position"`
 	// Timeline is all of this in the order in which it happened.
 	Timeline []Moment `json:"timeline"`
 }
@@ -53,9 +41,8 @@ type Found struct {
 // FoundRow is a row of an event.
 type FoundRow struct {
 	Table string `json:"table"`
-	// Created is zero if it is no time of the years 1 to 9999, Ahead whether it is ahead of the clock.
+	// Created is zero if it is no time of the years 1 to 9999.
 	Created time.Time `json:"created_at,omitzero"`
-	Ahead   bool      `json:"ahead_of_clock,omitempty"`
 	// Topic, Partition (nil: that of the key) and Key (nil: none) are where the row is routed now, or Refused why it is not.
 	Topic     string  `json:"topic,omitempty"`
 	Partition *int32  `json:"partition,omitempty"`
@@ -70,7 +57,6 @@ type FoundRecord struct {
 	Offset    int64     `json:"offset"`
 	Time      time.Time `json:"time"`
 	Replayed  bool      `json:"replayed,omitempty"`
-	sequence  string
 }
 
 func (r *FoundRecord) place() string {
@@ -88,7 +74,7 @@ type search struct {
 // Search says what became of an event. owner is the connection string of the tables' owner; "": the relay's own is used. It reads only.
 func Search(ctx context.Context, c *config.Config, owner, id string) (*Found, error) {
 	s := &search{config: c, printer: newPrinter(c), found: Found{
-		ID: id, Rows: []FoundRow{}, Records: []FoundRecord{}, Letters: []deadletter.Listed{}, BeforeSaved: unknown,
+		ID: id, Rows: []FoundRow{}, Records: []FoundRecord{}, Letters: []deadletter.Listed{},
 	}}
 	s.found.NoID = s.printer.noID
 	if err := s.run(ctx, owner); err != nil {
@@ -118,7 +104,7 @@ func (s *search) run(ctx context.Context, owner string) error {
 		}
 		s.found.Letters = append(s.found.Letters, letters...)
 	}
-	return s.saved(ctx, db)
+	return nil
 }
 
 // rows looks into the tables whose events can have the ID; it returns an error if there are none.
@@ -136,7 +122,6 @@ func (s *search) rows(ctx context.Context, db app.Database, dsn app.ConnString) 
 				found := FoundRow{Table: tables[i].Name.String()}
 				if at := b.Txs[row].Time; at != 0 {
 					found.Created = time.UnixMicro(at).UTC()
-					found.Ahead = found.Created.After(time.Now())
 				}
 				s.found.Rows = append(s.found.Rows, found)
 			}
@@ -183,10 +168,10 @@ func (s *search) records(ctx context.Context) (err error) {
 	s.found.Since = s.since()
 	s.found.Searched, err = readTopics(ctx, s.config, s.found.Since, s.mayHave, func(topic string, r *kafka.Record) error {
 		rec := s.printer.record(&cdc.Message{Headers: r.Headers, Value: r.Value})
-		if about := rec.About; about.ID == s.found.ID {
+		if rec.About.ID == s.found.ID {
 			s.found.Records = append(s.found.Records, FoundRecord{
 				Topic: topic, Partition: r.Partition, Offset: r.Offset, Time: r.Time.UTC(),
-				Replayed: rec.Headers["replayed_at"] != "", sequence: about.Sequence,
+				Replayed: rec.Headers["replayed_at"] != "",
 			})
 		}
 		return nil
@@ -265,7 +250,7 @@ const clockSkew = time.Hour
 func (s *search) since() time.Time {
 	var first time.Time
 	for _, r := range s.found.Rows {
-		if r.Created.IsZero() || r.Ahead {
+		if r.Created.IsZero() || r.Created.After(time.Now()) {
 			return time.Time{}
 		}
 		if first.IsZero() || r.Created.Before(first) {
@@ -273,13 +258,10 @@ func (s *search) since() time.Time {
 		}
 	}
 	if first.IsZero() {
-		if first = s.timeInID(); first.IsZero() {
-			return time.Time{}
-		}
-		if first.After(time.Now()) {
-			s.found.Ahead = RFC3339(first)
-			return time.Time{}
-		}
+		first = s.timeInID()
+	}
+	if first.IsZero() || first.After(time.Now()) {
+		return time.Time{}
 	}
 	return first.Add(-clockSkew)
 }
@@ -292,39 +274,4 @@ func (s *search) timeInID() time.Time {
 		}
 	}
 	return time.Time{}
-}
-
-// saved says whether the saved position is behind the event, where a record or a letter says where in the WAL or binlog it is.
-func (s *search) saved(ctx context.Context, db app.Database) error {
-	var places []string
-	for _, l := range s.found.Letters {
-		places = append(places, l.Place)
-	}
-	for _, r := range s.found.Records {
-		if commit, ordinal, ok := strings.Cut(r.sequence, "-"); ok { // on PostgreSQL, unless it was replayed
-			n, _ := strconv.ParseUint(ordinal, 16, 32)
-			places = append(places, fmt.Sprintf("%s/%d", strings.ToUpper(commit), n))
-		}
-	}
-	store, err := app.Places(ctx, s.config)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = store.Close() }()
-	c, ok, err := store.Load(ctx)
-	if err != nil {
-		return err
-	}
-	if slot := db.SlotPosition(); slot != nil {
-		c.Progress, err = slot(ctx)
-		ok = err == nil // without the slot nothing is known
-	}
-	switch {
-	case !ok:
-	case c.LastEventID == s.found.ID, len(places) > 0 && db.Passed(c.Progress, places[0]):
-		s.found.BeforeSaved = yes
-	case len(places) > 0:
-		s.found.BeforeSaved = no
-	}
-	return nil
 }

@@ -13,8 +13,7 @@ type Attributes struct {
 	Type          string `json:"type"`
 	AggregateType string `json:"aggregatetype"`
 	Tenant        string `json:"tenant"`
-	// Sequence is that of [outbox.Row.Sequence], and CommitTime when the transaction committed, in RFC 3339.
-	Sequence   string `json:"sequence"`
+	// CommitTime is when the transaction committed, in RFC 3339.
 	CommitTime string `json:"committime"`
 }
 
@@ -55,6 +54,6 @@ func Read(headers map[string]string, value []byte, plain []Names) Attributes {
 	}
 	return Attributes{
 		ID: headers[headerID], Type: headers[headerType], AggregateType: headers[headerAggregateType], Tenant: headers[headerTenant],
-		Sequence: headers[headerSequence], CommitTime: headers[headerCommitTime],
+		CommitTime: headers[headerCommitTime],
 	}
 }

@@ -15,14 +15,14 @@ func TestRead(t *testing.T) {
 	}{
 		"binary": {
 			headers: map[string]string{
-				"ce_specversion": "1.0", "ce_id": "1", "ce_type": "a", "ce_aggregatetype": "b", "ce_tenant": "c", "ce_sequence": "d", "ce_committime": "e", "id": "2",
+				"ce_specversion": "1.0", "ce_id": "1", "ce_type": "a", "ce_aggregatetype": "b", "ce_tenant": "c", "ce_committime": "e", "id": "2",
 			},
-			want: record.Attributes{ID: "1", Type: "a", AggregateType: "b", Tenant: "c", Sequence: "d", CommitTime: "e"},
+			want: record.Attributes{ID: "1", Type: "a", AggregateType: "b", Tenant: "c", CommitTime: "e"},
 		},
 		"structured": {
 			headers: map[string]string{"content-type": "application/cloudevents+json; charset=UTF-8", "id": "2"},
-			value:   `{"id":"1","type":"a","aggregatetype":"b","tenant":"c","sequence":"d","committime":"e","data":{"id":3}}`,
-			want:    record.Attributes{ID: "1", Type: "a", AggregateType: "b", Tenant: "c", Sequence: "d", CommitTime: "e"},
+			value:   `{"id":"1","type":"a","aggregatetype":"b","tenant":"c","committime":"e","data":{"id":3}}`,
+			want:    record.Attributes{ID: "1", Type: "a", AggregateType: "b", Tenant: "c", CommitTime: "e"},
 		},
 		"not what it says": {headers: map[string]string{"content-type": "application/cloudevents+json"}, value: `{"id":`},
 		"plain":            {headers: map[string]string{"id": "2", "kind": "a", "tenant": "c", "ce_id": "a member"}, want: record.Attributes{ID: "2", Type: "a", Tenant: "c"}},

@@ -47,7 +47,7 @@ func TestPageResolvesLetters(t *testing.T) {
 		{"letters", `{}`, `(aggregate) has a bad topic name`},
 		{"letter", `{"id":"` + letter + `"}`, `"behind":1`},
 		{"event", `{"key":"a"}`, `"what":"dead_letter"`},
-		{"event", `{"id":"` + eventID(1) + `"}`, `"what":"saved"`},
+		{"event", `{"id":"` + eventID(1) + `"}`, `"what":"committed"`},
 		{"config", `{}`, "dead_letter"},
 		{"topic", `{"topic":"none"}`, "cannot be seen"},
 		{"tail", `{"topic":"none"}`, `"events":[]`},

@@ -13,7 +13,7 @@ function Search({ query }) {
   return html`<form class="line" onSubmit=${(e) => { e.preventDefault(); location.hash = link("find", { [by]: e.target.elements.what.value.trim() }); }}>
       <label for="by">By</label><select id="by" onChange=${(e) => setBy(e.target.value)}><option value="id" selected=${by === "id"}>ID</option><option value="key" selected=${by === "key"}>key</option></select>
       <label for="what" class="hidden">ID or key</label><input id="what" name="what" value=${query.id || query.key || ""} autocomplete="off" spellcheck="false" maxlength="1024" placeholder=${by === "id" ? "01890a5d-ac96-774b-bcce-b302099a8057" : "order-42"} /><button type="submit" class="strong">Find</button></form>
-    <div id="found">${asked ? html`<${Found} asked=${asked} />` : html`<p class="empty">An event's way, from its commit to the saved position or to the dead letters.</p>`}</div>`;
+    <div id="found">${asked ? html`<${Found} asked=${asked} />` : html`<p class="empty">An event's way, from its commit to Kafka or to the dead letters.</p>`}</div>`;
 }
 
 function Found({ asked }) {
@@ -21,8 +21,7 @@ function Found({ asked }) {
   return html`<${Answer} of=${of} empty=${(g) => g.key && !g.timeline.length ? "No event with this key since " + clock(g.since) + ", and no dead letter." : ""}>${(g) => html`<${Timeline} e=${g} />`}<//>`;
 }
 
-const stations = { committed: "Committed", published: "Published", dead_letter: "Dead letter", saved: "Saved" };
-const saved = { yes: "done, and not repeated after a crash", no: "not yet: repeated after a crash", unknown: "unknown whether it is repeated after a crash" };
+const stations = { committed: "Committed", published: "Published", dead_letter: "Dead letter" };
 
 // timelineOf adds what is missing: a station at which nothing was found.
 function timelineOf(f) {
@@ -33,8 +32,8 @@ function timelineOf(f) {
 
 const Timeline = ({ e }) => html`<article class="timeline"><h3>${text(e.key || e.id, 120)}</h3>
   ${e.key && html`<p class="quiet">Records since <${Time} at=${e.since} />${e.more ? "; there are more than shown" : ""}</p>`}
-  <ol>${timelineOf(e).map((s) => html`<li class=${s.what === "dead_letter" ? "bad" : s.missing || (s.what === "saved" && s.text !== "yes") ? "missing" : "ok"}>
-    <strong>${stations[s.what] || text(s.what)}</strong> ${s.at && html`<${Time} at=${s.at} />`}<span>${s.what === "saved" ? saved[s.text] || text(s.text) : sentences(s.text)}</span>
+  <ol>${timelineOf(e).map((s) => html`<li class=${s.what === "dead_letter" ? "bad" : s.missing ? "missing" : "ok"}>
+    <strong>${stations[s.what] || text(s.what)}</strong> ${s.at && html`<${Time} at=${s.at} />`}<span>${sentences(s.text)}</span>
     ${e.key && s.id && html`<a href=${link("find", { id: s.id })}>${text(s.id, 120)}</a>`}</li>`)}</ol>
   ${(e.letters || []).length > 0 && html`<a href=${link("letters", { letter: e.letters[0].letter })}>Open the dead letter</a>`}</article>`;
 
