@@ -17,6 +17,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/mysql"
 	"github.com/cdc-relay/cdc-relay/internal/outbox"
 	"github.com/cdc-relay/cdc-relay/internal/testenv"
+	"github.com/cdc-relay/cdc-relay/test/conformance"
 )
 
 func (d *database) comment(table string) (text string) {
@@ -50,7 +51,7 @@ func TestNameInTheWay(t *testing.T) {
 		t := d.t
 		k := keeping(d, 4)
 		d.insertAt(3, 1, 1)
-		day := dayOf(t, k.parts(), 3)
+		day := conformance.Day(t, k.parts(), 3)
 		takeOut := func() error {
 			p, done := k.connect(k.server) // which ends the lock
 			defer done()
@@ -90,7 +91,7 @@ func TestServerThatLostItsHistoryDropsNothing(t *testing.T) {
 		k := keeping(d, 4)
 		d.insertAt(3, 1, 1)
 		p := k.parts()
-		if err := p.TakeOut(t.Context(), dayOf(t, p, 3)); err != nil {
+		if err := p.TakeOut(t.Context(), conformance.Day(t, p, 3)); err != nil {
 			t.Fatal(err)
 		}
 		k.relayed()
@@ -143,7 +144,7 @@ func TestMaintenanceWithOtherDefaults(t *testing.T) {
 		k.params = "autocommit=0&time_zone=%27%2B05%3A30%27&sql_select_limit=1"
 		d.insertAt(3, 1, 1)
 		p, name := k.parts(), "outbox_"+daysAgo(3)
-		if err := p.TakeOut(t.Context(), dayOf(t, p, 3)); err != nil {
+		if err := p.TakeOut(t.Context(), conformance.Day(t, p, 3)); err != nil {
 			t.Fatal(err)
 		}
 		k.relayed()

@@ -4,13 +4,10 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
-	"log/slog"
 	"slices"
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/cdctest"
@@ -92,21 +89,14 @@ func (k *keeper) maintain(o cleanup.PartitionOptions) error {
 	if err := p.Maintainable(k.t.Context()); err != nil {
 		k.t.Fatal(err)
 	}
-	open := func(context.Context) ([]cleanup.Partitions, func(), error) {
-		return []cleanup.Partitions{p}, func() {}, nil
-	}
-	return cleanup.NewPartitioner(o, open, slog.New(slog.DiscardHandler), prometheus.NewRegistry()).Maintain(k.t.Context())
+	return conformance.Maintain(k.t, p, o)
 }
 
 func (k *keeper) list() []cdc.Partition {
 	k.t.Helper()
 	p, done := k.connect(k.server)
 	defer done()
-	list, _, err := p.List(k.t.Context())
-	if err != nil {
-		k.t.Fatal(err)
-	}
-	return list
+	return conformance.List(k.t, p)
 }
 
 // insertAt inserts the events from..to with a created_at some days ago.
@@ -162,19 +152,6 @@ func TestRowsInPmaxAreNotMoved(t *testing.T) {
 				"FROM information_schema.tables WHERE table_schema = DATABASE() AND table_name = '"+table+"')", "PREPARE older FROM @said", "EXECUTE older")
 		})
 	})
-}
-
-func dayOf(t *testing.T, p *mysql.Partitions, ago int) cdc.Partition {
-	t.Helper()
-	parts, _, err := p.List(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	i := slices.IndexFunc(parts, func(q cdc.Partition) bool { return q.Name == "p"+daysAgo(ago) })
-	if i < 0 {
-		t.Fatalf("no partition of %d days ago in %v", ago, parts)
-	}
-	return parts[i]
 }
 
 // A pass that ends between any two steps is finished by the next one: every row is in the table or in what was taken out,
@@ -438,13 +415,13 @@ func TestInstantColumn(t *testing.T) {
 	d.insertAt(3, 1, 1)
 	d.exec("ALTER TABLE outbox ADD COLUMN note TEXT, ALGORITHM = INSTANT")
 	p := k.parts()
-	err := p.TakeOut(t.Context(), dayOf(t, p, 3))
+	err := p.TakeOut(t.Context(), conformance.Day(t, p, 3))
 	fix, _, _ := strings.Cut(cdc.Fix(err), ", which")
 	if fix = strings.TrimPrefix(fix, "run "); !strings.HasPrefix(fix, "ALTER TABLE") {
 		t.Fatalf("%v", err)
 	}
 	d.exec(fix)
-	if err := p.TakeOut(t.Context(), dayOf(t, p, 3)); err != nil {
+	if err := p.TakeOut(t.Context(), conformance.Day(t, p, 3)); err != nil {
 		t.Fatal(err)
 	}
 	wantOut(t, k.list(), "outbox_"+daysAgo(3))

@@ -205,18 +205,19 @@ func from(c cdc.Checkpoint) cdc.Resumer {
 	return func(context.Context, cdc.Source) (cdc.Checkpoint, bool, error) { return c, true, nil }
 }
 
-// maintain returns what a Maintainer leaves undone.
-func maintain(t *testing.T, d Outbox, o cleanup.PartitionOptions) error {
+// Maintain returns what one pass leaves undone.
+func Maintain(t *testing.T, p cleanup.Partitions, o cleanup.PartitionOptions) error {
 	t.Helper()
 	open := func(context.Context) ([]cleanup.Partitions, func(), error) {
-		return []cleanup.Partitions{d.Partitions()}, func() {}, nil
+		return []cleanup.Partitions{p}, func() {}, nil
 	}
 	return cleanup.NewPartitioner(o, open, slog.New(slog.DiscardHandler), prometheus.NewRegistry()).Maintain(t.Context())
 }
 
-func list(t *testing.T, d Outbox) []cdc.Partition {
+// List returns the partitions and what was taken out.
+func List(t *testing.T, p cleanup.Partitions) []cdc.Partition {
 	t.Helper()
-	parts, _, err := d.Partitions().List(t.Context())
+	parts, _, err := p.List(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -226,7 +227,7 @@ func list(t *testing.T, d Outbox) []cdc.Partition {
 // takenOut are the partitions that were.
 func takenOut(t *testing.T, d Outbox) (out []cdc.Partition) {
 	t.Helper()
-	for _, p := range list(t, d) {
+	for _, p := range List(t, d.Partitions()) {
 		if p.Out {
 			out = append(out, p)
 		}
@@ -234,10 +235,10 @@ func takenOut(t *testing.T, d Outbox) (out []cdc.Partition) {
 	return out
 }
 
-// day returns the partition of a day.
-func day(t *testing.T, d Outbox, daysAgo int) cdc.Partition {
+// Day returns the partition of a day.
+func Day(t *testing.T, p cleanup.Partitions, daysAgo int) cdc.Partition {
 	t.Helper()
-	at, parts := time.Now().UTC().AddDate(0, 0, -daysAgo), list(t, d)
+	at, parts := time.Now().UTC().AddDate(0, 0, -daysAgo), List(t, p)
 	i := slices.IndexFunc(parts, func(p cdc.Partition) bool {
 		return !p.Default && !p.Out && !p.Since.After(at) && p.Until.After(at)
 	})

@@ -17,10 +17,10 @@ func PartitionIsDroppedOnceRelayed(t *testing.T, d Outbox) {
 	t.Helper()
 	d.Insert(3, 1, 5)
 	o := cleanup.PartitionOptions{Ahead: 5, TTL: 36 * time.Hour, Drop: true}
-	if err := maintain(t, d, o); err == nil || !strings.Contains(cdc.Explain(err), "start the relay") {
+	if err := Maintain(t, d.Partitions(), o); err == nil || !strings.Contains(cdc.Explain(err), "start the relay") {
 		t.Fatalf("while nothing is relayed: %v", err)
 	}
-	if parts, out := list(t, d), takenOut(t, d); len(out) == 0 || cleanup.Ahead(parts, time.Now()) != 5 {
+	if parts, out := List(t, d.Partitions()), takenOut(t, d); len(out) == 0 || cleanup.Ahead(parts, time.Now()) != 5 {
 		t.Fatalf("%d taken out, %d days ahead: %v", len(out), cleanup.Ahead(parts, time.Now()), parts)
 	}
 	r := start(t, d.Source(), d.Begin())
@@ -28,7 +28,7 @@ func PartitionIsDroppedOnceRelayed(t *testing.T, d Outbox) {
 	d.Insert(0, 6, 6)
 	r.expect(1, 6)
 	d.Save(r.checkpoint())
-	if err := maintain(t, d, o); err != nil {
+	if err := Maintain(t, d.Partitions(), o); err != nil {
 		t.Fatal(err)
 	}
 	if out := takenOut(t, d); len(out) > 0 {
@@ -46,7 +46,7 @@ func PassGivesUpBehindAWriter(t *testing.T, d Outbox) {
 	t.Helper()
 	d.Insert(3, 1, 1)
 	end := d.Hold("UPDATE outbox SET aggregate_id = '2' WHERE created_at < " + d.Ago(2))
-	p, old := d.Partitions(), day(t, d, 3)
+	p, old := d.Partitions(), Day(t, d.Partitions(), 3)
 	for range 3 {
 		if err := p.TakeOut(t.Context(), old); !errors.Is(err, cdc.ErrBusy) || cdc.Fix(err) == "" {
 			t.Fatalf("behind a writer: %v", err)
@@ -73,7 +73,7 @@ func PassGivesUpBehindAWriter(t *testing.T, d Outbox) {
 func RestoredPartitionIsKept(t *testing.T, d Outbox) {
 	t.Helper()
 	d.Insert(3, 1, 1)
-	if err := d.Partitions().TakeOut(t.Context(), day(t, d, 3)); err != nil {
+	if err := d.Partitions().TakeOut(t.Context(), Day(t, d.Partitions(), 3)); err != nil {
 		t.Fatal(err)
 	}
 	d.Relayed()
@@ -89,7 +89,7 @@ func RestoredPartitionIsKept(t *testing.T, d Outbox) {
 	} else if part.Kept == nil || !strings.Contains(cdc.Explain(part.Kept), "drop it") {
 		t.Errorf("restored: %+v", part)
 	}
-	err := maintain(t, d, cleanup.PartitionOptions{TTL: time.Hour, Drop: true})
+	err := Maintain(t, d.Partitions(), cleanup.PartitionOptions{TTL: time.Hour, Drop: true})
 	if err == nil || !strings.Contains(cdc.Explain(err), "restored") {
 		t.Errorf("a pass says %v", err)
 	}
@@ -104,10 +104,10 @@ func RowsOfNoDayAreNotMoved(t *testing.T, d Outbox, older func(part string)) {
 	t.Helper()
 	d.Insert(-4, 1, 3)
 	o := cleanup.PartitionOptions{Ahead: 6, TTL: 240 * time.Hour, Drop: true}
-	if err := maintain(t, d, o); err != nil {
+	if err := Maintain(t, d.Partitions(), o); err != nil {
 		t.Fatal(err)
 	}
-	parts, out := list(t, d), takenOut(t, d)
+	parts, out := List(t, d.Partitions()), takenOut(t, d)
 	if cleanup.Ahead(parts, time.Now()) != 6 || len(out) != 1 || d.Numbers(out[0].Name) != "1,2,3" {
 		t.Fatalf("partitions: %v", parts)
 	}
@@ -118,9 +118,9 @@ func RowsOfNoDayAreNotMoved(t *testing.T, d Outbox, older func(part string)) {
 	}
 	d.Relayed()
 	o.TTL = time.Nanosecond
-	err := maintain(t, d, o)
+	err := Maintain(t, d.Partitions(), o)
 	for deadline := time.Now().Add(patience()); err == nil && time.Now().Before(deadline); { // times are in whole seconds
-		err = maintain(t, d, o)
+		err = Maintain(t, d.Partitions(), o)
 	}
 	if err == nil || !strings.Contains(cdc.Explain(err), "wait until it is a day old") {
 		t.Errorf("what was taken out just now: %v", err)
@@ -128,7 +128,7 @@ func RowsOfNoDayAreNotMoved(t *testing.T, d Outbox, older func(part string)) {
 	older(out[0].Name)
 	d.Relayed()
 	o.TTL = 25 * time.Hour
-	if err := maintain(t, d, o); err != nil {
+	if err := Maintain(t, d.Partitions(), o); err != nil {
 		t.Fatal(err)
 	}
 	if out := takenOut(t, d); slices.ContainsFunc(out, func(p cdc.Partition) bool { return p.Default }) {

@@ -23,7 +23,7 @@ func ReadInOrderOfCreation(t *testing.T, d Outbox, insert func(id, key string, a
 	insert("07", "k1", today)
 	insert("09", "K1", today.Add(-time.Microsecond))
 	insert("06", "", today.AddDate(0, 0, 9)) // in the last partition
-	if err := d.Partitions().TakeOut(t.Context(), day(t, d, 3)); err != nil {
+	if err := d.Partitions().TakeOut(t.Context(), Day(t, d.Partitions(), 3)); err != nil {
 		t.Fatal(err)
 	}
 	d.Exec("ALTER TABLE outbox DROP COLUMN topic", "ALTER TABLE outbox ADD COLUMN topic varchar(9)", // in another place than in what was taken out

@@ -15,6 +15,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cleanup"
 	"github.com/cdc-relay/cdc-relay/internal/outbox"
 	"github.com/cdc-relay/cdc-relay/internal/postgres"
+	"github.com/cdc-relay/cdc-relay/test/conformance"
 )
 
 // oldest returns the oldest daily partition of the routine's.
@@ -31,7 +32,7 @@ func oldest(parts []cdc.Partition) (first cdc.Partition) {
 func (d *database) takeOutOldest(role string) cdc.Partition {
 	d.t.Helper()
 	p := d.parts(role)
-	part := oldest(d.list(p))
+	part := oldest(conformance.List(d.t, p))
 	if err := p.TakeOut(d.t.Context(), part); err != nil {
 		d.t.Fatal(err)
 	}
@@ -40,7 +41,7 @@ func (d *database) takeOutOldest(role string) cdc.Partition {
 
 func (d *database) listed(role, name string) cdc.Partition {
 	d.t.Helper()
-	for _, p := range d.list(d.parts(role)) {
+	for _, p := range conformance.List(d.t, d.parts(role)) {
 		if p.Name == name {
 			return p
 		}
@@ -79,7 +80,7 @@ func TestSlotAheadOfCheckpointDropsNothing(t *testing.T) {
 		{"passed", here, end, nil, true},
 	} {
 		stored, failed = cdc.Checkpoint{Source: tt.source, Progress: cdc.Progress{Position: tt.at}}, tt.err
-		parts := d.list(d.parts(role))
+		parts := conformance.List(d.t, d.parts(role))
 		switch n := count(parts, func(p cdc.Partition) bool { return p.Relayed }); {
 		case n > 0 && !tt.relayed:
 			cdctest.Violation(t, cdctest.Unpublished, "checkpoint %s: relayed: %v", tt.title, parts)
@@ -88,7 +89,7 @@ func TestSlotAheadOfCheckpointDropsNothing(t *testing.T) {
 		}
 		o := cleanup.PartitionOptions{Ahead: 20, TTL: 24 * time.Hour}
 		if tt.err != nil {
-			if err := d.maintain(d.parts(role), o); err != nil || cleanup.Ahead(d.list(d.parts(role)), time.Now()) != 20 {
+			if err := conformance.Maintain(d.t, d.parts(role), o); err != nil || cleanup.Ahead(conformance.List(d.t, d.parts(role)), time.Now()) != 20 {
 				t.Errorf("checkpoint %s: no days were made: %v", tt.title, err)
 			}
 		}
@@ -100,10 +101,10 @@ func TestSlotAheadOfCheckpointDropsNothing(t *testing.T) {
 //covers:postgres 16 state both
 func TestBoundsUnderOtherDateSettings(t *testing.T) {
 	d, role := keeping(t, 3)
-	want := d.list(d.parts(role))
+	want := conformance.List(d.t, d.parts(role))
 	d.exec("ALTER ROLE " + role + " SET timezone = 'Asia/Kolkata'")
 	d.exec("ALTER ROLE " + role + " SET datestyle = 'SQL, DMY'")
-	for i, p := range d.list(d.parts(role)) {
+	for i, p := range conformance.List(d.t, d.parts(role)) {
 		if !p.Since.Equal(want[i].Since) || !p.Until.Equal(want[i].Until) || p.Foreign {
 			t.Errorf("%v, want %v", p, want[i])
 		}
@@ -116,7 +117,7 @@ func TestBoundsUnderOtherDateSettings(t *testing.T) {
 func TestTakeOutWaitsForNothingBehindTheTablesLock(t *testing.T) {
 	d, role := keeping(t, 3)
 	p := d.parts(role)
-	part := oldest(d.list(p))
+	part := oldest(conformance.List(d.t, p))
 	for _, held := range []string{part.Name, "cdc_relay.public_outbox_default"} {
 		tx := d.holding("LOCK TABLE " + held + " IN ACCESS SHARE MODE")
 		for deadline := time.Now().Add(time.Minute); ; {
@@ -161,12 +162,12 @@ func TestForeignKeysOfThePartitions(t *testing.T) {
 	d.insertAt(3, 1, 1)
 	d.insertAt(2, 2, 2)
 	d.exec("INSERT INTO receipts SELECT event_id, created_at FROM outbox ORDER BY created_at LIMIT 1")
-	held := oldest(d.list(p))
-	err = d.maintain(p, cleanup.PartitionOptions{TTL: time.Hour})
+	held := oldest(conformance.List(d.t, p))
+	err = conformance.Maintain(d.t, p, cleanup.PartitionOptions{TTL: time.Hour})
 	if !errors.Is(err, cdc.ErrHeld) || !strings.Contains(cdc.Explain(err), "Fix: delete the rows of \"public\".\"receipts\" that refer to old events") {
 		t.Errorf("a day that is held: %s", cdc.Explain(err))
 	}
-	for _, part := range d.list(p) {
+	for _, part := range conformance.List(d.t, p) {
 		if old := !part.Default && time.Since(part.Until) > time.Hour; old && part.Out == (part.Name == held.Name) {
 			t.Errorf("the held day is %s, and %+v", held.Name, part)
 		}
@@ -197,10 +198,10 @@ func TestOthersPartitionsAreLeftAlone(t *testing.T) {
 	d.exec("CREATE TABLE cdc_relay.public_outbox_first PARTITION OF outbox FOR VALUES FROM (MINVALUE) TO ('" + day(-20) + "')")
 	d.exec("CREATE TABLE cdc_relay.public_outbox_last PARTITION OF outbox FOR VALUES FROM ('" + day(9) + "') TO (MAXVALUE)")
 	p := d.parts(role)
-	if err := d.maintain(p, cleanup.PartitionOptions{Ahead: 12, TTL: 48 * time.Hour}); err != nil {
+	if err := conformance.Maintain(d.t, p, cleanup.PartitionOptions{Ahead: 12, TTL: 48 * time.Hour}); err != nil {
 		t.Fatal(err)
 	}
-	parts := d.list(p)
+	parts := conformance.List(d.t, p)
 	if n := count(parts, func(p cdc.Partition) bool { return p.Foreign && !p.Out }); n != 4 || cleanup.Ahead(parts, time.Now()) < 12 {
 		t.Errorf("%d are left alone: %v", n, parts)
 	}
@@ -213,11 +214,11 @@ func TestNameInTheWay(t *testing.T) {
 	d, role := keeping(t, 3)
 	d.exec("CREATE TABLE " + cdctest.PostgresPartition(time.Now().AddDate(0, 0, 4)) + " ()")
 	p := d.parts(role)
-	err := d.maintain(p, cleanup.PartitionOptions{Ahead: 5, TTL: 36 * time.Hour})
+	err := conformance.Maintain(d.t, p, cleanup.PartitionOptions{Ahead: 5, TTL: 36 * time.Hour})
 	if err == nil || !strings.Contains(cdc.Explain(err), "ALTER TABLE ... RENAME TO") {
 		t.Errorf("it says %v", err)
 	}
-	if count(d.list(p), out) == 0 {
+	if count(conformance.List(d.t, p), out) == 0 {
 		t.Error("nothing was taken out")
 	}
 }
@@ -258,17 +259,17 @@ func TestPartitionsOfAnExoticTable(t *testing.T) {
 	tailing(t, s, q)
 	q.waitCount(t, 6)
 	p := d.parts(role)
-	if err := d.maintain(p, cleanup.PartitionOptions{Ahead: 7, TTL: 36 * time.Hour, Drop: true}); err != nil {
+	if err := conformance.Maintain(d.t, p, cleanup.PartitionOptions{Ahead: 7, TTL: 36 * time.Hour, Drop: true}); err != nil {
 		t.Fatal(err)
 	}
 	d.insertAt(-7, 7, 9)
 	q.waitCount(t, 9)
 	q.holds(t, 1, 9)
 	d.age(49 * time.Hour)
-	if err := d.maintain(p, cleanup.PartitionOptions{Ahead: 7, TTL: 25 * time.Hour, Drop: true}); err != nil {
+	if err := conformance.Maintain(d.t, p, cleanup.PartitionOptions{Ahead: 7, TTL: 25 * time.Hour, Drop: true}); err != nil {
 		t.Fatal(err)
 	}
-	if parts := d.list(p); count(parts, out) != 0 {
+	if parts := conformance.List(d.t, p); count(parts, out) != 0 {
 		t.Errorf("still there: %v", parts)
 	}
 }
@@ -335,13 +336,13 @@ func TestTablesWhoseNamesJoinAlike(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, drop := range []bool{false, true} {
-			if err := d.maintain(p, cleanup.PartitionOptions{Ahead: ahead, TTL: 36 * time.Hour, Drop: drop}); err != nil {
+			if err := conformance.Maintain(d.t, p, cleanup.PartitionOptions{Ahead: ahead, TTL: 36 * time.Hour, Drop: drop}); err != nil {
 				t.Fatalf("%s: %v", n, err)
 			}
 			d.exec("CREATE TABLE written (); DROP TABLE written") // the changes before are written by now
 			d.exec("SELECT pg_replication_slot_advance($1, pg_current_wal_lsn())", d.name)
 		}
-		if parts = d.list(p); cleanup.Ahead(parts, time.Now()) != ahead || count(parts, func(p cdc.Partition) bool { return p.Foreign || p.Out && !p.Default }) != 0 {
+		if parts = conformance.List(d.t, p); cleanup.Ahead(parts, time.Now()) != ahead || count(parts, func(p cdc.Partition) bool { return p.Foreign || p.Out && !p.Default }) != 0 {
 			t.Errorf("%s: %v", n, parts)
 		}
 		return parts

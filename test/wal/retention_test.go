@@ -3,18 +3,15 @@ package wal
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/cdctest"
 	"github.com/cdc-relay/cdc-relay/internal/checkpoint"
-	"github.com/cdc-relay/cdc-relay/internal/cleanup"
 	"github.com/cdc-relay/cdc-relay/internal/outbox"
 	"github.com/cdc-relay/cdc-relay/internal/postgres"
 	"github.com/cdc-relay/cdc-relay/test/conformance"
@@ -59,24 +56,6 @@ func (d *database) parts(role string) *postgres.Partitions {
 		d.t.Fatal(err)
 	}
 	return p
-}
-
-func (d *database) list(p *postgres.Partitions) []cdc.Partition {
-	d.t.Helper()
-	list, _, err := p.List(d.t.Context())
-	if err != nil {
-		d.t.Fatal(err)
-	}
-	return list
-}
-
-// maintain returns what a Maintainer leaves undone.
-func (d *database) maintain(p *postgres.Partitions, o cleanup.PartitionOptions) error {
-	d.t.Helper()
-	open := func(context.Context) ([]cleanup.Partitions, func(), error) {
-		return []cleanup.Partitions{p}, func() {}, nil
-	}
-	return cleanup.NewPartitioner(o, open, slog.New(slog.DiscardHandler), prometheus.NewRegistry()).Maintain(d.t.Context())
 }
 
 // insertAt inserts the events from..to with a created_at some days ago.
