@@ -277,7 +277,7 @@ func (s *situation) doubts() (all []Verdict) {
 	for _, known := range []struct{ with, title, effect string }{
 		{"checkpoint", "the position is not saved", "Events are published; those since the last saved position are published again after a crash."},
 		{"kafka", "a part of Kafka is away", "No event is lost: those for it wait."},
-		{"database", "the database does not answer everything", "Events are published and not confirmed to the database: it keeps their WAL or binlog, up to its limit."},
+		{"database", "the database does not answer everything", "No event is lost: none is confirmed to the database, which keeps its WAL or binlog up to a limit."},
 		{"write_back", "published rows are not marked", "Events are published; their rows stay as they are."},
 	} {
 		found := s.problems(known.with)

@@ -61,8 +61,8 @@ func (r *Redis) access(err error) diagnosis {
 		return mistake(fmt.Sprintf("cannot be asked because a setting cannot be read (%v)", setting), cmp.Or(cdc.Fix(setting.err), "correct "+setting.setting))
 	case says(err, "WRONGPASS", "invalid password"):
 		fix := "correct checkpoint.redis.username and checkpoint.redis.password"
-		if r.options.SentinelUsername != "" { // the client does not say which server refused
-			fix += ", or sentinel_username and sentinel_password, and restart the relay"
+		if r.options.MasterName != "" { // the client does not say which server refused
+			fix += ", or sentinel_username and sentinel_password, which are read at the start: restart the relay then"
 		}
 		return mistake("refused the username or the password", fix)
 	case says(err, "NOPERM", "ACL failure", "executing the script can't"):

@@ -103,6 +103,9 @@ func (d *document) oauth(s *SASL, path string) {
 	case o.TokenURL != "":
 		d.tokenEndpoint(o, path)
 	}
+	if _, reserved := o.Extensions["auth"]; reserved { // by RFC 7628
+		d.report(path+".extensions.auth", "use another name", "is not a name of a SASL extension")
+	}
 }
 
 func (d *document) tokenEndpoint(o *OAuth, path string) {

@@ -78,7 +78,7 @@ func (c *Client) explain(addr string, err error) error {
 		return cause
 	case errors.Is(err, sarama.ErrSASLAuthenticationFailed) && c.opts.SASL != nil && c.opts.SASL.Mechanism == OAuthBearer:
 		return config("kafka_auth", "compare issuer and audience with the brokers' sasl.oauthbearer.expected.issuer and .expected.audience, "+
-			"and set kafka.sasl.oauth.params and scopes accordingly; on Amazon MSK allow kafka-cluster:Connect in the IAM policy")
+			"and set kafka.sasl.oauth.params, scopes and extensions accordingly; on Amazon MSK allow kafka-cluster:Connect in the IAM policy")
 	case errors.Is(err, sarama.ErrSASLAuthenticationFailed):
 		return config("kafka_auth", "check kafka.sasl.username, password and mechanism")
 	case errors.Is(err, sarama.ErrUnsupportedSASLMechanism):

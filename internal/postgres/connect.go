@@ -52,8 +52,11 @@ func (o *Options) Needed(table, column string) bool { return o.Needs == nil || o
 // lastNotice is the key under which a connection has the last notice of its server.
 const lastNotice = "notice"
 
-// Connect opens an ordinary connection. The caller closes it. Its search_path is empty: whoever may create operators in a schema of the path
-// could have the catalog's questions run his own, with the rights of who asks (CVE-2018-1058).
+// emptyPath is for questions of the catalog: whoever may create operators in a schema of the path could have them run his own, with the rights
+// of who asks (CVE-2018-1058). SQL of the user, and triggers, count on the path.
+const emptyPath = "SET search_path = ''"
+
+// Connect opens an ordinary connection, with an empty search_path. The caller closes it.
 func Connect(ctx context.Context, o Options) (*pgx.Conn, error) {
 	cfg, err := o.settings(ctx)
 	if err != nil {
@@ -72,12 +75,9 @@ func Connect(ctx context.Context, o Options) (*pgx.Conn, error) {
 		}
 		return socket.Direct(conn), nil
 	}
+	cfg.AfterConnect = func(ctx context.Context, conn *pgconn.PgConn) error { return conn.Exec(ctx, emptyPath).Close() }
 	conn, err := pgx.ConnectConfig(ctx, cfg)
 	if err != nil {
-		return nil, connectError(err, &cfg.Config, false)
-	}
-	if _, err := conn.Exec(ctx, "SET search_path = ''"); err != nil {
-		CloseConn(ctx, conn.PgConn())
 		return nil, connectError(err, &cfg.Config, false)
 	}
 	return conn, nil

@@ -62,6 +62,9 @@ func (r *Rows) Verify(ctx context.Context) error {
 	if r.db.Server.Standby {
 		return cdc.Fixable("point source.postgres.dsn at the primary", "rows of %s: %s is a standby, which takes no writes", r.Table, r.db.Server.Address)
 	}
+	if err := r.db.Exec(ctx, "prepare the connection", emptyPath); err != nil { // another table's rows may have had theirs
+		return err
+	}
 	var d described
 	err := r.db.Conn.QueryRow(ctx, describeRows, r.Table, r.Key, r.At, r.Columns()).
 		Scan(&d.parts, &r.keyType, &d.child, &d.unique, &d.reads, &d.deletes, &d.timed, &d.missing, &d.lacks)
