@@ -168,7 +168,7 @@ func TestFileErrors(t *testing.T) {
 	}
 }
 
-// A save that the disk may not have fails: a file that is open to be read takes nothing, and a pipe cannot be synced.
+// A save that the disk may not have fails, and leaves the position that was saved: a file that is open to be read takes nothing, and a pipe cannot be synced.
 func TestFileIsSynced(t *testing.T) {
 	for _, open := range []func(name string) (*os.File, error){
 		os.Open,
@@ -179,11 +179,15 @@ func TestFileIsSynced(t *testing.T) {
 		},
 	} {
 		file, _ := newFile(t)
+		must(t, file.Save(t.Context(), numbered(1, 1)))
 		file.SetOpen(func(name string, _ int, _ fs.FileMode) (*os.File, error) {
 			must(t, os.WriteFile(name, nil, 0o600))
 			return open(name)
 		})
-		wantPassing(t, file.Save(t.Context(), numbered(1, 1)))
+		wantPassing(t, file.Save(t.Context(), numbered(1, 2)))
+		if c, ok, err := file.Load(t.Context()); err != nil || !ok || c.Sequence != 1 {
+			t.Errorf("after a save that failed: %+v, %t, %v", c, ok, err)
+		}
 	}
 }
 

@@ -159,7 +159,7 @@ func TestReplacedTransactionalIDIsFenced(t *testing.T) {
 	}
 }
 
-// The same, and a successor was opened, whether the lost question was granted or not: the successor wins.
+// The answer to a renewal is lost, and a successor was opened, whether the lost question was granted or not: the successor wins.
 func TestSuccessorAfterLostRenewal(t *testing.T) {
 	for name, granted := range map[string]bool{"granted": true, "not granted": false} {
 		t.Run(name, func(t *testing.T) {

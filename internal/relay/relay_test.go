@@ -55,7 +55,9 @@ func TestLagOfAClockThatIsAhead(t *testing.T) {
 }
 
 // The checkpoint is claimed with a newer generation before anything is published. It is newer also than that of a leader
-// that is frozen and unknown, because the store has lost its checkpoint.
+// that is frozen and unknown, because the store has lost its checkpoint, and than one of a clock that was ahead.
+//
+//covers:all 30 state
 func TestClaimStartsANewGeneration(t *testing.T) {
 	future := uint64(time.Now().AddDate(100, 0, 0).UnixMilli())
 	for stored, want := range map[uint64]func(began uint64) uint64{

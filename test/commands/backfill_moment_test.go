@@ -64,7 +64,7 @@ func (s *site) heldBackfill(text string, meanwhile func()) result {
 	s.t.Helper()
 	proxy := testenv.Proxy(s.t, s.addr())
 	s.replace(s.addr(), proxy.Addr())
-	held := proxy.HoldBack(func(request []byte) bool { return bytes.Contains(request, []byte(text)) })
+	held := proxy.HoldBack(s.t, func(request []byte) bool { return bytes.Contains(request, []byte(text)) })
 	done := make(chan result, 1)
 	go func() { done <- s.run("setup", "--backfill", "--where", "1 = 1") }()
 	select {
@@ -86,7 +86,7 @@ func TestRepairBehindUnfinishedBackfill(t *testing.T) {
 		s.more()
 		proxy := testenv.Proxy(s.t, s.addr())
 		s.replace(s.addr(), proxy.Addr())
-		held := proxy.HoldBack(func(request []byte) bool { return bytes.Contains(request, []byte("SELECT * FROM (")) })
+		held := proxy.HoldBack(s.t, func(request []byte) bool { return bytes.Contains(request, []byte("SELECT * FROM (")) })
 		cmd := s.command("setup", "--backfill", "--where", "1 = 1")
 		if err := cmd.Start(); err != nil {
 			s.t.Fatal(err)

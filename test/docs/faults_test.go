@@ -10,7 +10,7 @@ import (
 func declared(t *testing.T) []coverage.Declaration {
 	t.Helper()
 	all, err := coverage.Declared(root, "test/faults", "test/wal", "test/binlog", "test/commands", "test/publisher",
-		"internal/binlog", "internal/checkpoint", "internal/router")
+		"internal/binlog", "internal/checkpoint", "internal/relay", "internal/router")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -210,7 +210,7 @@ func TestBackfillKilledAtEachStep(t *testing.T) {
 // kill runs the backfill up to the step.
 func (s *killed) kill(t *testing.T, r *cdctest.Rig, p *places) {
 	t.Helper()
-	held := s.at(p).HoldBack(s.matches(r))
+	held := s.at(p).HoldBack(t, s.matches(r))
 	r.Must(r.Relay.StartCommand(t.Context(), "setup", "--backfill", "--where", pending))
 	select {
 	case <-held.Caught():

@@ -10,6 +10,7 @@ import (
 	"github.com/go-sql-driver/mysql"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdctest"
+	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
 
 // statements splits SQL and replaces each % by a name.
@@ -237,4 +238,25 @@ func TestLetterWithoutAPrintedColumn(t *testing.T) {
 		r.AwaitEvents(r.Append("k", 5))
 		r.Verify()
 	})
+}
+
+// The table is altered while the relay that knew it is cut off. What it learns after that stops it, at every start.
+//
+//covers:postgres 15 exit arrivals
+func TestColumnDroppedWhileDisconnected(t *testing.T) {
+	t.Parallel()
+	db := newPostgres(t)
+	db.Proxy = testenv.Proxy(t, shared.postgres.Addr())
+	r := newRig(t, db, cdctest.InFile, nil)
+	r.Start()
+	r.AwaitSaved(r.Append("k", 10))
+	db.Proxy.Cut()
+	before := r.Append("k", 10)
+	renamePayload(r)
+	r.Must(db.InsertMany(t.Context(), "x", 10, 10))
+	r.Must(db.Proxy.Restore())
+	says(t, r.AwaitExit(time.Minute, 2), "payload", "public.outbox")
+	r.AwaitEvents(before)
+	r.Must(r.Relay.Start(t.Context()))
+	says(t, r.AwaitExit(time.Minute, 2), "payload", "public.outbox")
 }

@@ -40,7 +40,6 @@ func TestPostgresFailoverBesideAStandby(t *testing.T) {
 //
 //covers:binlogs 29 7 events
 func TestFailoverBesideAStandby(t *testing.T) {
-	t.Parallel()
 	onReplications(t, func(t *testing.T, s *replication) {
 		r := newRig(t, s.database(t), cdctest.InRedis, nil)
 		s.semiSync(t, r)

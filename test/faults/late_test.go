@@ -56,7 +56,7 @@ func TestRequestOfAnEarlierTransaction(t *testing.T) {
 	for i, r := range rigs {
 		r.Start()
 		r.AwaitSaved(r.Append("k", 1))
-		held[i] = proxy.HoldBack(publishesTo(r.Topic))
+		held[i] = proxy.HoldBack(t, publishesTo(r.Topic))
 		late[i] = r.Append("k", 1)
 		caught(r, held[i])
 	}

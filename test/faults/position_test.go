@@ -73,12 +73,12 @@ func TestPositionSetBesideAStart(t *testing.T) {
 				r.Reconfigure("checkpoint", nil)
 			}
 			slow := maps.Clone(map[string]any(r.Config))
-			slow["kafka"] = map[string]any{"brokers": shared.kafka.Addrs(testenv.ListenerProxied), "position_topic": r.Topic + "-positions", "request_timeout": "50s"}
+			slow["kafka"] = map[string]any{"brokers": shared.kafka.Addrs(testenv.ListenerProxied), "position_topic": r.Topic + "-positions", "request_timeout": cdctest.Patience(50 * time.Second).String()}
 			text, err := json.Marshal(slow)
 			r.Must(err)
 			path := filepath.Join(t.TempDir(), "slow.yaml")
 			r.Must(os.WriteFile(path, text, 0o600))
-			held := shared.kafka.Brokers()[0].Proxy().HoldBack(isRequest(kmsg.InitProducerID))
+			held := shared.kafka.Brokers()[0].Proxy().HoldBack(t, isRequest(kmsg.InitProducerID))
 			done := make(chan string, 1)
 			go func() {
 				out, err := exec.CommandContext(r.Within(time.Minute), shared.binary, "position", "set", position, "--config", path).CombinedOutput()
@@ -333,12 +333,12 @@ func TestAnotherTransactionalID(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t, source.open(t), cdctest.InFile, func(o *cdctest.RigOptions) {
 				exactlyOnce(o)
-				o.Listener, o.Settings = testenv.ListenerProxied, map[string]any{"kafka.request_timeout": "10s"} // it sends no request again
+				o.Listener, o.Settings = testenv.ListenerProxied, map[string]any{"kafka.request_timeout": cdctest.Patience(10 * time.Second).String()} // it sends no request again
 			})
 			r.Reconfigure("checkpoint", nil) // it would name the ID too
 			r.Start()
 			r.AwaitEvents(r.Append("k", 10))
-			held := proxy.HoldBack(isRequest(kmsg.EndTxn))
+			held := proxy.HoldBack(t, isRequest(kmsg.EndTxn))
 			r.Append("k", 10)
 			caught(r, held)
 			r.Kill()

@@ -19,7 +19,6 @@ import (
 type poison struct {
 	policy string // setting under errors
 	exit   int
-	reason string // of cdc_relay_events_dropped_total
 	spoil  func(*cdctest.Event)
 	topic  map[string]string // settings of the topics
 	more   map[string]any    // more settings
@@ -30,30 +29,30 @@ func poisons() map[string]poison {
 	large := func(e *cdctest.Event) { e.Payload = cdctest.Payload(e.Key, e.Seq, 20_000) }
 	return map[string]poison{
 		"larger than the topic allows": {
-			policy: "too_large", reason: "too_large", exit: 1, spoil: large, topic: map[string]string{"max.message.bytes": "5000"},
+			policy: "too_large", exit: 1, spoil: large, topic: map[string]string{"max.message.bytes": "5000"},
 			says: []string{"max.message.bytes", "errors.skip"},
 		},
 		// With compression only the broker notices it, in the middle of a batch.
 		"larger than the broker allows": {
-			policy: "too_large", reason: "too_large", exit: 1, topic: map[string]string{"max.message.bytes": "5000"},
+			policy: "too_large", exit: 1, topic: map[string]string{"max.message.bytes": "5000"},
 			spoil: func(e *cdctest.Event) { e.Payload = append(cdctest.Payload(e.Key, e.Seq, 20), noise(20_000)...) },
 			more:  map[string]any{"kafka.compression": "zstd"}, says: []string{"max.message.bytes", "errors.skip"},
 		},
 		"topic that does not exist": {
-			policy: "unknown_topic", reason: "unknown_topic", exit: 2, spoil: func(e *cdctest.Event) { e.Topic = "no_such_topic" },
+			policy: "unknown_topic", exit: 2, spoil: func(e *cdctest.Event) { e.Topic = "no_such_topic" },
 			says: []string{"no_such_topic"},
 		},
 		"bad topic name": {
-			policy: "unroutable", reason: "unroutable", exit: 1, spoil: func(e *cdctest.Event) { e.Topic = "no topic, this" },
+			policy: "unroutable", exit: 1, spoil: func(e *cdctest.Event) { e.Topic = "no topic, this" },
 			says: []string{"topic"},
 		},
 		"no route": {
-			policy: "unroutable", reason: "unroutable", exit: 1, spoil: func(e *cdctest.Event) { e.AggregateType = "Stray" },
+			policy: "unroutable", exit: 1, spoil: func(e *cdctest.Event) { e.AggregateType = "Stray" },
 			says: []string{"route"},
 		},
 		// A compacted topic accepts no record without a key; the response names the record in the batch.
 		"rejected by the broker": {
-			policy: "rejected", reason: "rejected", exit: 1, topic: map[string]string{"cleanup.policy": "compact,delete"},
+			policy: "rejected", exit: 1, topic: map[string]string{"cleanup.policy": "compact,delete"},
 			spoil: func(e *cdctest.Event) { e.Key = "" }, says: []string{"errors.skip"},
 		},
 	}
@@ -76,10 +75,10 @@ func onlyOrders(r *cdctest.Rig) []any {
 
 // spoiled starts a relay and commits events of two keys. One event cannot be published; behind are the later events of its
 // key.
-func spoiled(t *testing.T, db cdctest.Database, p poison, policy string) (r *cdctest.Rig, bad *cdctest.Event, behind []*cdctest.Event) {
+func spoiled(t *testing.T, db cdctest.Database, p poison) (r *cdctest.Rig, bad *cdctest.Event, behind []*cdctest.Event) {
 	t.Helper()
 	r = newRig(t, db, cdctest.InFile, func(o *cdctest.RigOptions) {
-		o.TopicSettings, o.Settings = p.topic, map[string]any{"errors." + p.policy: policy}
+		o.TopicSettings, o.Settings = p.topic, map[string]any{"errors." + p.policy: "stop"}
 		o.Partitions = 1
 		maps.Copy(o.Settings, p.more)
 	})
@@ -97,7 +96,7 @@ func spoiled(t *testing.T, db cdctest.Database, p poison, policy string) (r *cdc
 	})
 	r.Append("other", 50)
 	behind = slices.Concat(middle[25:], r.Append("k", 50))
-	if p.policy != "unroutable" || policy != "stop" { // otherwise the router stops before it
+	if p.policy != "unroutable" { // otherwise the router stops before it
 		awaitInFlight(r, 250)
 	}
 	r.Exclude(bad)
@@ -125,7 +124,7 @@ func TestStopAtRejectedEvent(t *testing.T) {
 		for name, p := range poisonsOf(s.name) {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
-				r, bad, behind := spoiled(t, s.open(t), p, "stop")
+				r, bad, behind := spoiled(t, s.open(t), p)
 				exit := r.AwaitExit(time.Minute, p.exit)
 				says(t, exit, append(p.says, bad.ID.String(), "errors."+p.policy+": dead_letter")...)
 				r.Must(r.Reader.CatchUp(r.Within(time.Minute)))

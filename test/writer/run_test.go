@@ -197,7 +197,7 @@ func TestCommitWithoutAnAnswer(t *testing.T) {
 				did, err := work(func(_ context.Context, _ transaction, u *writer.Unit) error {
 					u.Track(a)
 					a.raise("Placed")
-					held := proxy.HoldBack(func(data []byte) bool { return bytes.Contains(bytes.ToLower(data), []byte("commit")) })
+					held := proxy.HoldBack(t, func(data []byte) bool { return bytes.Contains(bytes.ToLower(data), []byte("commit")) })
 					interference.Go(func() { //nolint:contextcheck // it ends ctx
 						<-held.Caught()
 						if !c.answered {
