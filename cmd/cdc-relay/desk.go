@@ -294,7 +294,7 @@ func (d *letterDesk) resolve(ctx context.Context, q admin.Request) (any, error) 
 		r.After = cursor(&list[resolveChunk-1])
 	}
 	why := ""
-	r.Result, err = d.Ask(ctx, q.Do, list, end, func(reason string) { why = reason }, func(string) {})
+	r.Result, err = d.Ask(ctx, q.Do, list, end, func(reason string) { why = reason })
 	switch {
 	case err != nil && why != "":
 		return nil, cdc.Fixable("try again when that has passed", "the relay waits: %s", why)

@@ -261,7 +261,7 @@ func (r *resolution) run(ctx context.Context, desk *deadletter.Desk, ids []strin
 
 // ask asks the leader, and returns how many letters could not be published.
 func (r *resolution) ask(ctx context.Context, desk *deadletter.Desk, list []deadletter.Listed, end int64) (failed int, err error) {
-	result, err := desk.Ask(ctx, r.do, list, end, func(why string) { r.cli.printf("waiting: %s\n", why) }, func(far string) { _, _ = fmt.Fprintf(r.cli.stderr, "resolved %s\n", far) })
+	result, err := desk.Ask(ctx, r.do, list, end, func(why string) { r.cli.printf("waiting: %s\n", why) })
 	if result.Asked && err != nil && ctx.Err() != nil {
 		r.cli.printf("the request is withdrawn: what the relay has begun it ends, nothing else is done\n")
 	}

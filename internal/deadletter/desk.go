@@ -14,7 +14,6 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
-	"github.com/cdc-relay/cdc-relay/internal/display"
 	"github.com/cdc-relay/cdc-relay/internal/kafka"
 )
 
@@ -207,21 +206,19 @@ type Result struct {
 	Asked bool `json:"-"`
 }
 
-// Ask asks the leader to resolve letters of a list, and waits until it has. It calls waits with each new reason for which the leader waits,
-// and far now and then with how many are resolved.
+// Ask asks the leader to resolve letters of a list, and waits until it has. It calls waits with each new reason for which the leader waits.
 // What was asked is withdrawn when it returns: after an error the leader ends only what it has begun.
-func (d *Desk) Ask(ctx context.Context, do string, letters []Listed, end int64, waits, far func(text string)) (Result, error) {
+func (d *Desk) Ask(ctx context.Context, do string, letters []Listed, end int64, waits func(text string)) (Result, error) {
 	write, closeAll, err := d.Open(ctx)
 	if err != nil {
 		return Result{}, err
 	}
 	defer closeAll()
-	ids, entries := make([]string, len(letters)), make(map[string]bool, len(letters))
+	ids := make([]string, len(letters))
 	for i := range letters {
 		ids[i] = letters[i].Letter
-		entries[string(EntryKey(ids[i]))] = true
 	}
-	a := asking{write: write, open: map[string]*Ask{}, said: map[string]bool{"": true}, waits: waits, far: far, heard: time.Now(), pace: display.NewPace(int64(len(letters)), 0), entries: entries}
+	a := asking{write: write, open: map[string]*Ask{}, said: map[string]bool{"": true}, waits: waits, heard: time.Now()}
 	for _, ask := range NewAsks(do, ids) {
 		key := string(AskKey(uuid.NewString()))
 		a.keys, a.open[key] = append(a.keys, key), ask
@@ -245,21 +242,17 @@ type asking struct {
 	keys  []string        // in the order of the letters: the first of a held key have to be published first
 	open  map[string]*Ask // those without an answer, by key
 	// said are the reasons that waits was called with.
-	said       map[string]bool
-	waits, far func(text string)
-	heard      time.Time // when a relay was heard last
-	pace       *display.Pace
-	entries    map[string]bool // of the letters that are not resolved
-	gone       int64           // of these letters
+	said  map[string]bool
+	waits func(text string)
+	heard time.Time // when a relay was heard last
 
 	result Result
 }
 
 // wait sends what is open, again and again, until everything is answered.
 func (a *asking) wait(ctx context.Context, answers <-chan answer) error {
-	again, tick := time.NewTicker(askAgain), time.NewTicker(interval)
+	again := time.NewTicker(askAgain)
 	defer again.Stop()
-	defer tick.Stop()
 	if err := a.send(ctx); err != nil {
 		return err
 	}
@@ -270,10 +263,6 @@ func (a *asking) wait(ctx context.Context, answers <-chan answer) error {
 				return cdc.Fixable("use the command of the relay's version", "the relay refuses the request: %s", answer.Refused)
 			}
 			a.hear(answer)
-		case <-tick.C:
-			if text, due := a.pace.Tell(a.gone); due {
-				a.far(text)
-			}
 		case <-again.C:
 			if time.Since(a.heard) > askPatience {
 				return cdc.Fixable("start the relay, with this configuration; if it runs, `cdc-relay status` says what it waits for",
@@ -303,10 +292,6 @@ func (a *asking) send(ctx context.Context) error {
 
 func (a *asking) hear(got answer) {
 	a.heard = time.Now()
-	if a.entries[got.resolved] {
-		delete(a.entries, got.resolved)
-		a.gone++
-	}
 	if !a.said[got.Waits] {
 		a.said[got.Waits] = true
 		a.waits(got.Waits)
@@ -339,8 +324,6 @@ type answer struct {
 	Ask
 
 	key string
-	// resolved is the key of an entry that is not there any more.
-	resolved string
 }
 
 // follow passes on what is answered.
@@ -352,9 +335,6 @@ func (d *Desk) follow(ctx context.Context, keys []string, from int64, answers ch
 			var a answer
 			switch key := string(r.Key); {
 			case IsEntry(key):
-				if r.Value == nil {
-					a.resolved = key
-				}
 			case r.Value != nil && slices.Contains(keys, key):
 				a.key = key
 				if err := json.Unmarshal(r.Value, &a.Ask); err != nil || a.State == "" { // no answer
