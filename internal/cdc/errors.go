@@ -8,7 +8,7 @@ import (
 )
 
 var (
-	// ErrFenced means that another relay with a newer generation owns the checkpoint.
+	// ErrFenced means that another relay with a newer generation owns the checkpoint, or with a newer epoch the transactional ID.
 	ErrFenced = errors.New("fenced by a newer relay")
 	// ErrStandby means that another relay leads and this one is a standby. Retryable.
 	ErrStandby = errors.New("another relay leads")

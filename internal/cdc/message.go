@@ -29,7 +29,7 @@ type Drop struct {
 	// Key and Topic are those of the record, as far as they can be read.
 	Key   []byte
 	Topic string
-	// Reason is "skip" for an ID in errors.skip, otherwise the policy's name ("unroutable").
+	// Reason is "skip" for an ID in errors.skip, otherwise the setting under errors ("unroutable").
 	Reason string
 	// Err is the cause, for the log; nil for an ID in errors.skip. It contains no payload.
 	Err error
@@ -38,7 +38,7 @@ type Drop struct {
 // Refused is a row that makes no record, for the dead letters. Its slices are read-only and valid until the batch is released.
 type Refused struct {
 	Row int32
-	// Reason is the policy's name: "unroutable" or "malformed".
+	// Reason is the setting under errors: "unroutable" or "malformed".
 	Reason string
 	// Err is the cause. It contains no payload.
 	Err error

@@ -109,7 +109,7 @@ type Checkpoint struct {
 	Source Source `json:"source"`
 	Progress
 
-	// Generation counts the runs that have owned this checkpoint; a save from an older one is refused.
+	// Generation grows with each claim of this checkpoint; a save from an older one is refused.
 	Generation uint64 `json:"generation,string"`
 	// Sequence counts the saves within a generation, so that a late save never undoes a newer one.
 	Sequence uint64 `json:"sequence,string"`

@@ -10,7 +10,7 @@ import (
 // confirmed to the source before it is durable in Kafka and its position saved.
 type keeper interface {
 	// resume returns the position that counts, given the checkpoint that was loaded, or away, why it was not. It is called while the
-	// source is held.
+	// source is held. With exactly-once delivery it fences earlier leaders first, to read what they committed.
 	resume(ctx context.Context, id cdc.Source, loaded cdc.Checkpoint, found bool, away error) (cdc.Checkpoint, bool, error)
 	// claim completes c, the first checkpoint of the attempt, and stores it in place of loaded.
 	claim(ctx context.Context, c, loaded cdc.Checkpoint) (cdc.Checkpoint, error)

@@ -157,12 +157,13 @@ type Held struct {
 
 // HoldBack holds the first request that matches until Release, with what follows it on its connection, also if the client closes that
 // meanwhile. Other connections are not affected, and after the test no request is.
-func (p *ProxyServer) HoldBack(t testing.TB, matches func(data []byte) bool) *Held {
+func (p *ProxyServer) HoldBack(tb testing.TB, matches func(data []byte) bool) *Held {
+	tb.Helper()
 	h := &Held{matches: matches, caught: make(chan struct{}), released: make(chan struct{}), answered: make(chan struct{})}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.next = h
-	t.Cleanup(func() {
+	tb.Cleanup(func() {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		if p.next == h {

@@ -43,7 +43,7 @@ type Source struct {
 	positions positionIndex
 
 	handed  atomic.Uint64 // seq of the last batch handed on
-	durable atomic.Uint64 // seq up to which Confirm was called
+	durable atomic.Uint64 // seq up to which Confirm was called: durable in Kafka, and saved
 
 	// Kept between attempts; owned by the caller of Acquire and Run.
 	held     *held // between Acquire and Run
