@@ -2,6 +2,8 @@ package mysql
 
 import (
 	"context"
+	"fmt"
+	"slices"
 	"strings"
 
 	gomysql "github.com/go-mysql-org/go-mysql/mysql"
@@ -16,10 +18,6 @@ func (r *Rows) verifyMarks(ctx context.Context) error {
 		return cdc.ConfigError(cdc.BadWriteBack, "remove write_back, or map a column of another type with a unique index", "column %s of table %s has the type BIT, by which no row can be marked", r.Key, r.Table)
 	}
 	_, _ = r.db.rows.ExecContext(ctx, "SET SESSION binlog_row_image = MINIMAL")
-	// A text that is none of an ENUM would be set as ''.
-	if _, err := r.db.rows.ExecContext(ctx, "SET SESSION sql_mode = CONCAT(@@sql_mode, ',STRICT_ALL_TABLES')"); err != nil {
-		return r.failed("prepare the connection", err)
-	}
 	// The condition must be one without brackets around it, too: with them others could be added.
 	if err := explain(ctx, r.db.rows, "SELECT 1 FROM "+r.sql+" WHERE "+r.Pending+"\nLIMIT 1"); err != nil {
 		return r.unfit(err)
@@ -31,6 +29,25 @@ func (r *Rows) verifyMarks(ctx context.Context) error {
 		text, values := r.update(set, "FALSE AND "+r.due())
 		if err := explain(ctx, r.db.rows, text, values...); err != nil {
 			return r.unfit(err)
+		}
+	}
+	return r.enums(ctx)
+}
+
+// enums returns an error if a text that is set is none of its ENUM: the server says so only of a row.
+func (r *Rows) enums(ctx context.Context) error {
+	for _, a := range slices.Concat(r.Set, r.OnDeadLetter) {
+		if a.SQL != "" {
+			continue
+		}
+		var list string
+		err := r.db.rows.QueryRowContext(ctx, `SELECT COALESCE(MIN(column_type), '') FROM information_schema.columns
+			WHERE table_schema = ? AND table_name = ? AND column_name = ? AND data_type = 'enum'`, r.schema, r.table, a.Column).Scan(&list)
+		if err != nil {
+			return fmt.Errorf("read table %s: %w", r.Table, err)
+		}
+		if quoted := "'" + strings.ReplaceAll(a.Value, "'", "''") + "'"; list != "" && !strings.Contains(strings.ToLower(list), strings.ToLower(quoted)) {
+			return cdc.ConfigError(cdc.BadWriteBack, "set one of "+list, "write_back of table %s: %q is no value of column %s", r.Table, a.Value, a.Column)
 		}
 	}
 	return nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -86,15 +87,25 @@ func (c *checker) server() bool {
 	} else {
 		c.report.OK("server", "wal_level is %s, and the first logical slot of the primary raises it to logical", level)
 	}
+	if encoding := c.db.Conn.PgConn().ParameterStatus("server_encoding"); encoding != "" && !slices.Contains(strings.Fields(translatable), encoding) {
+		c.report.Warn("server", "restore a dump of it into a database with ENCODING 'UTF8'",
+			"database %q has the encoding %s: PostgreSQL cannot send a row whose text has no equivalent in UTF-8, nor what follows it", c.db.Server.Database, encoding)
+	}
 	if c.db.Server.Standby {
 		c.report.Warn("server", "point source.postgres.dsn at the primary", "this server is a standby: it takes no publication, and a slot on it does not survive its promotion")
 	}
 	return true
 }
 
+// translatable are the encodings whose every byte has an equivalent in UTF-8, as convert() says of PostgreSQL 15.
+const translatable = "UTF8 LATIN1 LATIN2 LATIN4 LATIN5 LATIN6 LATIN7 LATIN8 LATIN9 LATIN10 ISO_8859_5 KOI8R KOI8U WIN866 WIN1256"
+
 func (c *checker) publication() {
 	if c.survey.Detaching != "" {
 		c.report.Warn("publication", FixDetaching(c.survey.Detaching), NotPublishedWhileDetached)
+	}
+	if column := c.survey.LargeObject; column != "" {
+		c.report.Warn("publication", "store the value itself, in a column of type bytea or text", "column %s is of type oid: records have the number of a large object, and not what is in it", column)
 	}
 	if err := c.survey.Problem; err != nil {
 		c.report.Fail("publication", err)

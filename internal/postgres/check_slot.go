@@ -37,6 +37,7 @@ func (c *checker) slot(ctx context.Context) {
 		c.unread = c.neverRead(ctx)
 	}
 	c.report.OK("slot", "slot %q is at %s and keeps %s of WAL; %s", c.opts.Slot, s.ConfirmedFlushLSN, display.Bytes(s.Retained), held)
+	c.room(s)
 	c.others(ctx)
 	if left, err := c.db.Slot(ctx, RepairSlot(c.opts.Slot)); err == nil && left != nil && left.ActivePID == 0 {
 		c.report.Warn("slot", FixLeftSlot(c.opts.Slot), "slot %q is left from a repair that was interrupted, and keeps %s of WAL", RepairSlot(c.opts.Slot), display.Bytes(left.Retained))
@@ -107,6 +108,19 @@ func (c *checker) peek(ctx context.Context) error {
 		return nil // too much to read now, or a relay has just started; rights are the replication finding's
 	}
 	return ReplicationError(err, c.opts.Slot)
+}
+
+// room warns when the slot has used up most of what max_slot_wal_keep_size leaves it.
+func (c *checker) room(s *SlotInfo) {
+	if s.SafeWALSize == nil {
+		return
+	}
+	safe := max(0, *s.SafeWALSize) // as in Status
+	if limit := s.Retained + safe; limit == 0 || safe > limit*3/10 {
+		return
+	}
+	c.report.Warn("slot", "start the relay, or raise max_slot_wal_keep_size",
+		"slot %q is lost after %s more of WAL (max_slot_wal_keep_size)", c.opts.Slot, display.Bytes(safe))
 }
 
 // limits looks at settings that lose a slot, fill a disk or shut a standby out.

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
@@ -27,6 +28,8 @@ type PublicationState struct {
 	// Problem is a sentence when the publication does not deliver every insert of every tracked table, Moves one when it may deliver one
 	// again, because an UPDATE moves its row to another partition.
 	Problem, Moves error
+	// LargeObject is a needed column of type oid; "": there is none.
+	LargeObject string
 	// Lacking are the tables with a needed column that the publication cannot have, because it is generated.
 	Lacking []string
 	// Detaching is the SQL that ends a DETACH CONCURRENTLY of a partition of a tracked table; "": there is none.
@@ -155,6 +158,9 @@ func ReadPublication(ctx context.Context, conn *pgx.Conn, o Options, version int
 			st.Fingerprint[t.Name] += " " + t.As
 		}
 		for _, c := range t.Columns {
+			if c.Type == pgtype.OIDOID && o.Needed(t.Name, c.Name) {
+				st.LargeObject = t.Name + "." + c.Name
+			}
 			if c.Generated && o.Needs != nil && o.Needs(t.Name, c.Name) {
 				st.Lacking = append(st.Lacking, t.Name)
 			}

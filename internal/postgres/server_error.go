@@ -42,6 +42,7 @@ const (
 	stateRaised                            = "P0001"
 	stateUndefinedFunction                 = "42883"
 	stateDuplicateTable                    = "42P07"
+	stateWrongObjectType                   = "42809"
 	stateDependentObjects                  = "2BP01"
 	stateCantChangeRuntimeParam            = "55P02"
 )

@@ -202,10 +202,25 @@ func (d *Database) ExecError(ctx context.Context, doing string, err error) error
 		if err := ReplicationError(err, ""); errors.As(err, new(*cdc.StopError)) {
 			return err
 		}
+	case stateWrongObjectType:
+		if table, of := d.partitionInTheWay(ctx, pg.Message); of != "" {
+			return cdc.ConfigError("partition_in_the_way", "if "+of+" was renamed, rename it back with `ALTER TABLE "+of+" RENAME TO NAME`; otherwise give each of its partitions another name, this one with `ALTER TABLE "+table+" RENAME TO NAME`",
+				"%s: %s, which would be a partition of the new table, is a partition of %s", doing, table, of)
+		}
 	case stateObjectInUse:
 		return cdc.Stop(cdc.ClassRuntime, "slot_active", fmt.Errorf("%s: %s", doing, pg.Message), "stop the relay that reads it, then try again")
 	}
 	return fmt.Errorf("%s: PostgreSQL: %w", doing, pg)
+}
+
+// partitionInTheWay returns the partition that a message of PostgreSQL names, which has the name of one that is to be made, and the table
+// that it belongs to; "" if it names none.
+func (d *Database) partitionInTheWay(ctx context.Context, message string) (table, of string) {
+	_ = d.Conn.QueryRow(ctx, `SELECT format('%I.%I', n.nspname, c.relname), format('%I.%I', pn.nspname, p.relname) FROM pg_inherits
+		JOIN pg_class c ON c.oid = inhrelid JOIN pg_namespace n ON n.oid = c.relnamespace
+		JOIN pg_class p ON p.oid = inhparent JOIN pg_namespace pn ON pn.oid = p.relnamespace
+		WHERE n.nspname = $2 AND strpos($1, '"' || c.relname || '"') > 0`, message, relaySchema).Scan(&table, &of)
+	return table, of
 }
 
 // ExecTimeout is how long a statement of setup may take. A slot is made only once every transaction that

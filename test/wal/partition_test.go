@@ -124,6 +124,36 @@ func TestPartitionKeyThatChanges(t *testing.T) {
 	}
 }
 
+// check warns of a needed column of type oid, whose values are the numbers of large objects.
+func TestLargeObjects(t *testing.T) {
+	d := newDatabase(t)
+	d.exec("CREATE TABLE large (id uuid, body oid)")
+	d.exec("ALTER PUBLICATION " + d.name + " ADD TABLE large")
+	for _, needed := range []bool{true, false} {
+		found, _ := wal.Check(t.Context(), wal.Options{Options: postgres.Options{
+			Slot: d.name, Tables: []string{"public.large"}, DSN: func(context.Context) (string, error) { return server.DSN(d.name, ""), nil }, Publication: d.name,
+			Needs: func(_, column string) bool { return needed || column == "id" },
+		}}, none)
+		if warned := slices.ContainsFunc(found, func(f cdc.Finding) bool { return f.Severity == cdc.SeverityWarn && f.Subject == "publication" }); warned != needed {
+			t.Errorf("needed: %t, %v", needed, found)
+		}
+	}
+}
+
+// check warns of an encoding in which a text may have no equivalent in UTF-8.
+func TestEncodingsThatCannotBeSent(t *testing.T) {
+	for encoding, warns := range map[string]bool{"UTF8": false, "LATIN1": false, "SQL_ASCII": true, "WIN1252": true} {
+		name := "encoded_" + strings.ToLower(encoding)
+		if err := server.Exec(t.Context(), "postgres", "CREATE DATABASE "+name+" TEMPLATE template0 LC_COLLATE 'C' LC_CTYPE 'C' ENCODING '"+encoding+"'"); err != nil {
+			t.Fatal(err)
+		}
+		found, _ := wal.Check(t.Context(), wal.Options{Options: postgres.Options{DSN: func(context.Context) (string, error) { return server.DSN(name, ""), nil }}}, none)
+		if warned := slices.ContainsFunc(found, func(f cdc.Finding) bool { return f.Severity == cdc.SeverityWarn && f.Subject == "server" }); warned != warns {
+			t.Errorf("%s: %v", encoding, found)
+		}
+	}
+}
+
 // Where sessions only read unless they ask for more, those that write do.
 func TestSessionsThatWrite(t *testing.T) {
 	d := newDatabase(t)
