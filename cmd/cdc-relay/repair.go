@@ -193,7 +193,7 @@ func (a *cli) reportRepair(rows *backfill.Repair, o backfill.Options) error {
 		}
 		return cdc.Fixable(fix, "interrupted after %s were read; the position was not moved", display.Plural(int(done.Rows), "row"))
 	}
-	if o.Where != "" {
+	if o.Where != "" || done.Rows == 0 {
 		a.printf("published %s\n", display.Plural(int(done.Rows), "row"))
 	} else {
 		a.printf("published %s; consumers may have some of them already\n", display.Plural(int(done.Rows), "row"))

@@ -65,7 +65,7 @@ func (d *document) mysqlDSN(m *MySQL) {
 		d.report(path, "keep one of them", "has tls= in it beside source.mysql.tls")
 	}
 	if parsed.AllowCleartextPasswords && parsed.Net == "tcp" && (m.TLS == nil && unverified(parsed) || m.TLS != nil && m.TLS.InsecureSkipVerify) {
-		d.report(path, "set source.mysql.tls, with a ca that verifies it", "has allowCleartextPasswords, which sends the password to anybody on the way unless TLS verifies the server")
+		d.report(path, "set source.mysql.tls, without insecure_skip_verify", "has allowCleartextPasswords, which sends the password to anybody on the way unless TLS verifies the server")
 	}
 	m.DSN.shown = shownMySQL(parsed)
 	m.names = names{server: parsed.Addr, database: parsed.DBName, role: parsed.User, plain: plainMySQL(parsed)}

@@ -62,12 +62,16 @@ func (r *Rows) Verify(ctx context.Context) error {
 	if r.db.Server.Standby {
 		return cdc.Fixable("point source.postgres.dsn at the primary", "rows of %s: %s is a standby, which takes no writes", r.Table, r.db.Server.Address)
 	}
-	if err := r.db.Exec(ctx, "prepare the connection", emptyPath); err != nil { // another table's rows may have had theirs
+	if err := r.db.Exec(ctx, "prepare the connection", emptyPath); err != nil {
 		return err
 	}
 	var d described
 	err := r.db.Conn.QueryRow(ctx, describeRows, r.Table, r.Key, r.At, r.Columns()).
 		Scan(&d.parts, &r.keyType, &d.child, &d.unique, &d.reads, &d.deletes, &d.timed, &d.missing, &d.lacks)
+	// Triggers of the table, and SQL in the configuration, count on the path, those of other tables too.
+	if resetErr := r.db.Exec(ctx, "prepare the connection", "RESET search_path"); err == nil {
+		err = resetErr
+	}
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
 		return cdc.Fixable("correct tables[].name, or create the table", "table %s does not exist", r.Table)
@@ -82,7 +86,6 @@ func (r *Rows) Verify(ctx context.Context) error {
 	}
 	for _, setting := range []string{
 		releaseEarly, "SET row_security = off", "SET TIME ZONE 'UTC'",
-		"RESET search_path", // triggers of the table, and SQL in the configuration, count on it
 		"SET idle_in_transaction_session_timeout = '10s'", // a relay that is frozen holds no rows for long
 		"SET lock_timeout = '500ms'",                      // shorter than deadlock_timeout: a trigger that waits for a transaction which waits for a row is given up before that one is
 	} {

@@ -73,7 +73,7 @@ func TestPositionSetBesideAStart(t *testing.T) {
 				r.Reconfigure("checkpoint", nil)
 			}
 			slow := maps.Clone(map[string]any(r.Config))
-			slow["kafka"] = map[string]any{"brokers": shared.kafka.Addrs(testenv.ListenerProxied), "position_topic": r.Topic + "-positions", "request_timeout": cdctest.Patience(50 * time.Second).String()}
+			slow["kafka"] = map[string]any{"brokers": shared.kafka.Addrs(testenv.ListenerProxied), "position_topic": r.Topic + "-positions", "request_timeout": "50s"}
 			text, err := json.Marshal(slow)
 			r.Must(err)
 			path := filepath.Join(t.TempDir(), "slow.yaml")
@@ -333,7 +333,7 @@ func TestAnotherTransactionalID(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t, source.open(t), cdctest.InFile, func(o *cdctest.RigOptions) {
 				exactlyOnce(o)
-				o.Listener, o.Settings = testenv.ListenerProxied, map[string]any{"kafka.request_timeout": cdctest.Patience(10 * time.Second).String()} // it sends no request again
+				o.Listener, o.Settings = testenv.ListenerProxied, map[string]any{"kafka.request_timeout": min(cdctest.Patience(10*time.Second), 55*time.Second).String()} // it sends no request again
 			})
 			r.Reconfigure("checkpoint", nil) // it would name the ID too
 			r.Start()
