@@ -132,7 +132,7 @@ func (b *browser) pictures(name string) {
 	b.t.Helper()
 	for _, scheme := range []string{"light", "dark"} {
 		b.look(name+"-"+scheme, scheme, 1280, 1000)
-		if found := b.violations(); found != "[]" {
+		if found := b.violations(scheme); found != "[]" {
 			b.t.Errorf("%s, %s: %s", name, scheme, found)
 		}
 	}
