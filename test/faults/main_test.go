@@ -26,12 +26,13 @@ import (
 
 // shared are the servers of this process. Each test has a database and topics of its own there.
 var shared struct {
-	binary   string
-	postgres *testenv.PostgresServer
-	kafka    *testenv.KafkaCluster
-	redis    *testenv.RedisServer
-	mysql    map[string]*testenv.MySQLServer // by flavor
-	pausing  sync.Mutex                      // held while kafka is paused
+	binary     string
+	postgres   *testenv.PostgresServer
+	kafka      *testenv.KafkaCluster
+	redis      *testenv.RedisServer
+	mysql      map[string]*testenv.MySQLServer // by flavor
+	pausing    sync.Mutex                      // held while kafka is paused
+	restarting sync.Mutex
 }
 
 func TestMain(m *testing.M) { os.Exit(run(m)) }
@@ -225,7 +226,9 @@ func mysqlSource(flavor string) source {
 
 func newMySQL(tb testing.TB, flavor string) *cdctest.MySQL {
 	tb.Helper()
-	m, err := cdctest.NewMySQL(tb.Context(), shared.mysql[flavor], databaseName(tb))
+	server := shared.mysql[flavor]
+	restart(tb, server.PID, server.Start, server.LogTail)
+	m, err := cdctest.NewMySQL(tb.Context(), server, databaseName(tb))
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -237,6 +240,21 @@ func newMySQL(tb testing.TB, flavor string) *cdctest.MySQL {
 	return m
 }
 
+// restart starts a server that crashed, or that a test left down when it failed: or else every test after it fails too, which is
+// more than the suite runs again. A test that stops a server runs alone.
+func restart(tb testing.TB, pid func() int, start func(ctx context.Context) error, log func(lines int) string) {
+	tb.Helper()
+	shared.restarting.Lock()
+	defer shared.restarting.Unlock()
+	if pid() != 0 {
+		return
+	}
+	fmt.Fprintf(os.Stderr, "%s found a server down; its log ends with:\n%s\n", tb.Name(), log(40))
+	if err := start(tb.Context()); err != nil {
+		tb.Fatal(err)
+	}
+}
+
 func openPostgres(tb testing.TB) cdctest.Database {
 	tb.Helper()
 	return newPostgres(tb)
@@ -244,6 +262,7 @@ func openPostgres(tb testing.TB) cdctest.Database {
 
 func newPostgres(tb testing.TB, options ...string) *cdctest.Postgres {
 	tb.Helper()
+	restart(tb, shared.postgres.PID, shared.postgres.Start, shared.postgres.LogTail)
 	p, err := cdctest.NewPostgres(tb.Context(), shared.postgres, databaseName(tb), options...)
 	if err != nil {
 		tb.Fatal(err)
