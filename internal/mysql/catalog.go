@@ -31,7 +31,7 @@ type Variables map[string]string
 const readVariables = `SHOW GLOBAL VARIABLES WHERE Variable_name IN (
 	'version', 'log_bin', 'gtid_mode', 'binlog_format', 'binlog_row_image', 'binlog_row_metadata', 'sync_binlog',
 	'innodb_flush_log_at_trx_commit', 'server_id', 'server_uuid', 'binlog_expire_logs_seconds', 'log_replica_updates', 'log_slave_updates',
-	'binlog_row_value_options', 'replica_preserve_commit_order', 'slave_preserve_commit_order',
+	'replica_preserve_commit_order', 'slave_preserve_commit_order',
 	'replica_parallel_workers', 'slave_parallel_workers', 'net_write_timeout', 'read_only',
 	'binlog_transaction_compression', 'log_bin_compress', 'hostname', 'max_allowed_packet', 'lower_case_table_names',
 	'binlog_optimize_thread_scheduling', 'binlog_storage_engine', 'gtid_strict_mode', 'max_binlog_total_size',

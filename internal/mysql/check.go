@@ -97,10 +97,6 @@ func (c *checker) server(ctx context.Context) bool {
 			"sync_binlog is %s and innodb_flush_log_at_trx_commit %s: after a crash of the server an event may never be published",
 			c.db.vars["sync_binlog"], c.db.vars["innodb_flush_log_at_trx_commit"])
 	}
-	if options := c.db.vars["binlog_row_value_options"]; strings.Contains(options, "PARTIAL_JSON") {
-		c.report.Warn("server", change(s.Flavor, "binlog_row_value_options", "''"),
-			"binlog_row_value_options is %s: updates of JSON columns are logged in part; inserts, which the relay reads, are whole", options)
-	}
 	return c.db.vars.is("log_bin", "ON") && (s.Flavor == cdc.MariaDB || c.db.vars.is("gtid_mode", "ON"))
 }
 

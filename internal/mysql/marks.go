@@ -34,7 +34,7 @@ func (r *Rows) verifyMarks(ctx context.Context) error {
 	return r.enums(ctx)
 }
 
-// enums returns an error if a text that is set is none of its ENUM: the server says so only of a row.
+// enums returns an error if a text that is set is not a value of its column's ENUM, not even as an index: the server says so only of a row.
 func (r *Rows) enums(ctx context.Context) error {
 	for _, a := range slices.Concat(r.Set, r.OnDeadLetter) {
 		if a.SQL != "" {

@@ -119,8 +119,11 @@ func (c *checker) room(s *SlotInfo) {
 	if limit := s.Retained + safe; limit == 0 || safe > limit*3/10 {
 		return
 	}
-	c.report.Warn("slot", "start the relay, or raise max_slot_wal_keep_size",
-		"slot %q is lost after %s more of WAL (max_slot_wal_keep_size)", c.opts.Slot, display.Bytes(safe))
+	fix := "raise max_slot_wal_keep_size"
+	if s.ActivePID == 0 {
+		fix = "start the relay, or " + fix
+	}
+	c.report.Warn("slot", fix, "slot %q is lost after %s more of WAL (max_slot_wal_keep_size)", c.opts.Slot, display.Bytes(safe))
 }
 
 // limits looks at settings that lose a slot, fill a disk or shut a standby out.

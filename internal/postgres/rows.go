@@ -68,7 +68,7 @@ func (r *Rows) Verify(ctx context.Context) error {
 	var d described
 	err := r.db.Conn.QueryRow(ctx, describeRows, r.Table, r.Key, r.At, r.Columns()).
 		Scan(&d.parts, &r.keyType, &d.child, &d.unique, &d.reads, &d.deletes, &d.timed, &d.missing, &d.lacks)
-	// Triggers of the table, and SQL in the configuration, count on the path, those of other tables too.
+	// Triggers and the configuration's SQL count on the path, also those of the other tables that this connection is for.
 	if resetErr := r.db.Exec(ctx, "prepare the connection", "RESET search_path"); err == nil {
 		err = resetErr
 	}

@@ -204,7 +204,7 @@ func (d *Database) ExecError(ctx context.Context, doing string, err error) error
 		}
 	case stateWrongObjectType:
 		if table, of := d.partitionInTheWay(ctx, pg.Message); of != "" {
-			return cdc.ConfigError("partition_in_the_way", "if "+of+" was renamed, rename it back with `ALTER TABLE "+of+" RENAME TO NAME`; otherwise give each of its partitions another name, this one with `ALTER TABLE "+table+" RENAME TO NAME`",
+			return cdc.ConfigError("partition_in_the_way", "if "+of+" was renamed, rename it back with `ALTER TABLE "+of+" RENAME TO NAME`, or, if it is to stay so, give each of its partitions another name, this one with `ALTER TABLE "+table+" RENAME TO NAME`",
 				"%s: %s, which would be a partition of the new table, is a partition of %s", doing, table, of)
 		}
 	case stateObjectInUse:

@@ -112,7 +112,7 @@ func (b *browser) look(name, scheme string, width, height int64) {
 	}
 }
 
-// violations are the serious findings of axe. In another scheme the same page can only lack contrast.
+// violations are the serious findings of axe. In another scheme the same page differs in its colours only.
 func (b *browser) violations(scheme string) string {
 	b.t.Helper()
 	var found string
@@ -120,7 +120,7 @@ func (b *browser) violations(scheme string) string {
 	if b.do(chromedp.Evaluate("!!window.axe", &there)); !there {
 		b.do(chromedp.Evaluate(testenv.NPMFile(b.t, "axe-core@4.10.3", "axe.min.js")+"; 0", nil))
 	}
-	options := map[string]string{"light": `{resultTypes: ["violations"]}`, "dark": `{resultTypes: ["violations"], runOnly: ["color-contrast"]}`}
+	options := map[string]string{"light": `{resultTypes: ["violations"]}`, "dark": `{resultTypes: ["violations"], runOnly: ["color-contrast", "link-in-text-block"]}`}
 	b.do(
 		chromedp.Evaluate(`axe.run(`+options[scheme]+`).then(r => JSON.stringify(r.violations.filter(v => ["serious", "critical"].includes(v.impact)).map(v => [v.id, v.nodes.map(n => n.html)])))`,
 			&found, func(p *runtime.EvaluateParams) *runtime.EvaluateParams { return p.WithAwaitPromise(true) }),

@@ -416,7 +416,7 @@ func TestWriteBackBadInput(t *testing.T) {
 	})
 }
 
-// enumOfWriteBack verifies that check tells of a text that is none of an ENUM.
+// enumOfWriteBack verifies that check tells of a text that is not a value of an ENUM.
 func (s *site) enumOfWriteBack() {
 	s.t.Helper()
 	if s.mysql != nil {

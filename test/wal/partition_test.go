@@ -186,6 +186,20 @@ func TestSessionsThatWrite(t *testing.T) {
 	}
 }
 
+// A table that cannot be marked leaves the role's search_path to the triggers of the others on its connection.
+func TestSearchPathAfterARefusedTable(t *testing.T) {
+	d := newDatabase(t)
+	db := d.open("")
+	row := cdc.RowAction{Table: "public.missing", SQL: "public.missing", Key: "id", Pending: "NOT sent"}
+	if err := db.Rows(postgres.RowOptions{RowAction: row}).Verify(t.Context()); err == nil {
+		t.Error("it was found")
+	}
+	var path string
+	if err := db.Conn.QueryRow(t.Context(), "SHOW search_path").Scan(&path); err != nil || path != `"$user", public` {
+		t.Errorf("search_path is %q, %v", path, err)
+	}
+}
+
 // No timeout of the role ends the session that streams: the server decodes a transaction within one of its own.
 func TestTimeoutsOfTheRole(t *testing.T) {
 	for _, version := range []int{14, 18} {
