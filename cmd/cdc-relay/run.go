@@ -150,7 +150,7 @@ func wire(ctx context.Context, c *config.Config, db app.Database, o app.SourceOp
 // wireSink returns the stages behind the router, and the store, which the caller closes. passed is [deadletter.ResolverOptions.Passed], and
 // whole [publisher.Options.Whole].
 func wireSink(ctx context.Context, c *config.Config, db app.Database, passed func(at cdc.Progress, place string) bool, problems *cdc.Problems, dropped func(reason string), whole bool, log *slog.Logger, reg prometheus.Registerer) (relay.Stages, checkpoint.Store, error) {
-	letters := letterOptions(c)
+	letters := letterOptions(c, db.Tables())
 	sink := app.Publisher(c, problems, dropped, letters, whole, log, reg)
 	store, err := app.Store(ctx, c)
 	if err != nil {
@@ -223,15 +223,19 @@ func partitionOptions(r *config.Retention) cleanup.PartitionOptions {
 }
 
 // letterOptions is nil without dead letters.
-func letterOptions(c *config.Config) *publisher.LetterOptions {
+func letterOptions(c *config.Config, tables []app.Table) *publisher.LetterOptions {
 	l := &c.DeadLetter
 	if !l.On() {
 		return nil
 	}
-	return &publisher.LetterOptions{
+	o := &publisher.LetterOptions{
 		Topic: l.Topic, Index: l.Index(), Partitions: l.Partitions, Due: deadletter.NewDue(),
 		Options: deadletter.Options{HoldKey: l.HoldKey, MaxLetters: l.MaxHeldEvents},
 	}
+	for _, t := range tables {
+		o.Tables = append(o.Tables, t.Name.String())
+	}
+	return o
 }
 
 // newResolver makes what resolves letters while the relay leads.

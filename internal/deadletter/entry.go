@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -193,6 +194,18 @@ func (r *Records) Whole() error {
 	return cdc.Stop(cdc.ClassConfig, WithoutPayload, fmt.Errorf(
 		"dead letter %s, and %d more, have no payload, which earlier versions of cdc-relay read from the table", slices.Min(stubs), len(stubs)-1),
 		"start the version of cdc-relay that ran before, publish or drop these dead letters with its `cdc-relay dlq retry --all --yes` or `cdc-relay dlq drop --all --yes`, and start this version then")
+}
+
+// OfTables returns a [cdc.StopError] if a letter that is not resolved is of another table: events of its key in that table, renamed, would be
+// published before it.
+func (r *Records) OfTables(tables []string) error {
+	for _, id := range slices.Sorted(maps.Keys(r.Entries)) {
+		if e := r.Entries[id]; e.Done == "" && !slices.Contains(tables, e.Table) {
+			return cdc.Stop(cdc.ClassConfig, "dead_letter_of_another_table", fmt.Errorf("dead letter %s is of table %s, which tables does not name", id, e.Table),
+				"name the table as it was until `cdc-relay dlq list --count` prints 0: rename it back, or create an empty one if it was dropped")
+		}
+	}
+	return nil
 }
 
 func cutKey(key string) (prefix, id string) {

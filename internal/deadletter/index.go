@@ -7,6 +7,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
 
 // Index is what a leading relay knows of the letters that are not resolved: which there are, in which order, and which keys they hold. It
@@ -195,6 +197,30 @@ func (x *Index) full() bool { return len(x.letters)-x.unmet >= x.opts.MaxLetters
 
 // Order returns that of an event which is met now.
 func (x *Index) Order(seq uint64, row int32) Order { return Order{x.epoch, seq, row} }
+
+// OrderOf returns the order of a letter that is written now: that of its row, unless it takes the place of one that an earlier run has written,
+// and the rows of letters behind that one in its key do not come again. These would overtake it. taken reports that another row has
+// the letter's ID.
+func (x *Index) OrderOf(id string, row Order) (order Order, taken bool) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	l := x.letters[id]
+	switch {
+	case l == nil:
+		return row, false
+	case l.state != unmet:
+		return row, true
+	case l.key == nil:
+		return row, false
+	}
+	for _, behind := range l.key.letters[l.key.find(l.order):] {
+		comes := behind.state == unmet && cdc.OfTable(behind.place) == cdc.OfTable(l.place)
+		if !comes && behind.order.Epoch < x.epoch {
+			return l.order, false
+		}
+	}
+	return row, false
+}
 
 // Met returns what is known of a row that an earlier run has met: the entry of its letter, or that this was dropped. id is called only if
 // there are such letters.

@@ -25,6 +25,8 @@ type LetterOptions struct {
 	// Topic holds the letters, in so many Partitions, and Index says which there are.
 	Topic, Index string
 	Partitions   int
+	// Tables are the names of those that are configured.
+	Tables []string
 	// Due is told when a letter can be resolved.
 	Due deadletter.Due
 }
@@ -145,11 +147,16 @@ type letter struct {
 func (s *deadLetters) bury(pending *pendingBatch, what *letter) {
 	l, x, opts := s.loop, s.index, s.opts
 	d := what.letter(pending.routed)
-	d.Order, d.Time = x.Order(pending.seq, what.row), l.now.UTC()
+	id := deadletter.ID([]byte(d.ID), d.Place)
+	order, taken := x.OrderOf(id, x.Order(pending.seq, what.row))
+	if taken && cdc.OfTable(d.Place) {
+		l.stopAt(pending.seq, nil, sameIDError(d))
+		return
+	}
+	d.Order, d.Time = order, l.now.UTC()
 	if what.earlier != nil {
 		d.Time, d.Attempts = what.earlier.Time, what.earlier.Attempts
 	}
-	id := deadletter.ID([]byte(d.ID), d.Place)
 	d.Partition = letterPartition(d.RecordKey, id, opts.Partitions)
 	record := own{cdc.Message{Topic: opts.Topic, Key: []byte(id)}, d.Partition}
 	record.message.Value, record.message.Headers = d.EncodeRecord()
@@ -211,6 +218,12 @@ func letterTooLargeError(d *deadletter.Letter, opts *LetterOptions, size, limit 
 	}
 	return cdc.Stop(cdc.ClassRuntime, "too_large", fmt.Errorf("event %q of %s would be a dead letter of %d bytes, of which topic %q allows %d (%s)",
 		d.ID, d.Table, size, opts.Topic, limit, why), fix+", or list the event under errors.skip, and restart the relay")
+}
+
+// sameIDError is that of rows which were read from the table by SQL: two have the same ID, and a second letter would take the place of the first.
+func sameIDError(d *deadletter.Letter) error {
+	return cdc.Stop(cdc.ClassRuntime, "same_event_id", fmt.Errorf("two rows of %s have the event ID %q, and both would be dead letters (%s)", d.Table, d.ID, d.Reason),
+		"give each row an ID of its own, or delete one of them, and run the same command again")
 }
 
 // acknowledged notes where the letters of a batch are.

@@ -1,6 +1,7 @@
 package publisher
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -95,7 +96,7 @@ func (p *Publisher) LoadLetters(ctx context.Context, id cdc.Source, passed func(
 	if err := p.verifySource(records.Source, id); err != nil {
 		return nil, err
 	}
-	if err := records.Whole(); err != nil {
+	if err := cmp.Or(records.Whole(), records.OfTables(p.opts.Letters.Tables)); err != nil {
 		return nil, err
 	}
 	loaded := &deadletter.Loaded{Index: p.newIndex(records.Entries, passed), Barrier: end, Accepted: map[string]*deadletter.Ask{}}

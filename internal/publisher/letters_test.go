@@ -33,6 +33,7 @@ type lettered struct {
 	opts     publisher.Options
 	index    *deadletter.Index
 	accepted map[string]*deadletter.Ask
+	ofTable  bool   // rows are read from the table by SQL
 	stop     func() // ends collect
 }
 
@@ -49,6 +50,7 @@ func eachDelivery(t *testing.T, test func(t *testing.T, l *lettered)) {
 			opts := options(c)
 			opts.Letters = &publisher.LetterOptions{
 				Topic: letterTopic, Index: letterIndex, Partitions: 4, Due: deadletter.NewDue(),
+				Tables: []string{"public.outbox"},
 				Options: deadletter.Options{HoldKey: true, MaxLetters: 1000},
 			}
 			opts.UnknownTopic, opts.Malformed, opts.TooLarge, opts.Rejected = cdc.PolicyDeadLetter, cdc.PolicyDeadLetter, cdc.PolicyDeadLetter, cdc.PolicyDeadLetter
@@ -118,6 +120,9 @@ func (l *lettered) send(t *testing.T, facts ...fact) uint64 {
 	t.Helper()
 	table := &cdc.Table{Schema: "public", Name: "outbox", Columns: []cdc.Column{{Name: "event_id"}, {Name: "payload"}}}
 	b := &cdc.Batch{Seq: l.next, Table: table, Txs: []cdc.Tx{{Commit: 0x100 * l.next, Time: time.Now().UnixMicro()}}}
+	if l.ofTable {
+		b.Txs[0].Commit = 0
+	}
 	r := &cdc.Routed{Batch: b, Payload: 1}
 	l.next++
 	for i, f := range facts {
@@ -406,6 +411,43 @@ func TestLetterIsMetAgain(t *testing.T) {
 	})
 }
 
+// A repair reads rows once more: a letter of one before stays before those of its key that came from the log meanwhile, and do not come again.
+// That position may have passed these, or not yet, as with the slot alone. Two rows with one ID cannot both be letters.
+func TestLettersOfRepairs(t *testing.T) {
+	for _, passed := range []func(string) bool{func(place string) bool { return !cdc.OfTable(place) }, func(string) bool { return false }} {
+		eachDelivery(t, func(t *testing.T, l *lettered) {
+			l.ofTable = true
+			l.answered(t, l.send(t, fact{"a", "", "1"}, fact{"b", "", "1"}))
+			l.restart(t, nil)
+			l.ofTable = false
+			l.answered(t, l.send(t, fact{"a", "t", "2"}))
+			l.restart(t, passed)
+			l.ofTable = true
+			l.answered(t, l.send(t, fact{"a", "t", "1"}, fact{"b", "t", "1"}))
+			first, second := "a/1@0000000000000000/0", "a/2@0000000000000200/0"
+			entries := l.entries(t)
+			if len(entries) != 3 || entries[first].Order.Compare(entries[second].Order) >= 0 || entries["b/1@0000000000000000/1"].Order.Epoch != 3 {
+				t.Errorf("letters: %+v", entries)
+			}
+			l.restart(t, nil)
+			if out := l.resolve(t, "t", second); !out[0].Skipped {
+				t.Errorf("it overtakes: %+v", out)
+			}
+			l.resolve(t, "t", first, second)
+			if a := l.published(t, "a"); a != "1 2" {
+				t.Errorf("published: %q", a)
+			}
+			l.answered(t, l.send(t, fact{"c", "", "1"}))
+			l.send(t, fact{"c", "", "1"})
+			var stop *cdc.StopError
+			l.await(t, "the stop", func() bool { return l.err != nil })
+			if !errors.As(l.err, &stop) || stop.Reason != "same_event_id" {
+				t.Error(l.err)
+			}
+		})
+	}
+}
+
 // Dropped letters are gone, and the letters behind them stay. At the limit nothing more is accepted, and letters can be resolved.
 func TestDropAndLimit(t *testing.T) {
 	eachDelivery(t, func(t *testing.T, l *lettered) {
@@ -478,6 +520,17 @@ func TestForeignLetters(t *testing.T) {
 		other.SystemID = "2"
 		if fix := l.refuses(t, other, "foreign_dead_letters").Fix; !strings.Contains(fix, "before its first start") || !strings.Contains(fix, "`cdc-relay replay --id ID`") {
 			t.Error(fix)
+		}
+	})
+}
+
+// Letters of a table that has another name now are refused: its events would pass them.
+func TestLettersOfAnotherTable(t *testing.T) {
+	eachDelivery(t, func(t *testing.T, l *lettered) {
+		l.answered(t, l.send(t, fact{"a", "", "1"}))
+		l.opts.Letters.Tables[0] = "public.events"
+		if stop := l.refuses(t, source(), "dead_letter_of_another_table"); !strings.Contains(stop.Error(), "public.outbox") {
+			t.Error(cdc.Explain(stop))
 		}
 	})
 }

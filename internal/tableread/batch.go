@@ -19,8 +19,8 @@ const (
 
 // Batches makes batches of the rows of a table, one at a time.
 type Batches struct {
-	// At is the column with the time, -1 if there is none; Cost what a batch costs beside its arena.
-	At, Cost int
+	// Key is the column with the event's ID, At that with the time, -1 if there is none; Cost what a batch costs beside its arena.
+	Key, At, Cost int
 	// Zone is where the clocks were that wrote the time, if it has no zone; nil: UTC.
 	Zone     *cdc.Zone
 	rowBytes int // of the rows so far, on average
@@ -42,7 +42,7 @@ func (s *Batches) New(t *cdc.Table, rows int) *cdc.Batch {
 func (s *Batches) Complete(b *cdc.Batch) error {
 	s.rowBytes = max(1, len(b.Arena)/b.Rows())
 	b.Bytes = cap(b.Arena) + s.Cost
-	return stamp(b, s.At, s.Zone)
+	return stamp(b, s.At, s.Key, s.Zone)
 }
 
 // errLarge says that the rows of a piece do not fit into memory.

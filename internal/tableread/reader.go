@@ -56,7 +56,7 @@ func (r *Reader) Choose(columns []Column) error {
 	case o.OrderBy == "":
 		r.By = r.At
 	}
-	r.Batches.At = r.Table.Index(r.At.Name)
+	r.Batches.Key, r.Batches.At = r.Key.Index, r.Table.Index(r.At.Name)
 	if r.At.Time == r.Dialect.LocalTime {
 		r.Batches.Zone = o.Zone
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 	"testing"
@@ -250,24 +251,25 @@ func TestRowsHaveTheirTime(t *testing.T) {
 	}
 }
 
-// Two tables may have the same event ID: the places of its rows tell them apart, whenever they are read.
-func TestPlaceIsOfTheTable(t *testing.T) {
+// Two tables may have the same event ID, and two rows one that is not readable: the places of rows tell them apart, whenever they are read.
+func TestPlaces(t *testing.T) {
 	t.Parallel()
-	places := map[string]string{}
-	for _, name := range []string{"orders", "items", "orders", "items"} {
+	places, rows := map[string]string{}, map[string]string{}
+	for _, row := range []string{"orders/1", "items/1", "orders/2", "orders/1", "items/1"} {
 		b := batch([]Key{{}})
-		b.Table = &cdc.Table{Schema: "public", Name: name, Columns: b.Table.Columns}
+		b.Table = &cdc.Table{Schema: "public", Name: path.Dir(row), Columns: b.Table.Columns}
+		b.Arena, b.Spans = []byte(path.Base(row)), []cdc.Span{{Len: 1}}
 		if err := (&Batches{At: -1}).Complete(b); err != nil {
 			t.Fatal(err)
 		}
 		place := b.Place(0)
-		if was := places[name]; was != "" && was != place || !cdc.OfTable(place) {
-			t.Errorf("the row of %s is at %s, and was at %q", name, place, was)
+		if was := places[row]; was != "" && was != place || !cdc.OfTable(place) {
+			t.Errorf("row %s is at %s, and was at %q", row, place, was)
 		}
-		places[name] = place
+		places[row], rows[place] = place, row
 	}
-	if places["orders"] == places["items"] {
-		t.Errorf("both rows are at %s", places["orders"])
+	if len(rows) != 3 {
+		t.Errorf("places: %v", places)
 	}
 }
 

@@ -15,7 +15,7 @@ import (
 var budget = map[string]int{
 	"lines of the product": 42_820, // cmd and internal, without tests and what is only for them
 	"packages":             29,     // of the product
-	"lines of tests":       68_250, // with testenv, cdctest and the other helpers
+	"lines of tests":       68_400, // with testenv, cdctest and the other helpers
 }
 
 var words = map[string]int{

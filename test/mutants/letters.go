@@ -50,6 +50,26 @@ func letterMutants() []mutant {
 			[]edit{{`return Short(eventID) + "@" + place`, `return Short(eventID) + "@"`}},
 			caughtBy{publisher, "^TestKeyIsHeld$", ""},
 		},
+		{
+			"put a letter of a repair behind those that do not come again", "internal/deadletter/index.go",
+			[]edit{{"if !comes && behind.order.Epoch < x.epoch {", "if !comes && behind.order.Epoch > x.epoch {"}},
+			caughtBy{publisher, "^TestLettersOfRepairs$", ""},
+		},
+		{
+			"forget a row with the ID of another one", "internal/deadletter/index.go",
+			[]edit{{"	case l.state != unmet:\n		return row, true\n", ""}},
+			caughtBy{publisher, "^TestLettersOfRepairs$", ""},
+		},
+		{
+			"one place for all rows of a table", "internal/tableread/stamp.go",
+			[]edit{{"place := crc32.Update(table, crc32.IEEETable, id)", "place := crc32.Update(table, crc32.IEEETable, id[:0])"}},
+			caughtBy{"./internal/tableread", "^TestPlaces$", ""},
+		},
+		{
+			"publish past letters of a table that was renamed", "internal/deadletter/entry.go",
+			[]edit{{"!slices.Contains(tables, e.Table)", "e.Table == \"\""}},
+			caughtBy{publisher, "^TestLettersOfAnotherTable$", ""},
+		},
 	}
 }
 
