@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdctest"
 )
 
 // A condition that the database refuses, also one that changes what stands around it, is refused before anything is made. One that it
@@ -82,5 +84,41 @@ func TestBackfillConditionOnSeveralTables(t *testing.T) {
 		s.says(2, "more", "setup", "--backfill", "--where", "event_type = 'order.placed'")
 		s.says(0, "published 2 rows", "setup", "--backfill", "--where", "1 = 1")
 		s.consume(s.name, 2)
+	})
+}
+
+// A repair makes dead letters of rows without a readable ID, each its own. Another one leaves a letter of the first before those of its key
+// that came meanwhile.
+func TestLettersOfRepairs(t *testing.T) {
+	t.Parallel()
+	onAll(t, func(s *site) {
+		s.config += "errors: {unroutable: dead_letter, malformed: dead_letter}\n"
+		all, some := "  - {topic: "+s.name+"}", "  - {topic: "+s.name+", match: {event_type: none}}"
+		s.replace(all, some).setup().says(0, "kept", "teardown", "--yes")
+		s.event(1, "a", "")
+		letters := 1
+		if s.mysql != nil {
+			s.sql("INSERT INTO outbox (event_id, aggregate_type, aggregate_id, event_type, payload, occurred_at) VALUES ('one', 'Order', 'b', 'x', '{}', now()), ('two', 'Order', 'b', 'x', '{}', now())")
+			letters = 3
+		}
+		s.says(0, "published", "setup", "--backfill")
+		s.letters(letters)
+		relay := s.start()
+		relay.leading()
+		s.event(2, "a", s.name)
+		s.letters(letters + 1)
+		relay.stops()
+		s.replace(some, all).says(0, "published", "repair", "--since", "2020-01-01T00:00:00Z")
+		relay = s.start()
+		relay.leading()
+		s.says(0, "published", "dlq", "retry", eventID(1), "--yes")
+		s.letters(letters - 1)
+		order := ""
+		for _, r := range s.consume(s.name, 3) {
+			order += header(r, "ce_id")[35:]
+		}
+		if order != "122" {
+			cdctest.Violation(t, cdctest.Order, "the order is %s", order)
+		}
 	})
 }
