@@ -112,7 +112,6 @@ func (t *Table) write(b *strings.Builder) {
 	}
 }
 
-// routes sends each row somewhere, also one whose topic or aggregate type is NULL.
 // shape writes what records are made of beside the parts.
 func (t *Table) shape(b *strings.Builder) {
 	if t.Debezium {
@@ -122,19 +121,9 @@ func (t *Table) shape(b *strings.Builder) {
 	if t.Null {
 		b.WriteString("    null_payload: tombstone # a row with NULL is a record without a value\n")
 	}
-	if t.Value == nil {
-		return
-	}
-	b.WriteString("    # No column looks like the payload, so that the value is an object of all that are no state. To publish one alone, name it under columns.\n    value:\n")
-	for i := range t.Value {
-		kind, column := "column", t.Value[i].Column
-		if column == "" {
-			kind, column = "json", t.Value[i].JSON
-		}
-		fmt.Fprintf(b, "      - {name: %s, %s: %s}\n", plain(column), kind, plain(column))
-	}
 }
 
+// routes sends each row somewhere, also one whose topic or aggregate type is NULL.
 func (f *File) routes(b *strings.Builder) {
 	some := func(is func(*Table) bool) bool {
 		return slices.ContainsFunc(f.Tables, func(t Table) bool { return is(&t) })
@@ -151,11 +140,6 @@ func (f *File) routes(b *strings.Builder) {
 		b.WriteString("  - " + byType + "\n")
 		return
 	}
-	for i := range f.Tables {
-		if t := &f.Tables[i]; t.Destination != "" && !some(func(other *Table) bool { return slices.Contains(other.noText, t.Destination) }) {
-			t.destination(b, len(f.Tables) > 1)
-		}
-	}
 	if some(func(t *Table) bool { return t.has(outbox.AggregateType) }) {
 		b.WriteString("  - match: {aggregate_type: \".+\"}\n    " + byType + " # as Debezium's outbox event router does\n")
 	}
@@ -166,16 +150,6 @@ func (f *File) routes(b *strings.Builder) {
 		}
 	}
 	b.WriteString("  - topic: \"outbox.event.${table}\"\n")
-}
-
-// destination writes the route of rows whose column of destinations has a topic's name.
-func (t *Table) destination(b *strings.Builder, several bool) {
-	table := ""
-	if several {
-		table = "table: " + quoted(regexp.QuoteMeta(t.bare)) + ", "
-	}
-	fmt.Fprintf(b, "  - match: {%s%s: \"[A-Za-z0-9_-][A-Za-z0-9._-]{0,248}\"} # what Kafka takes for a topic's name, and no address such as kafka://topic/orders\n    topic: %s\n",
-		table, plain(t.Destination), quoted("${"+t.Destination+"}"))
 }
 
 // topicName is a table's name with an underscore for each character that a topic cannot have.

@@ -53,15 +53,6 @@ func (g *guess) isSchemaVersion(c cdc.Column) bool {
 	return folded(c.Name) != "version" || g.found[outbox.EventType] != nil || g.found[outbox.SchemaID] != nil
 }
 
-// isDestination reports whether what a column of topics holds may be no topic's name: an address, or a default that is none.
-func (g *guess) isDestination(c cdc.Column) bool {
-	value := g.facts.Columns[c.Name].Default
-	if text, is := strings.CutPrefix(value, "'"); is {
-		value, _, _ = strings.Cut(text, "'")
-	}
-	return !strings.Contains(folded(c.Name), "topic") || value != "" && topicName(value) != value
-}
-
 // time finds the time of a row by its type. A time that can be NULL is filled in later, unless the database does so at the insert.
 func (g *guess) time() {
 	if g.found[outbox.OccurredAt] != nil || g.found[outbox.CreatedAt] != nil {
@@ -107,6 +98,8 @@ func (g *guess) doubt(role outbox.Role, c cdc.Column) string {
 	switch {
 	case role == outbox.EventID && !g.isUnique(c):
 		return ", but no unique index has it alone: verify that no two rows share it"
+	case role == outbox.Topic && (!strings.Contains(folded(c.Name), "topic") || g.facts.Columns[c.Name].Default != ""):
+		return "; its text must be a topic's name, and no address such as kafka://topic/orders"
 	case role == outbox.SchemaVersion && folded(c.Name) == "version":
 		return ", unless it is another version: then remove the line"
 	case role == outbox.Headers && c.Type == cdc.TypeText:

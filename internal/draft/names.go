@@ -63,14 +63,6 @@ func parts() [outbox.Roles]known {
 	}
 }
 
-// typePath is where a column of headers has the event's type, by the column's name; "" if that is not known.
-func typePath(column string) string {
-	if folded(column) == "eventmetadata" {
-		return "$.event_type"
-	}
-	return ""
-}
-
 // debezium are the columns that Debezium's outbox event router reads by default.
 func debezium() map[outbox.Role]string {
 	return map[outbox.Role]string{

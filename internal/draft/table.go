@@ -1,7 +1,6 @@
 package draft
 
 import (
-	"cmp"
 	"slices"
 	"strings"
 
@@ -25,13 +24,8 @@ type Table struct {
 	Debezium bool
 	// Null is whether the payload can be NULL.
 	Null bool
-	// Value are the columns that are the value where no column looks like the payload.
-	Value []outbox.Part
-	// Destination is a column that a route takes for the topic where its text is a topic's name; "" for none.
-	Destination string
 
-	bare   string   // the name without its schema
-	noText []string // columns that a route cannot read, not even to find that it is meant for another table
+	bare string // the name without its schema
 }
 
 // Part is what a part of an event is made of.
@@ -44,7 +38,7 @@ type Part struct {
 }
 
 // Of proposes the parts of a table of which the catalog says f. What it proposes can be read from the table's rows, whether or not it is
-// what they mean. An error says that no column can be the event's ID.
+// what they mean. An error says that no column can be the event's ID, or the payload.
 func Of(name string, t *cdc.Table, f *cdc.Facts) (Table, error) {
 	if isNative(t) {
 		return Table{Name: name, Native: true}, nil
@@ -73,6 +67,10 @@ func Of(name string, t *cdc.Table, f *cdc.Facts) (Table, error) {
 	}
 	g.time()
 	g.payload()
+	if g.found[outbox.Payload] == nil {
+		return Table{}, cdc.Usage("write the configuration by hand, with its columns in tables[].value: see docs/records.md",
+			"table %s has no column that can be the payload", t)
+	}
 	g.without()
 	g.prefix()
 	return g.draft(name), nil
@@ -102,8 +100,7 @@ type guess struct {
 	debezium bool
 	found    [outbox.Roles]*Part
 	// others are further columns that a part could be.
-	others      [outbox.Roles][]string
-	destination string // see [Table.Destination]
+	others [outbox.Roles][]string
 }
 
 // isDebezium reports whether the table has the columns that Debezium's outbox event router reads, in their spelling.
@@ -128,7 +125,7 @@ func (g *guess) column(role outbox.Role) string {
 }
 
 func (g *guess) used(column string) bool {
-	return column == g.destination || slices.ContainsFunc(g.found[:], func(p *Part) bool { return p != nil && slices.Contains(p.Columns(), column) })
+	return slices.ContainsFunc(g.found[:], func(p *Part) bool { return p != nil && slices.Contains(p.Columns(), column) })
 }
 
 // free returns the columns of some types that are in no part.
@@ -154,11 +151,7 @@ func (g *guess) named(role outbox.Role, fits func(cdc.Column) bool) {
 	k := parts()[role]
 	for name := range strings.FieldsSeq(k.names) {
 		for _, c := range g.free(k.kinds) {
-			switch {
-			case folded(c.Name) != name || !fits(c) || role == outbox.SchemaVersion && !g.isSchemaVersion(c):
-			case role == outbox.Topic && g.isDestination(c):
-				g.destination = cmp.Or(g.destination, c.Name)
-			default:
+			if folded(c.Name) == name && fits(c) && (role != outbox.SchemaVersion || g.isSchemaVersion(c)) {
 				g.take(role, c, "by name: "+k.means+g.doubt(role, c))
 			}
 		}
@@ -200,9 +193,6 @@ func (g *guess) without() {
 	if key := g.column(outbox.PartitionKey); key != "" && g.found[outbox.AggregateID] != nil {
 		g.found[outbox.AggregateID].Why = "by name: the key where " + key + " is NULL"
 	}
-	if g.found[outbox.Topic] != nil {
-		g.destination = ""
-	}
 	if g.found[outbox.EventType] == nil {
 		g.eventType()
 	}
@@ -219,14 +209,8 @@ func (g *guess) prefix() {
 	id.Why += "; with the table's name before it, because other tables have the same numbers"
 }
 
-// eventType finds the type in a document, or else makes it constant, so that no event is refused for the lack of it.
+// eventType makes the type constant, so that no event is refused for the lack of it.
 func (g *guess) eventType() {
-	headers := g.column(outbox.Headers)
-	if path := typePath(headers); path != "" {
-		g.set(outbox.EventType, outbox.Part{JSON: headers, Path: path},
-			"no column has it: correct the path, because a row without a value there is malformed")
-		return
-	}
 	why := "no column looks like the type of the event: say what it is"
 	if document := g.document(); document != "" {
 		why += ", or where, as in " + written(&outbox.Part{JSON: document, Path: "$.type"})
@@ -246,12 +230,7 @@ func (g *guess) document() string {
 
 // draft returns what was found.
 func (g *guess) draft(name string) Table {
-	t := Table{Name: name, bare: g.table.Name, Debezium: g.debezium, Destination: g.destination}
-	if payload := g.column(outbox.Payload); payload != "" {
-		t.Null = !g.facts.Columns[payload].NotNull
-	} else {
-		t.Value = g.value()
-	}
+	t := Table{Name: name, bare: g.table.Name, Debezium: g.debezium, Null: !g.facts.Columns[g.column(outbox.Payload)].NotNull}
 	for role, part := range g.found {
 		if part == nil {
 			continue
@@ -263,9 +242,6 @@ func (g *guess) draft(name string) Table {
 		t.Parts = append(t.Parts, *part)
 	}
 	for _, c := range g.table.Columns {
-		if c.Form == cdc.FormForeign || c.Type == cdc.TypeBytes {
-			t.noText = append(t.noText, c.Name)
-		}
 		switch {
 		case g.used(c.Name):
 		case isState(c.Name):
@@ -275,20 +251,6 @@ func (g *guess) draft(name string) Table {
 		}
 	}
 	return t
-}
-
-// value returns the columns that are no state of delivery.
-func (g *guess) value() (parts []outbox.Part) {
-	for _, c := range g.table.Columns {
-		switch {
-		case isState(c.Name) || c.Form == cdc.FormForeign:
-		case c.Type == cdc.TypeJSON:
-			parts = append(parts, outbox.Part{JSON: c.Name})
-		default:
-			parts = append(parts, outbox.Of(c.Name))
-		}
-	}
-	return parts
 }
 
 // has reports whether a part of the role exists.

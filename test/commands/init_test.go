@@ -32,24 +32,19 @@ CREATE TABLE messenger_messages (id {serial} PRIMARY KEY, body {text} NOT NULL, 
   available_at {time} NOT NULL, delivered_at {time});
 CREATE TABLE [TXNO_OUTBOX] (id varchar(36) PRIMARY KEY, invocation {text}, [lastAttemptTime] {time}, [nextAttemptTime] {time}, attempts int, blocked varchar(250), version int,
   [uniqueRequestId] varchar(250) UNIQUE, processed boolean, topic varchar(250) NOT NULL DEFAULT '*', seq bigint);
-CREATE TABLE outboxer_messages (id {serial} PRIMARY KEY, status varchar(255) NOT NULL, messageable_id varchar(255) NOT NULL, messageable_type varchar(255) NOT NULL,
-  queued_at {time} NOT NULL, publishing_at {time}, updated_at {time} NOT NULL);
 CREATE TABLE tenant_events (tenant_id int, id int, token varchar(40) NOT NULL UNIQUE, type varchar(40) NOT NULL, data json, due {time} NOT NULL, PRIMARY KEY (tenant_id, id))`
 
-// wildRows are written as their software does.
+// wildRows are written as their software does, with topics where it may have addresses.
 const wildRows = `
 INSERT INTO [OutboxMessage] ([SentTime], [Headers], [MessageId], [ContentType], [MessageType], [Body], [ExpirationTime])
   VALUES ('2026-01-02 03:04:05', '{}', '0198c0de-0000-7000-8000-000000000001', 'application/vnd.masstransit+json', 'urn:message:Ping', '{"message": {}}', '2026-02-02 03:04:05');
-INSERT INTO wolverine_outgoing_envelopes VALUES ('0198c0de-0000-7000-8000-000000000002', 1, 'tcp://localhost:5580/durable', '2026-02-02 03:04:05', 'by TCP', 0, 'Ping');
 INSERT INTO wolverine_outgoing_envelopes VALUES ('0198c0de-0000-7000-8000-000000000003', 1, 'NAME.orders', NULL, 'by Kafka', 0, 'Ping');
 INSERT INTO [OutboxData] VALUES ('m-1', 0, NULL, '8.0.0', '{"Headers": {}}');
 INSERT INTO outbox (topic, [key], value) VALUES ('NAME.relayed', 'k', 'v');
 INSERT INTO outbox (topic, [key], value) VALUES ('NAME.relayed', 'k', NULL);
 INSERT INTO messenger_messages (body, headers, queue_name, created_at, available_at)
   VALUES ('{"id": 1}', '{"type": "Ping", "Content-Type": "application/json"}', 'default', '2026-01-02 03:04:05', '2026-01-02 04:04:05');
-INSERT INTO [TXNO_OUTBOX] (id, invocation, [nextAttemptTime], attempts, version, processed) VALUES ('t-1', '{"m": "ping"}', '2026-02-02 03:04:05', 0, 0, false);
 INSERT INTO [TXNO_OUTBOX] (id, invocation, [nextAttemptTime], attempts, version, processed, topic, seq) VALUES ('t-2', '{"m": "pong"}', '2026-02-02 03:04:05', 0, 0, false, 'NAME.orders', 1);
-INSERT INTO outboxer_messages (status, messageable_id, messageable_type, queued_at, updated_at) VALUES ('queued', '7', 'Event', '2026-01-02 03:04:05', '2026-01-02 03:04:05');
 INSERT INTO tenant_events VALUES (1, 1, 'a', 'Ping', '{"n": 1}', '2026-02-02 03:04:05');
 INSERT INTO tenant_events VALUES (2, 1, 'b', 'Ping', NULL, '2026-02-02 03:04:05')`
 
@@ -68,10 +63,10 @@ func TestInitOfWildTables(t *testing.T) {
 			}
 			s.sql(strings.Split(types.Replace(wildTables), ";\n")...)
 			s.config, s.env = "", []string{"DATABASE_URL=" + s.url(), "KAFKA_BROKER=" + kafka.Bootstrap()[0]}
-			tables := strings.Fields("OutboxMessage wolverine_outgoing_envelopes OutboxData messenger_messages TXNO_OUTBOX outboxer_messages tenant_events")
-			s.init(append(tables, "outbox")...)
+			byTable := strings.Fields("OutboxMessage OutboxData messenger_messages tenant_events")
+			s.init(append(byTable, "wolverine_outgoing_envelopes", "TXNO_OUTBOX", "outbox")...)
 			s.passes()
-			s.publishes("wild", strings.Split(strings.ReplaceAll(types.Replace(wildRows), "NAME", s.name), ";\n"), append(tables, "orders", "relayed")...)
+			s.publishes("wild", strings.Split(strings.ReplaceAll(types.Replace(wildRows), "NAME", s.name), ";\n"), append(byTable, "orders", "relayed")...)
 		})
 	}
 }
@@ -214,9 +209,9 @@ func (s *site) publishes(name string, rows []string, topics ...string) {
 func TestInitRefuses(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
-	s.sql("CREATE SCHEMA app", "CREATE TABLE app.outbox (id uuid PRIMARY KEY, topic text, created timestamp, doubled int GENERATED ALWAYS AS (1) STORED)",
+	s.sql("CREATE SCHEMA app", "CREATE TABLE app.outbox (id uuid PRIMARY KEY, topic text, created timestamp, body jsonb, doubled int GENERATED ALWAYS AS (1) STORED)",
 		"CREATE VIEW events AS SELECT * FROM app.outbox", "CREATE TABLE parted (id int) PARTITION BY RANGE (id)", "CREATE TABLE part PARTITION OF parted DEFAULT",
-		"CREATE TABLE nothing (payload json)", `CREATE TABLE "odd.name" ("yes" uuid, "a b" json)`)
+		"CREATE TABLE nothing (payload json)", "CREATE TABLE bare (id uuid PRIMARY KEY)", `CREATE TABLE "odd.name" ("yes" uuid, "a b" json)`)
 	owner := strings.Replace(s.url(), "postgres@", "postgres:geheim-4711@", 1)
 	s.env = []string{"CDC_RELAY_OWNER_DSN=" + owner, "RELAY_PASSWORD=geheim-4711", "KAFKA_BROKER=" + kafka.Bootstrap()[0]}
 	var all strings.Builder
@@ -228,6 +223,7 @@ func TestInitRefuses(t *testing.T) {
 		{"--table", "events"},
 		{"--table", "part"},
 		{"--table", "nothing"},
+		{"--table", "bare"},
 		{"--table", "a.b.c"},
 		{"--table", "x", "--owner-dsn", "oracle://geheim-4711@nowhere"},
 		{"--table", "x", "--owner-dsn", "geheim-4711"},
