@@ -2,13 +2,10 @@ package main
 
 import (
 	"context"
-	"errors"
 	"io"
 	"log/slog"
 	"os"
 	"os/signal"
-	"slices"
-	"strings"
 	"syscall"
 
 	"github.com/cdc-relay/cdc-relay/internal/admin"
@@ -40,7 +37,7 @@ func (a *cli) reloadAt(ctx context.Context, hangups <-chan os.Signal, running *c
 func (a *cli) reload(running *config.Config, log *logs) {
 	c, err := a.load()
 	if err != nil {
-		logProblems(log, err)
+		log.Error("configuration not read again: nothing was changed", "error", err)
 		return
 	}
 	if err := admin.ValidateWebConfig(running.HTTP.WebConfig); err != nil {
@@ -48,25 +45,8 @@ func (a *cli) reload(running *config.Config, log *logs) {
 	}
 	was, is := log.level.Level(), levelOf(c.Log)
 	log.level.Set(min(was, is)) // so that this is seen
-	log.Info("configuration read again", "log_level", string(c.Log.Level))
-	changed := slices.DeleteFunc(running.Changed(c), func(path string) bool { return path == "log.level" })
-	if len(changed) > 0 {
-		log.Warn("restart the relay to apply the other changes of the configuration", "settings", strings.Join(changed, ", "))
-	}
+	log.Info("configuration read again: log.level applies, other changes need a restart", "log_level", string(c.Log.Level))
 	log.level.Set(is)
-}
-
-func logProblems(log *logs, err error) {
-	const text = "configuration not read again: nothing was changed"
-	problems, ok := errors.AsType[config.Problems](err)
-	if !ok {
-		log.Error(text, "error", err)
-	}
-	for _, p := range problems {
-		fix := p.Fix
-		p.Fix = ""
-		log.Error(text, "error", &cdc.FixableError{Cause: p, Fix: fix})
-	}
 }
 
 // logs is the log of a run, whose level can be changed.

@@ -34,7 +34,7 @@ func newRunCommand(a *cli) *cobra.Command {
 
 The first SIGTERM or SIGINT waits until the records in flight are acknowledged, saves the position and confirms it to
 the database; a second one stops at once. No event is lost either way: events that were not confirmed are published
-again. At SIGHUP it reads the configuration file again, applies log.level, and names the other settings that have changed.
+again. At SIGHUP it reads the configuration file again and applies log.level; other changes need a restart.
 
 On MySQL and MariaDB only the checkpoint holds the position. Without a checkpoint run refuses to start (exit 5);
 cdc-relay setup stores the first one.`,

@@ -52,9 +52,7 @@ type Config struct {
 	// How long the relay may drain records in flight after SIGTERM. A second signal stops it at once.
 	ShutdownTimeout time.Duration `yaml:"shutdown_timeout" jsonschema:"default=20s"`
 
-	// settings is what the file says, for [Config.Changed]. It is a function so that nothing that prints memory shows a secret.
-	settings func() map[string]string
-	moved    []Warning
+	moved []Warning
 }
 
 // Delivery is what consumers get after a fault.

@@ -141,7 +141,7 @@ func (d *document) decode(data []byte) *Config {
 		d.reportAt(place{}, "", "", "cannot be read")
 		return nil
 	}
-	c.settings, c.moved = func() map[string]string { return settings("", checked) }, d.moved
+	c.moved = d.moved
 	return &c
 }
 
