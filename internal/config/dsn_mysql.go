@@ -47,8 +47,12 @@ func parseMySQL(dsn, password string) (*mysql.Config, error) {
 		}
 	}
 	parsed, err := mysql.ParseDSN(dsn)
-	if err != nil {
-		return nil, mysqlFault(err.Error())
+	switch {
+	case err != nil && strings.HasPrefix(err.Error(), "invalid DSN: missing the slash"):
+		return nil, cdc.Fixable(writeMySQL, "names no database")
+	case err != nil:
+		return nil, cdc.Fixable(writeMySQL+"; write / and % in the database's name and in options as %2F and %25, and set source.mysql.tls for certificates of your own",
+			"is not a valid connection string of Go's MySQL driver")
 	}
 	if password != "" {
 		parsed.Passwd = password
@@ -108,27 +112,6 @@ func fromURL(dsn, rest string) (string, error) {
 		c.Net, c.Addr = "tcp", net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), "3306"))
 	}
 	return c.FormatDSN(), nil
-}
-
-func mysqlFault(message string) error {
-	for _, known := range []struct{ start, cause, fix string }{
-		{"invalid DSN: missing the slash", "names no database", writeMySQL},
-		{"invalid DSN: did you forget to escape", "has a / in an option after the ?", "write %2F for it"},
-		{"invalid DSN: network address", "has an address without its closing bracket", writeMySQL},
-		{"invalid DSN: interpolateParams", "has interpolateParams beside a collation that it is not safe with", "remove it"},
-		{"default addr for network", "has an address that is neither tcp(host:port) nor unix(/path/to/socket)", writeMySQL},
-		{
-			"invalid value / unknown config name", "has a tls= that is not one of true, skip-verify, preferred, false",
-			"set source.mysql.tls for an authority or a certificate of your own",
-		},
-		{"invalid value / unknown server pub key", "has a serverPubKey, which is not known here", "remove it and set source.mysql.tls"},
-		{"invalid dbname", "has a % in the database's name that is no %XX", "write %25 for it"},
-	} {
-		if strings.HasPrefix(message, known.start) {
-			return cdc.Fixable(known.fix, "%s", known.cause)
-		}
-	}
-	return cdc.Fixable("correct it, or remove it", "has an option after the ? whose value Go's MySQL driver does not take")
 }
 
 // shownMySQL returns a connection string that may be shown: every option of the driver that is not a default, and neither the

@@ -68,13 +68,17 @@ func parseDSN(dsn string) (*pgconn.Config, error) {
 			"user name and password, or set source.postgres.password", "has an @ out of place")
 	}
 	parsed, err := pgconn.ParseConfig(dsn)
-	if err == nil {
+	pathErr := (*fs.PathError)(nil)
+	switch {
+	case err == nil:
 		return parsed, nil
-	}
-	if pathErr := (*fs.PathError)(nil); errors.As(err, &pathErr) {
+	case errors.As(err, &pathErr):
 		return nil, cdc.Fixable("correct the path", "names a file in sslrootcert, sslcert, sslkey or servicefile that cannot be read (%w)", pathErr.Err)
+	case strings.Contains(err.Error(), "`: invalid port"):
+		return nil, cdc.Fixable("write a / in the password as %2F", "has a port that is not a number")
 	}
-	return nil, dsnFault(err.Error())
+	return nil, cdc.Fixable(writePostgres+", with %XX for special characters in the user name and password, or key=value pairs with values that hold "+
+		"spaces in single quotes; correct options such as sslmode", "is not a valid connection string")
 }
 
 const writePostgres = "write postgres://user@host:5432/database"
@@ -89,28 +93,6 @@ var anyURL = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9+.:-]*://`)
 func straySign(rest string) bool {
 	signs := strings.Count(rest, "@")
 	return signs > 1 || signs == 1 && rest[strings.IndexAny(rest, "@/")] != '@'
-}
-
-func dsnFault(message string) error {
-	_, message, _ = strings.Cut(message, "`: ")
-	for _, known := range []struct{ start, cause, fix string }{
-		{"failed to parse as URL", "is not a valid URL", "write %XX for special characters in the user name and " +
-			"password, or set source.postgres.password"},
-		{"failed to parse as keyword/value", "is not a connection string", "write postgres://user@host:5432/database, " +
-			"or key=value pairs with values that hold spaces in single quotes"},
-		{"invalid port", "has a port that is not a number", "write a / in the password as %2F"},
-		{"could not match", "has another number of ports than hosts", "give one port, or one for each host"},
-		{"failed to configure TLS", "has TLS settings that do not work", "correct sslmode, sslrootcert, sslcert and sslkey"},
-		{"failed to read service", "names a service that cannot be read", "correct service or servicefile"},
-		{"invalid connect_timeout", "has a connect_timeout that is not a number of seconds", ""},
-		{"unknown target_session_attrs", "has a target_session_attrs that is not one of any, read-write, read-only, " +
-			"primary, standby, prefer-standby", ""},
-	} {
-		if strings.HasPrefix(message, known.start) {
-			return cdc.Fixable(known.fix, "%s", known.cause)
-		}
-	}
-	return cdc.Fixable(writePostgres, "is not a valid connection string")
 }
 
 // database returns the database that PostgreSQL takes: the user's name is the default.
