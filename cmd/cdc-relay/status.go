@@ -20,25 +20,8 @@ const statusTimeout = 5 * time.Second
 
 func newStatusCommand(a *cli) *cobra.Command {
 	var (
-		output   outputFlag
-		url, ca  string
-		watch    bool
-		question = func(ctx context.Context) (admin.Status, error) {
-			base, secure, err := a.relayAddress(url, ca)
-			if err != nil {
-				return admin.Status{}, err
-			}
-			ctx, cancel := context.WithTimeout(ctx, statusTimeout)
-			defer cancel()
-			return admin.Fetch(ctx, base, secure)
-		}
-		show = func(st *admin.Status) error {
-			return output.print(a, st, func() {
-				for _, line := range statusLines(st, time.Now()) {
-					a.printf("%-14s %s\n", line[0], display.Escaped(line[1]))
-				}
-			})
-		}
+		output  outputFlag
+		url, ca string
 	)
 	cmd := &cobra.Command{
 		Use:   "status",
@@ -47,40 +30,31 @@ func newStatusCommand(a *cli) *cobra.Command {
 this machine, or --url.`,
 		Example: `  cdc-relay status
   cdc-relay status --url http://relay-1:9464 -o json
-  cdc-relay status --watch
   cdc-relay status --url https://relay-1:9464 --ca ca.pem`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			st, err := question(cmd.Context())
-			for ; watch && cmd.Context().Err() == nil; st, err = question(cmd.Context()) {
-				if display.IsTerminal(a.stdout) {
-					a.printf("\x1b[H\x1b[2J") // an empty screen
-				}
-				if err == nil {
-					err = show(&st)
-				}
-				printError(cmd.Context(), a.stderr, err)
-				select {
-				case <-time.After(watchInterval):
-				case <-cmd.Context().Done():
-					return nil
-				}
-			}
+			base, secure, err := a.relayAddress(url, ca)
 			if err != nil {
 				return err
 			}
-			return show(&st)
+			ctx, cancel := context.WithTimeout(cmd.Context(), statusTimeout)
+			defer cancel()
+			st, err := admin.Fetch(ctx, base, secure)
+			if err != nil {
+				return err
+			}
+			return output.print(a, &st, func() {
+				for _, line := range statusLines(&st, time.Now()) {
+					a.printf("%-14s %s\n", line[0], display.Escaped(line[1]))
+				}
+			})
 		},
 	}
-	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "show it again every two seconds, until interrupted")
 	output.add(cmd)
 	cmd.Flags().StringVar(&url, "url", "", "`address` of the relay, with user:password@ if it requires them (default from http.listen)")
 	cmd.Flags().StringVar(&ca, "ca", "", "PEM `file` of the authority to trust for https (default the system's)")
 	return cmd
 }
-
-// watchInterval is how often --watch asks.
-const watchInterval = 2 * time.Second
 
 // relayAddress returns the relay's URL and the TLS settings for it.
 func (a *cli) relayAddress(url, ca string) (string, *tls.Config, error) {
