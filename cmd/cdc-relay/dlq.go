@@ -43,8 +43,8 @@ func (f *letterFilter) add(cmd *cobra.Command) {
 		"tenant":         flags.String("tenant", "", "only this `tenant`"),
 		"reason":         flags.String("reason", "", "only this `reason`: unroutable, malformed, unknown_topic, too_large, rejected, held"),
 	}
-	flags.Var(&timeFlag{&f.From}, "since", "only since this `time`, such as 2026-01-31T12:00:00Z")
-	flags.Var(&timeFlag{&f.To}, "until", "only before this `time`")
+	flags.TimeVar(&f.From, "since", time.Time{}, []string{time.RFC3339Nano}, "only since this `time`, such as 2026-01-31T12:00:00Z")
+	flags.TimeVar(&f.To, "until", time.Time{}, []string{time.RFC3339Nano}, "only before this `time`")
 	renamed(cmd, "from", "since")
 	renamed(cmd, "to", "until")
 }

@@ -6,14 +6,12 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/cdc-relay/cdc-relay/internal/app"
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
-	"github.com/cdc-relay/cdc-relay/internal/inspect"
 )
 
 // outputFlag is the flag -o, --output: text for people or json for programs.
@@ -133,32 +131,3 @@ func (f *ownerFlag) given(a *cli) string {
 	value, _ := a.env(app.EnvOwner)
 	return value
 }
-
-// timeFlag is a flag with a time and its zone.
-type timeFlag struct{ at *time.Time }
-
-// Set parses RFC 3339.
-func (f *timeFlag) Set(s string) error {
-	at, err := time.Parse(time.RFC3339Nano, s)
-	if err == nil {
-		*f.at = at
-		return nil
-	}
-	for _, layout := range []string{"2006-01-02T15:04:05", "2006-01-02 15:04:05", "2006-01-02T15:04", "2006-01-02 15:04", time.DateOnly} {
-		if local, err := time.Parse(layout, s); err == nil {
-			return cdc.Usage("write "+local.Format("2006-01-02T15:04:05")+"Z for UTC, or with an offset such as +02:00", "the time has no zone")
-		}
-	}
-	return cdc.Usage("write it like 2026-01-02T15:04:05Z", "not a time")
-}
-
-// String returns the flag's value.
-func (f *timeFlag) String() string {
-	if f.at.IsZero() {
-		return ""
-	}
-	return inspect.RFC3339(*f.at)
-}
-
-// Type is what the help shows.
-func (f *timeFlag) Type() string { return "time" }

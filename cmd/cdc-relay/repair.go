@@ -55,7 +55,7 @@ Stop the relay first. Interrupted, run it again: nothing is moved before everyth
 	owner.add(cmd)
 	cmd.Flags().BoolVar(&o.All, "all", false, "publish every row")
 	replaced(cmd.Flags().Lookup("all"), "`cdc-relay backfill`")
-	cmd.Flags().Var(&timeFlag{&o.Since}, "since", "publish the rows that were created since this `time`, less --overlap")
+	cmd.Flags().TimeVar(&o.Since, "since", time.Time{}, []string{time.RFC3339Nano}, "publish the rows that were created since this `time`, less --overlap")
 	cmd.Flags().DurationVar(&o.Overlap, "overlap", defaultOverlap, "how long after its created_at a row may have been committed")
 	return cmd
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -54,8 +55,8 @@ An interrupted replay leaves its state in a file; --resume goes on from there an
 	}
 	r.owner.add(cmd)
 	flags := cmd.Flags()
-	flags.Var(&timeFlag{&r.State.Filter.From}, "since", "events created at or after this `time`, such as 2026-01-02T15:04:05Z")
-	flags.Var(&timeFlag{&r.State.Filter.To}, "until", "events created before this `time`")
+	flags.TimeVar(&r.State.Filter.From, "since", time.Time{}, []string{time.RFC3339Nano}, "events created at or after this `time`, such as 2026-01-02T15:04:05Z")
+	flags.TimeVar(&r.State.Filter.To, "until", time.Time{}, []string{time.RFC3339Nano}, "events created before this `time`")
 	renamed(cmd, "from", "since")
 	renamed(cmd, "to", "until")
 	flags.StringVar(&r.State.Table, "table", "", "events of this `table` only")

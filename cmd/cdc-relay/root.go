@@ -144,7 +144,9 @@ func flagError(cmd *cobra.Command, err error) error {
 		return err
 	}
 	if bad, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
-		kind := map[string]string{"int": "a whole number", "duration": "a duration such as 10m", "bool": "true or false"}[bad.GetFlag().Value.Type()]
+		kind := map[string]string{
+			"int": "a whole number", "duration": "a duration such as 10m", "bool": "true or false", "time": "a time with its zone, such as 2026-01-02T15:04:05Z",
+		}[bad.GetFlag().Value.Type()]
 		err = fmt.Errorf("invalid argument %q for \"--%s\" flag: not %s", bad.GetValue(), bad.GetFlag().Name, kind)
 	}
 	if gone, ok := errors.AsType[*pflag.NotExistError](err); ok && gone.GetSpecifiedName() == "start-from" { // of 0.1.0
