@@ -17,19 +17,7 @@ import (
 // config, and with dead letters letters (one page of them), letter and resolve. Answers are encoded as JSON and hold no payloads.
 type Desk map[string]func(context.Context, Request) (any, error)
 
-// Resolve is a retry or drop of one letter, or of the Count letters that a filter takes, after one and up to another.
-type Resolve struct {
-	Do string `json:"do"`
-	ID string `json:"id,omitempty"`
-	// Filter has what reason, topic, type, age, cause or key are; all that is set must be right.
-	Filter map[string]string `json:"filter,omitzero"`
-	Count  int               `json:"count,omitempty"`
-	After  string            `json:"after,omitempty"`
-	// Until is the last letter that was counted.
-	Until string `json:"until,omitempty"`
-}
-
-// Summarized is an answer that is shorter in the audit and the log.
+// Summarized is an answer that is shorter in the log.
 type Summarized interface{ Summary() any }
 
 // Limits of what is asked for.
@@ -46,8 +34,6 @@ type api struct {
 	o    Options
 	past *recorder
 	log  *slog.Logger
-
-	acted audit
 }
 
 func (a *api) routes(mux *http.ServeMux) {
@@ -56,7 +42,6 @@ func (a *api) routes(mux *http.ServeMux) {
 	mux.Handle("GET /api/rights", guarded(http.HandlerFunc(a.rights)))
 	own := http.NewCrossOriginProtection()
 	handle := func(name string, h http.HandlerFunc) { mux.Handle("POST /api/"+name, guarded(own.Handler(a.known(h)))) }
-	handle("audit", one(func(context.Context, Request) (any, error) { return a.acted.newest(), nil }, 0))
 	for name, do := range a.o.Desk {
 		switch name {
 		case "event":
@@ -99,10 +84,17 @@ func (e incomplete) Unwrap() error { return e.error }
 
 // Request is the body of each POST; only JSON, which a form of another site cannot send.
 type Request struct {
-	Resolve
-
+	ID    string `json:"id"`
 	Key   string `json:"key"`
 	Topic string `json:"topic"`
+	// Do is retry or drop: of the letter ID, or of the Count letters that a filter takes, after one and up to another.
+	Do string `json:"do"`
+	// Filter has what reason, topic, type, age, cause or key are; all that is set must be right.
+	Filter map[string]string `json:"filter"`
+	Count  int               `json:"count"`
+	After  string            `json:"after"`
+	// Until is the last letter that was counted.
+	Until string `json:"until"`
 
 	client string // its address
 }
@@ -119,7 +111,6 @@ func (a *api) resolve(ctx context.Context, q Request) (any, error) {
 		return nil, incomplete{cdc.Fixable(`send "do": "retry" or "drop", and the dead letter's "id", or a "filter" with the "count" and the "last" letter of what it takes, that as "until"`, "the action is incomplete")}
 	}
 	user, _ := ctx.Value(asker{}).(string)
-	done := action{At: time.Now().UTC(), User: user, Client: q.client, Resolve: q.Resolve}
 	log := a.log.With("audit", q.Do, "user", user, "client", q.client, "letter", q.ID)
 	if q.Filter != nil {
 		log = log.With("count", q.Count, "filter", fmt.Sprint(q.Filter))
@@ -127,17 +118,15 @@ func (a *api) resolve(ctx context.Context, q Request) (any, error) {
 	log.InfoContext(ctx, "dead letter: action asked for")
 	result, err := a.o.Desk["resolve"](ctx, q)
 	if err != nil {
-		done.Error = cdc.Explain(err)
 		log.WarnContext(ctx, "dead letter: action failed", "error", err)
-	} else {
-		done.Result = result
-		if s, ok := result.(Summarized); ok {
-			done.Result = s.Summary()
-		}
-		log.InfoContext(ctx, "dead letter: action done", "result", done.Result)
+		return nil, err
 	}
-	a.acted.add(done)
-	return result, err
+	short := result
+	if s, ok := result.(Summarized); ok {
+		short = s.Summary()
+	}
+	log.InfoContext(ctx, "dead letter: action done", "result", short)
+	return result, nil
 }
 
 // one answers one request at a time, and none for a while after it.

@@ -214,8 +214,6 @@ func (f *fixture) say(state, what string, q pageRequest) (any, int) {
 		}}, http.StatusOK
 	case "config":
 		return object{"text": "source:\n  postgres:\n    dsn: postgres://cdc_relay:***@db-1:5432/orders\n"}, http.StatusOK
-	case "audit":
-		return []any{object{"at": "2026-01-02T15:21:00Z", "user": "ops", "client": "10.0.0.7:51022", "do": "retry", "filter": object{"reason": "unroutable"}, "count": 50, "result": object{"done": 49, "failed": []any{object{"id": "L1", "error": "x"}}}}}, http.StatusOK
 	}
 	return object{"error": "unknown request " + what}, http.StatusNotFound
 }

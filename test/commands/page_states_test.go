@@ -164,7 +164,7 @@ func TestPageViews(t *testing.T) {
 		{"no-dead-letters", "load", "#letters", "main", "There are no dead letters"},
 		{"dead-letter", "letters", "#letters?letter=L00000", "dialog", "no route matches aggregate type Refund"},
 		{"find", "load", "#find?id=01890a5d-ac96-774b-bcce-b302099a8057", "#found", "topic orders, partition 3, offset 568402"},
-		{"operations", "load", "#operations", "main", "50 that match reason unroutable"},
+		{"operations", "load", "#operations", "main", "The effective one, without secrets."},
 		{"fleet", "load", "#fleet", "main", "3 need somebody now, 1 impaired, 1 standing by, 2 well"},
 	} {
 		f.open(b, tt.state, tt.view)

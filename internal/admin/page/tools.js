@@ -1,6 +1,5 @@
 // Find an event, what an operator asks for, and the other relays.
 import { Answer, Pairs, Table, Time, bytes, clock, duration, html, known, link, number, post, get, sentences, text, useAnswer, useEffect, useState } from "./view.js";
-import { outcome } from "./letters.js";
 import { Sign, levelOf, safe } from "./verdict.js";
 
 const guarded = (rights, title, child) => html`<section><h2>${title}</h2>${!rights.loaded ? html`<${Answer} of=${rights} />` : rights.details ? child() : html`<p class="empty">${sentences(rights.reason)}</p>`}</section>`;
@@ -52,8 +51,7 @@ export const Operations = ({ data, rights }) => html`
     : html`<${Table} label="Partitions" columns=${[["Table"], ["Days ahead", true], ["Oldest day", true], ["Rows in the default partition", true], ["Past the TTL, not relayed", true]]}
       rows=${data.partitions.map((p) => ({ key: p.table, cells: [text(p.table), known(p.days_ahead, number), known(p.oldest_seconds, duration), known(p.default_rows, number), known(p.past_ttl, number)] }))} />`}</section>
   <section><h2>Positions</h2><${Positions} data=${data} /></section>
-  ${guarded(rights, "Configuration", () => html`<${Ask} path="config" name="Show it" text="The effective one, without secrets.">${(c) => html`<pre tabindex="0">${text(c.text, 100000).replaceAll("\\u000a", "\n")}</pre>`}<//>`)}
-  ${guarded(rights, "Audit", () => html`<${Audit} />`)}`;
+  ${guarded(rights, "Configuration", () => html`<${Ask} path="config" name="Show it" text="The effective one, without secrets.">${(c) => html`<pre tabindex="0">${text(c.text, 100000).replaceAll("\\u000a", "\n")}</pre>`}<//>`)}`;
 
 function Positions({ data }) {
   const p = data.positions || {}, s = data.source || {}, slot = data.slot;
@@ -62,16 +60,6 @@ function Positions({ data }) {
   if (s.slot) list.push(["Slot", text(s.slot)]);
   if (slot) list.push(["Slot status", html`${known(slot.status || null)}${slot.asked_at ? html`, asked <${Time} at=${slot.asked_at} />` : ""}`], ["WAL kept", known(slot.retained_bytes, bytes)]);
   return html`<${Pairs} list=${list} />`;
-}
-
-// became says what became of an action.
-const became = (a) => a.error ? sentences(a.error) : a.result ? outcome({ ...a.result, done: a.result.done || 0, total: a.result.failed_total ?? (a.result.failed || []).length }) + (a.result.error ? ". " + sentences(a.result.error) : "") : "unknown";
-const subject = (a) => a.id ? a.id : (a.count || 0) + " that match " + (Object.entries(a.filter || {}).map(([k, v]) => k + " " + v).join(", ") || "all");
-
-function Audit() {
-  const of = useAnswer(() => post("audit", {}), 0, 10000);
-  return html`<${Answer} of=${of} empty=${(list) => list.length ? "" : "No action since this process started."}>${(list) => html`<${Table} label="Actions" columns=${[["At"], ["User"], ["From"], ["Action"], ["Letters"], ["Result"]]}
-    rows=${list.map((a, i) => ({ key: i, cells: [html`<${Time} at=${a.at} />`, text(a.user), text(a.client), text(a.do), text(subject(a), 120), became(a)] }))} />`}<//>`;
 }
 
 const worst = { bad: 0, warn: 2, idle: 3, good: 4 };
