@@ -78,7 +78,8 @@ type Source struct {
 	SystemID string `json:"system_id"`
 	// Database is the database's name.
 	Database string `json:"database"`
-	// Slot is the replication slot's name; "" on MySQL and MariaDB.
+	// Slot is the name of the replication slot, which has a position of its own; "" for a database where only the checkpoint has
+	// one, as MySQL and MariaDB.
 	Slot string `json:"slot"`
 	// Timeline is PostgreSQL's timeline; 0 on MySQL and MariaDB. If only it changes, a standby was promoted.
 	Timeline uint32 `json:"timeline"`

@@ -2,6 +2,7 @@ package provision
 
 import (
 	"context"
+	"fmt"
 	"strings"
 
 	"github.com/cdc-relay/cdc-relay/internal/app"
@@ -24,6 +25,8 @@ func (c *check) checkIDs(ctx context.Context, tables map[string]*cdc.Table, r *c
 			defer db.Close()
 			noteRepeatedIDs(ctx, db, c.db.Tables(), tables, outbox.MySQLUnique, r)
 		}
+	default:
+		panic(fmt.Sprintf("provision: no check of the IDs of a %T", own))
 	}
 	noteSharedIDs(c.db.Tables(), tables, r)
 }

@@ -4,6 +4,7 @@ package provision
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -61,6 +62,8 @@ func NewSetup(c *config.Config, db app.Database, o SetupOptions) *Setup {
 		s.steps = &postgresSetup{Setup: s, Postgres: db}
 	case *app.MySQL:
 		s.steps = &mysqlSetup{Setup: s, MySQL: db}
+	default:
+		panic(fmt.Sprintf("provision: no setup of a %T", db))
 	}
 	return s
 }

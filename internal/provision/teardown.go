@@ -65,6 +65,8 @@ func NewTeardown(c *config.Config, db app.Database, o TeardownOptions) *Teardown
 		t.steps = &postgresTeardown{Postgres: db, printf: o.Printf}
 	case *app.MySQL:
 		t.steps = &mysqlTeardown{MySQL: db}
+	default:
+		panic(fmt.Sprintf("provision: no teardown of a %T", db))
 	}
 	return t
 }
