@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 )
 
@@ -114,7 +115,7 @@ func LastCause(err error) string {
 		switch {
 		case next != nil:
 			err = next
-		case errors.Is(err, context.DeadlineExceeded): // also "i/o timeout"
+		case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded): // "i/o timeout" is one or the other
 			return "no answer in time"
 		default:
 			return err.Error()

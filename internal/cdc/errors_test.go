@@ -5,15 +5,17 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"testing"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
 
 func TestLastCause(t *testing.T) {
-	for want, err := range map[string]error{
-		"refused":           fmt.Errorf("connect: %w", errors.Join(errors.New("refused"), context.DeadlineExceeded)),
-		"no answer in time": fmt.Errorf("connect: %w", &net.OpError{Op: "dial", Err: context.DeadlineExceeded}),
+	for err, want := range map[error]string{
+		fmt.Errorf("connect: %w", errors.Join(errors.New("refused"), context.DeadlineExceeded)): "refused",
+		fmt.Errorf("connect: %w", &net.OpError{Op: "dial", Err: context.DeadlineExceeded}):      "no answer in time",
+		fmt.Errorf("read: %w", &net.OpError{Op: "read", Err: os.ErrDeadlineExceeded}):           "no answer in time",
 	} {
 		if have := cdc.LastCause(err); have != want {
 			t.Errorf("have %s\nwant %s", have, want)

@@ -6,11 +6,10 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"io"
-	"net"
 	"slices"
 	"strings"
-	"syscall"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
@@ -31,7 +30,7 @@ func (r *Redis) explain(verb string, err error) error {
 	if errors.Is(err, context.Canceled) {
 		return fmt.Errorf("%s: %w", verb, err)
 	}
-	for _, diagnose := range []func(error) diagnosis{r.access, r.topology, answer, handshake, network} {
+	for _, diagnose := range []func(error) diagnosis{r.access, r.topology, answer, handshake, unasked} {
 		d := diagnose(err)
 		if d == (diagnosis{}) {
 			continue
@@ -101,15 +100,7 @@ func answer(err error) diagnosis {
 		{"cluster support disabled", mistake("is not a cluster", "set checkpoint.redis.mode to standalone")},
 		{"can't parse", temporary("does not answer as Redis does", "correct checkpoint.redis.addrs")},
 		{"DB index is out of range", mistake("has no database of that number", "correct checkpoint.redis.db")},
-		// These end by themselves, or the server's operator ends them, while the relay retries.
 		{"READONLY", temporary("is a read-only replica", "wait for the failover to end, give the master's address, or set checkpoint.redis.mode to sentinel")},
-		{"NOREPLICAS", temporary("has too few replicas to take writes", "bring its replicas back or lower min-replicas-to-write")},
-		{"LOADING", temporary("is loading its data", "wait until it has")},
-		{"MASTERDOWN", temporary("is a replica without its master", "wait for the failover to end or start the master")},
-		{"CLUSTERDOWN", temporary("has hash slots that no node serves", "bring the cluster's nodes back")},
-		{"OOM ", temporary("is out of memory", "raise maxmemory or remove other keys")},
-		{"MISCONF", temporary("refuses writes because it cannot save to its disk", "read the server's log and free its disk")},
-		{"max number of clients", temporary("has no free connection", "raise maxclients or close other clients")},
 	} {
 		if says(err, known.says) {
 			return known.diagnosis
@@ -139,28 +130,12 @@ func handshake(err error) diagnosis {
 	}
 }
 
-// network finds servers that do not answer.
-func network(err error) diagnosis {
-	const start = "start it or correct checkpoint.redis.addrs"
-	var (
-		host    *net.DNSError
-		op      *net.OpError
-		timeout net.Error
-	)
-	late := errors.Is(err, context.DeadlineExceeded) || errors.As(err, &timeout) && timeout.Timeout()
-	switch {
-	case errors.As(err, &host) && host.IsNotFound:
-		return temporary(fmt.Sprintf("has a host name that does not resolve (%s)", host.Name), "correct checkpoint.redis.addrs or the DNS")
-	case errors.Is(err, syscall.ECONNREFUSED):
-		return temporary(fmt.Sprintf("cannot be reached (%v)", err), start)
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
-		return temporary("closed the connection",
-			"see whether checkpoint.redis.addrs names a Redis server, read its log, raise maxclients if as many are connected, and set checkpoint.redis.tls if it uses TLS on this port")
-	case late:
-		return temporary("did not answer in time", "make sure that it is a Redis server, up, reachable and not held up by a slow command, and set checkpoint.redis.tls only if it uses TLS on this port")
-	case errors.As(err, &op):
-		return temporary(fmt.Sprintf("cannot be reached (%v)", err), start)
-	default:
+// unasked tells of a server that has answered nothing. What a server itself says (that it loads its data, or is out of memory) needs no other
+// words.
+func unasked(err error) diagnosis {
+	if errors.As(err, new(redis.Error)) {
 		return diagnosis{}
 	}
+	return temporary(fmt.Sprintf("cannot be asked (%s)", cdc.LastCause(err)), "start it, correct checkpoint.redis.addrs or the DNS, "+
+		"raise maxclients if as many are connected, and set checkpoint.redis.tls if, and only if, this port uses TLS")
 }

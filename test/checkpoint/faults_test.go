@@ -128,7 +128,7 @@ func wantPassing(t *testing.T, err error, want ...string) {
 func TestUnknownHostPasses(t *testing.T) {
 	store := opened(t, checkpoint.RedisOptions{Mode: checkpoint.Standalone, Addrs: []string{"redis.invalid:6379"}, Key: "cdc-relay:{orders}"})
 	_, _, err := store.Load(t.Context())
-	wantPassing(t, err, "redis.invalid", "does not resolve", "correct checkpoint.redis.addrs")
+	wantPassing(t, err, "redis.invalid", "no such host", "correct checkpoint.redis.addrs or the DNS")
 }
 
 // Saves fail fast while Redis is down, and succeed once it is back, empty or with older data.
@@ -139,7 +139,9 @@ func TestRestart(t *testing.T) {
 
 	server.Kill()
 	for n := uint64(2); n < 12; n++ { // more often than the pool has connections
-		within(t, time.Second, func() { wantPassing(t, s.Save(t.Context(), at(3, n)), "start it or correct checkpoint.redis.addrs") })
+		within(t, time.Second, func() {
+			wantPassing(t, s.Save(t.Context(), at(3, n)), "connection refused", "start it, correct checkpoint.redis.addrs")
+		})
 	}
 	must(t, server.Start(t.Context()))
 	eventually(t, time.Minute, "save after a restart", func(ctx context.Context) error { return s.Save(ctx, at(3, 20)) })
@@ -160,7 +162,7 @@ func TestFrozen(t *testing.T) {
 	var err error
 	within(t, 4*time.Second, func() { err = s.Save(t.Context(), at(1, 2)) })
 	must(t, server.Resume())
-	wantPassing(t, err, "did not answer in time")
+	wantPassing(t, err, "cannot be asked (no answer in time)")
 	// The unanswered save was executed later: it can be repeated.
 	eventually(t, time.Minute, "repeated save", func(ctx context.Context) error { return s.Save(ctx, at(1, 2)) })
 }
@@ -186,19 +188,19 @@ func TestPassingStates(t *testing.T) {
 			"replica without its master",
 			[][]any{{"CONFIG", "SET", "replica-serve-stale-data", "no"}, {"REPLICAOF", "127.0.0.1", "1"}},
 			[]any{"REPLICAOF", "NO", "ONE"},
-			"is a replica without its master", "wait for the failover to end",
+			"MASTERDOWN", "MASTER is down",
 		},
 		{
 			"too few replicas",
 			[][]any{{"CONFIG", "SET", "min-replicas-to-write", "1"}},
 			[]any{"CONFIG", "SET", "min-replicas-to-write", "0"},
-			"too few replicas", "lower min-replicas-to-write",
+			"NOREPLICAS", "Not enough good replicas",
 		},
 		{
 			"out of memory",
 			[][]any{{"CONFIG", "SET", "maxmemory", "1"}},
 			[]any{"CONFIG", "SET", "maxmemory", "0"},
-			"is out of memory", "raise maxmemory",
+			"OOM ", "'maxmemory'",
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -219,13 +221,13 @@ func TestTLSOnAPlainPort(t *testing.T) {
 	o := standalone(testenv.Redis(t, testenv.RedisOptions{}))
 	o.TLS = anyTLS
 	_, _, err := opened(t, o).Load(t.Context())
-	wantPassing(t, err, "did not answer in time", "checkpoint.redis.tls")
+	wantPassing(t, err, "no answer in time", "checkpoint.redis.tls if, and only if, this port uses TLS")
 }
 
 // Redis closes a plaintext connection to a TLS port without an answer.
 func TestPlainTextOnATLSPort(t *testing.T) {
 	_, _, err := opened(t, standalone(testenv.Redis(t, testenv.RedisOptions{TLS: true}))).Load(t.Context())
-	wantPassing(t, err, "closed the connection", "set checkpoint.redis.tls")
+	wantPassing(t, err, "cannot be asked (", "set checkpoint.redis.tls")
 }
 
 // A server with maxclients connections refuses another one and closes it, mostly before the client has read why.
@@ -250,7 +252,7 @@ func TestRedisWithoutAFreeConnection(t *testing.T) {
 	store := opened(t, standalone(server))
 	for range 20 {
 		_, _, err := store.Load(t.Context())
-		wantPassing(t, err, "redis "+server.Addr(), "raise maxclients")
+		wantPassing(t, err, "redis "+server.Addr(), "clients")
 	}
 	limit(10000)
 	save(t, store, at(1, 1))

@@ -70,7 +70,7 @@ func TestProblemsArePresentOnes(t *testing.T) {
 		},
 		{"Kafka frozen", "kafka", broker.Pause, broker.Resume, []string{at + " does not answer", at + ": context deadline exceeded", at + ": i/o timeout", at + ": it accepts connections and does not answer"}, false, true, false},
 		{"Redis killed", "checkpoint", func() error { redis.Kill(); return nil }, func() error { return redis.Start(ctx) }, []string{"connection refused"}, false, true, true},
-		{"Redis frozen", "checkpoint", redis.Pause, redis.Resume, []string{"did not answer"}, false, true, true},
+		{"Redis frozen", "checkpoint", redis.Pause, redis.Resume, []string{"no answer in time"}, false, true, true},
 		{"database killed", "database", func() error {
 			return databases(func(db cdctest.Database) error { return db.Stop(ctx, cdctest.Crash) })
 		}, func() error { return databases(func(db cdctest.Database) error { return db.Start(ctx) }) }, []string{"connection refused"}, true, false, false},
@@ -78,7 +78,7 @@ func TestProblemsArePresentOnes(t *testing.T) {
 			return databases(func(db cdctest.Database) error { return serverOf(db).Pause() })
 		}, func() error {
 			return databases(func(db cdctest.Database) error { return serverOf(db).Resume() })
-		}, []string{"timeout", "deadline exceeded", "has sent nothing", "does not answer"}, true, false, false},
+		}, []string{"timeout", "no answer in time", "deadline exceeded", "has sent nothing", "does not answer"}, true, false, false},
 	} {
 		began := time.Now()
 		shows := func(when string) {
