@@ -8,8 +8,8 @@ import (
 
 // scramClient gives sarama the SCRAM exchange of xdg-go/scram.
 type scramClient struct {
+	*scram.ClientConversation
 	mechanism string
-	conv      *scram.ClientConversation
 }
 
 // Begin implements sarama.SCRAMClient.
@@ -22,18 +22,6 @@ func (c *scramClient) Begin(user, password, authzID string) error {
 	if err != nil {
 		return fmt.Errorf("prepare SCRAM credentials: %w", err)
 	}
-	c.conv = client.NewConversation()
+	c.ClientConversation = client.NewConversation()
 	return nil
 }
-
-// Step implements sarama.SCRAMClient.
-func (c *scramClient) Step(challenge string) (string, error) {
-	answer, err := c.conv.Step(challenge)
-	if err != nil {
-		return "", fmt.Errorf("exchange SCRAM messages: %w", err)
-	}
-	return answer, nil
-}
-
-// Done implements sarama.SCRAMClient.
-func (c *scramClient) Done() bool { return c.conv.Done() }
