@@ -60,8 +60,6 @@ func (e *TokenEndpoint) Fetch(ctx context.Context) (string, time.Time, error) {
 	return token.AccessToken, token.Expiry, nil
 }
 
-var errRedirect = errors.New("redirect")
-
 // client makes one request on a connection of its own, so that renewed CAs are used. It follows no redirect: the secret is for
 // this endpoint alone.
 func (e *TokenEndpoint) client() (*http.Client, error) {
@@ -72,41 +70,29 @@ func (e *TokenEndpoint) client() (*http.Client, error) {
 			return nil, err
 		}
 	}
-	refuse := func(r *http.Request, _ []*http.Request) error {
-		return fmt.Errorf("%w to %s", errRedirect, r.URL.Host)
-	}
-	return &http.Client{Transport: transport, CheckRedirect: refuse}, nil
+	stay := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	return &http.Client{Transport: transport, CheckRedirect: stay}, nil
 }
 
 // explain says what is wrong with the endpoint's answer, without its body, which may repeat the request.
 func (e *TokenEndpoint) explain(ctx context.Context, err error, secret string) error {
 	var answer *oauth2.RetrieveError
 	var failed *url.Error
-	stop := func(fix, format string, args ...any) error {
-		return cdc.ConfigError("kafka_oauth", fix, "token endpoint "+e.URL+" "+format, args...)
-	}
+	fix := cdc.TLSFix(err, oauthSetting+"tls")
 	switch {
 	case errors.As(err, &answer) && answer.Response != nil:
 		return e.refused(answer, secret)
 	case ctx.Err() != nil:
 		return ctx.Err()
-	case errors.Is(err, context.DeadlineExceeded):
-		return e.away("did not answer within " + cmp.Or(e.Timeout, tokenTimeout).String())
-	case errors.Is(err, errRedirect):
-		errors.As(err, &failed)
-		return stop("set "+oauthSetting+"token_url to the address that answers with a token", "answers with a %w", failed.Err)
-	case errors.As(err, &failed) && cdc.TLSFix(err, oauthSetting+"tls") != "":
-		return stop(cdc.TLSFix(err, oauthSetting+"tls"), "cannot be trusted (%w)", failed.Err)
-	case errors.As(err, &failed):
-		return e.away("cannot be reached (" + cdc.LastCause(failed) + ")")
+	case errors.As(err, &failed) && fix != "":
+		return cdc.ConfigError("kafka_oauth", fix, "token endpoint %s cannot be trusted (%w)", e.URL, failed.Err)
+	case failed != nil:
+		return cdc.Fixable("start it, or correct "+oauthSetting+"token_url, DNS, proxy and firewall",
+			"token endpoint %s cannot be reached (%s)", e.URL, cdc.LastCause(failed))
 	default:
 		return cdc.Fixable("correct "+oauthSetting+"token_url, or wait until the endpoint answers with a token",
 			"token endpoint %s answers with something else than a token", e.URL)
 	}
-}
-
-func (e *TokenEndpoint) away(what string) error {
-	return cdc.Fixable("start it, or correct "+oauthSetting+"token_url, DNS, proxy and firewall", "token endpoint %s %s", e.URL, what)
 }
 
 // refused tells what the endpoint says: RFC 6749, section 5.2.
@@ -123,7 +109,7 @@ func (e *TokenEndpoint) refused(answer *oauth2.RetrieveError, secret string) err
 	switch {
 	case status >= http.StatusInternalServerError, status == http.StatusTooManyRequests, status == http.StatusRequestTimeout:
 		return &cdc.FixableError{Cause: cause, Fix: "wait until it works again, or read its log"}
-	case status == http.StatusNotFound || status == http.StatusMethodNotAllowed:
+	case status/100 == 3, status == http.StatusNotFound, status == http.StatusMethodNotAllowed:
 		return cdc.Stop(cdc.ClassConfig, "kafka_oauth", cause, "correct "+oauthSetting+"token_url")
 	default:
 		return cdc.Stop(cdc.ClassConfig, "kafka_oauth", cause, "correct "+oauthSetting+"client_id, client_secret, scopes and params")
