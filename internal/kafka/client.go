@@ -24,9 +24,7 @@ import (
 type Client struct {
 	opts  Options
 	known []string // addresses from metadata
-	// controller is the address of the broker that creates topics, where not every broker does (ZooKeeper).
-	controller string
-	conn       *sarama.Broker
+	conn  *sarama.Broker
 	// left and failed are the addresses whose answers were of no use, and that did not answer, last: they are tried after the others.
 	left, failed string
 }
@@ -54,7 +52,7 @@ func (c *Client) Leave() {
 	}
 }
 
-// request calls fn with a connected broker, and with the next one when fn gets no response.
+// request calls fn with a connected broker, and with the next one when fn gets no response, or [errNotController].
 func (c *Client) request(ctx context.Context, fn func(*sarama.Broker) error) error {
 	var errs []error
 	if c.conn != nil {

@@ -149,32 +149,21 @@ func (c *Client) createRequest(topics []string, spec *TopicSpec, validateOnly bo
 	return sarama.NewCreateTopicsRequest(sarama.MaxVersion, details, c.opts.metadataTimeout()*4/5, validateOnly)
 }
 
-// submitCreate sends req to any broker, and to the controller where only that one creates topics.
-func (c *Client) submitCreate(ctx context.Context, req *sarama.CreateTopicsRequest) (*sarama.CreateTopicsResponse, error) {
-	var res *sarama.CreateTopicsResponse
-	submit := func(b *sarama.Broker) error {
-		var err error
+// errNotController: where not every broker creates topics (ZooKeeper), the next one is asked until one does.
+var errNotController = errors.New("the broker is not the controller")
+
+func (c *Client) submitCreate(ctx context.Context, req *sarama.CreateTopicsRequest) (res *sarama.CreateTopicsResponse, err error) {
+	err = c.request(ctx, func(b *sarama.Broker) error {
 		if res, err = b.CreateTopics(req); err != nil {
 			return err // request wraps it
 		}
 		for _, result := range res.TopicErrors {
 			if result.Err == sarama.ErrNotController {
-				return result
+				return errNotController
 			}
 		}
 		return nil
-	}
-	err := c.request(ctx, submit)
-	if !errors.Is(err, sarama.ErrNotController) || c.controller == "" {
-		return res, err
-	}
-	b, err := c.open(ctx, c.controller)
-	if err != nil {
-		return nil, err
-	}
-	c.Close()
-	c.conn = b
-	err = c.request(ctx, submit)
+	})
 	return res, err
 }
 

@@ -2,6 +2,7 @@ package kafka_test
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -13,6 +14,18 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/kafka"
 )
+
+// Where only the controller creates topics, a client that asks another broker goes on until it has found it.
+func TestTopicIsCreatedByTheController(t *testing.T) {
+	c := newCluster(t, 3, 1)
+	for i := range 8 { // each begins with any broker
+		name := fmt.Sprint("made-", i)
+		client := newClient(t, kafka.Options{Brokers: c.ListenAddrs()})
+		if created, err := client.EnsureTopics(t.Context(), []string{name}, &kafka.TopicSpec{Partitions: 1, ReplicationFactor: 1}); err != nil || !slices.Equal(created, []string{name}) {
+			t.Fatalf("created %v, error %v", created, err)
+		}
+	}
+}
 
 func TestDescribe(t *testing.T) {
 	c := newCluster(t, 3, 4)

@@ -32,9 +32,6 @@ func (c *Client) Metadata(ctx context.Context, topics []string) (*sarama.Metadat
 	c.known = c.known[:0]
 	for _, b := range res.Brokers {
 		c.known = append(c.known, b.Addr())
-		if b.ID() == res.ControllerID {
-			c.controller = b.Addr()
-		}
 	}
 	return res, nil
 }
