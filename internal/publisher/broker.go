@@ -174,7 +174,7 @@ func (l *loop) brokerByID(id int32) *brokerState {
 // sendReady sends the partitions that are ready for a broker, as far as its connection allows.
 func (l *loop) sendReady(b *brokerState) {
 	// A broker that nothing waits for is connected to if that tells whether it is still away.
-	wanted := b.isWanted()
+	wanted := b.pruneReady()
 	if !wanted && b.conn == nil && !b.trouble.since.IsZero() && !l.leads(b) {
 		l.passed(&b.trouble) // it may be gone for good, and each turn would look for its partitions
 	}
@@ -243,8 +243,8 @@ func (l *loop) refreshLeaders(b *brokerState) {
 	l.wakeAt(l.now.Add(leaderInterval))
 }
 
-// isWanted reports whether a partition is ready for b: entries of those that have another leader by now are removed.
-func (b *brokerState) isWanted() bool {
+// pruneReady removes entries of partitions that have another leader by now, and reports whether one is ready for b.
+func (b *brokerState) pruneReady() bool {
 	for b.ready.len() > 0 && (*b.ready.at(0)).readyAt != b {
 		b.ready.pop()
 	}
@@ -254,7 +254,7 @@ func (b *brokerState) isWanted() bool {
 // assemble combines the batches of ready partitions into one request; nil when there are none.
 func (l *loop) assemble(b *brokerState) *request {
 	var req *request
-	for b.isWanted() && (req == nil || req.bytes+l.nextBytes(*b.ready.at(0)) <= maxRequestBytes) {
+	for b.pruneReady() && (req == nil || req.bytes+l.nextBytes(*b.ready.at(0)) <= maxRequestBytes) {
 		p := b.ready.pop()
 		if p.batch == nil && !l.newBatch(p) {
 			if p.state == ready {
@@ -348,7 +348,7 @@ func (l *loop) closeConn(c *brokerConn, err error) {
 		b.backoff = l.newBackoff()
 	}
 	b.leadersAskedAt = l.now.Add(-leaderInterval) // the leaders may have moved
-	if !b.isWanted() {
+	if !b.pruneReady() {
 		for _, tp := range l.topicsOf(b) {
 			l.wantMetadata(tp)
 		}

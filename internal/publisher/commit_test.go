@@ -26,7 +26,7 @@ func TestNothingIsAskedForBeforeTheClaim(t *testing.T) {
 	for number, want := range map[uint64]bool{1: false, 2: false, 3: true} {
 		now := time.Now()
 		txn := &kafkaTransaction{loop: &loop{now: now}, number: number, committedAt: now.Add(-2 * idleInterval)}
-		if got := txn.ends(); got != want {
+		if got := txn.checkEnd(); got != want {
 			t.Errorf("commit %d: %v", number, got)
 		}
 	}

@@ -277,7 +277,7 @@ func (l *loop) renews() bool { return l.transactionalID != "" && !l.transactiona
 //
 // A transaction ends with its producer: what it has sent is aborted.
 func (l *loop) needProducer(cause error) {
-	if !l.txn.loses(cause) && !l.producerLost {
+	if !l.txn.loseProducer(cause) && !l.producerLost {
 		l.producerLost = true
 		l.log.Warn("a new producer ID is needed: events in flight may be published twice", cdc.Repeats(), slog.Any("error", cause))
 	}

@@ -65,8 +65,8 @@ func (l *loop) rejectBatch(b *batch, why rejection, named []sarama.ProduceRespon
 	l.unbatch(p)
 }
 
-// dropUnsendable applies the policy to unsendable messages at the front of p's queue.
-func (l *loop) dropUnsendable(p *partition) {
+// applyPolicy applies the policy to unsendable messages at the front of p's queue.
+func (l *loop) applyPolicy(p *partition) {
 	for p.queue.len() > 0 && p.state != halted {
 		e := p.queue.at(0)
 		if e.pending.seq >= l.stopSeq || !l.unsendable(p, e) && !l.letters.overtaken(e) {

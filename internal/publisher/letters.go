@@ -64,8 +64,9 @@ func (s *deadLetters) any() bool { return s.index.Any() }
 // working reports whether a task has begun and not ended.
 func (s *deadLetters) working() bool { return s.open > 0 }
 
-// takes reports whether an accepted event becomes a letter: its key is held, or an earlier run has made one of it, which may be dropped.
-func (s *deadLetters) takes(pending *pendingBatch, m *cdc.Message) bool {
+// divert makes a letter of an accepted event whose key is held, or of which an earlier run has made one, unless that was dropped. It reports
+// whether the event is not to be published.
+func (s *deadLetters) divert(pending *pendingBatch, m *cdc.Message) bool {
 	b := pending.routed.Batch
 	old, dropped := s.index.Met(func() string { return letterID(b, m.Row, m.ID) })
 	if dropped {

@@ -153,7 +153,7 @@ func (l *loop) accept(r *cdc.Routed) {
 			l.letters.refuse(pending, &refused[0])
 			lettered = true
 		}
-		if lettered && l.letters.takes(pending, m) {
+		if lettered && l.letters.divert(pending, m) {
 			continue
 		}
 		if tp == nil || tp.name != m.Topic {

@@ -216,7 +216,7 @@ func (l *loop) markReady(p *partition) {
 		l.wantMetadata(p.topic)
 		return
 	}
-	if !l.txn.includes(p) {
+	if !l.txn.include(p) {
 		return
 	}
 	if p.state == idle || p.readyAt != p.leader {
@@ -226,7 +226,7 @@ func (l *loop) markReady(p *partition) {
 
 // newBatch makes the next batch of p from the queue and reports whether there is one.
 func (l *loop) newBatch(p *partition) bool {
-	l.dropUnsendable(p)
+	l.applyPolicy(p)
 	n, size, lettered := 0, batchOverhead, l.letters.any()
 	limit := min(l.opts.maxBatchBytes, p.topic.limit)
 	for n < min(p.queue.len(), p.maxRecords()) {

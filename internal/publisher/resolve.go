@@ -130,7 +130,7 @@ func (p *Publisher) CloseKeys(ctx context.Context, names []string) error {
 // closeKeys waits for the end of a transaction that has begun: its letters cannot be read before, and its events could not be
 // committed while some of them wait.
 func (s *deadLetters) closeKeys(names []string, done chan struct{}) {
-	if s.loop.txn.defers(func(s *deadLetters) { s.closeKeys(names, done) }) {
+	if s.loop.txn.deferUntilCommitted(func(s *deadLetters) { s.closeKeys(names, done) }) {
 		return
 	}
 	for _, name := range names {

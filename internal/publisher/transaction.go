@@ -52,18 +52,18 @@ func (ph phase) mayBecome(next phase) bool {
 type transaction interface {
 	hasRoom() bool                                // whether another batch may be accepted
 	accepted(r *cdc.Routed)                       // adds a batch
-	includes(p *partition) bool                   // whether records may be sent to p; if not, p is added and then marked ready
+	include(p *partition) bool                    // adds p, which is marked ready then; true: records may be sent to it already
 	turn()                                        // in each turn of the loop
 	commit(r *commitRequest)                      // answers a call of Commit
-	loses(cause error) bool                       // whether the publisher ends because it needs another producer ID
+	loseProducer(cause error) bool                // ends the publisher, if that is what the need for another producer ID means
 	stopAt(seq uint64, err error) (uint64, error) // where the run stops, and why, for a batch that cannot be published
 	failed(err error)                             // the run has stopped
 
 	// For letters:
-	taskBegan()                            // keeps the transaction open until the task ends
-	takesTasks() bool                      // whether a task may begin
-	whenCommitted(fn func(), awaited bool) // calls fn when what is acknowledged now is committed; awaited: somebody waits for it
-	defers(fn func(*deadLetters)) bool     // whether fn has to wait until what has begun is committed
+	taskBegan()                                     // keeps the transaction open until the task ends
+	takesTasks() bool                               // whether a task may begin
+	whenCommitted(fn func(), awaited bool)          // calls fn when what is acknowledged now is committed; awaited: somebody waits for it
+	deferUntilCommitted(fn func(*deadLetters)) bool // calls fn when what has begun is committed; false: nothing has, and it is not called
 }
 
 // noTransaction is at-least-once delivery: what is acknowledged is committed.
@@ -71,16 +71,16 @@ type noTransaction struct{}
 
 func (noTransaction) hasRoom() bool                                { return true }
 func (noTransaction) accepted(*cdc.Routed)                         {}
-func (noTransaction) includes(*partition) bool                     { return true }
+func (noTransaction) include(*partition) bool                      { return true }
 func (noTransaction) turn()                                        {}
 func (noTransaction) commit(r *commitRequest)                      { r.answer(0, errNoTransaction) }
-func (noTransaction) loses(error) bool                             { return false }
+func (noTransaction) loseProducer(error) bool                      { return false }
 func (noTransaction) stopAt(seq uint64, err error) (uint64, error) { return seq, err }
 func (noTransaction) failed(error)                                 {}
 func (noTransaction) taskBegan()                                   {}
 func (noTransaction) takesTasks() bool                             { return true }
 func (noTransaction) whenCommitted(fn func(), _ bool)              { fn() }
-func (noTransaction) defers(func(*deadLetters)) bool               { return false }
+func (noTransaction) deferUntilCommitted(func(*deadLetters)) bool  { return false }
 
 var errNoTransaction = errors.New("commit without a transaction that has ended")
 
@@ -213,7 +213,7 @@ func (t *kafkaTransaction) hasRoom() bool {
 	return t.phase == collecting && len(t.boundary) == 0 && (t.events < txnEvents || t.loop.opts.Whole) && (t.careful <= 0 || t.first == 0)
 }
 
-func (t *kafkaTransaction) includes(p *partition) bool {
+func (t *kafkaTransaction) include(p *partition) bool {
 	if p.included == t.number {
 		return true
 	}
@@ -233,7 +233,7 @@ func (t *kafkaTransaction) turn() {
 	switch {
 	case t.request != nil && (t.phase == collecting || t.phase == reported):
 		t.recordPosition()
-	case t.phase == collecting && t.ends():
+	case t.phase == collecting && t.checkEnd():
 		t.to(full)
 	}
 	if t.phase == full && t.awaited {
@@ -259,8 +259,8 @@ func (t *kafkaTransaction) turn() {
 	}
 }
 
-// ends reports whether the transaction ends now, or when to look again.
-func (t *kafkaTransaction) ends() bool {
+// checkEnd reports whether the transaction ends now. If not, it arms the timer, if one ends it.
+func (t *kafkaTransaction) checkEnd() bool {
 	l := t.loop
 	due := t.began.Add(txnTime)
 	switch {
@@ -285,7 +285,7 @@ func (t *kafkaTransaction) ends() bool {
 func (t *kafkaTransaction) addJob() job {
 	l := t.loop
 	if tp := l.topics[l.opts.PositionTopic]; tp != nil && len(tp.partitions) > 0 {
-		t.includes(tp.partitions[0])
+		t.include(tp.partitions[0])
 	}
 	producer, parts, byTopic := l.producer, t.toAdd, map[string][]int32{}
 	for _, p := range parts {
@@ -394,8 +394,8 @@ func (l *loop) rewind(cause error) {
 	l.stopAt(0, nil, cause)
 }
 
-// loses aborts what was sent: a transaction ends with its producer.
-func (t *kafkaTransaction) loses(cause error) bool {
+// loseProducer aborts what was sent: a transaction ends with its producer.
+func (t *kafkaTransaction) loseProducer(cause error) bool {
 	if kafka.Fenced(cause) && t.loop.now.Sub(t.began) < kafka.TransactionTimeout*4/5 { // or it was aborted
 		cause = fmt.Errorf("%w: %w", cdc.ErrFenced, cause)
 	}
@@ -429,7 +429,7 @@ func (t *kafkaTransaction) whenCommitted(fn func(), awaited bool) {
 	t.then, t.awaited = append(t.then, fn), t.awaited || awaited
 }
 
-func (t *kafkaTransaction) defers(r func(*deadLetters)) bool {
+func (t *kafkaTransaction) deferUntilCommitted(r func(*deadLetters)) bool {
 	if t.phase == collecting && t.first == 0 && !t.worked {
 		return false
 	}

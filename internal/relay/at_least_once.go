@@ -77,8 +77,8 @@ func (k *atLeastOnce) save(ctx context.Context) error {
 	return nil
 }
 
-// superseded returns false: the run ends.
-func (k *atLeastOnce) superseded(error) bool { return false }
+// stepDown returns false: the run ends.
+func (k *atLeastOnce) stepDown(error) bool { return false }
 
 // fencedTimeout limits the question to Kafka whether another relay has taken over.
 const fencedTimeout = 10 * time.Second
@@ -96,7 +96,7 @@ func (k *atLeastOnce) replaced(ctx context.Context, stop *cdc.StopError) bool {
 
 func (k *atLeastOnce) acked(seq uint64) cdc.Position { return k.Source.Progress(seq).Position }
 
-// closing finishes an open transaction unless the run has failed: a position is the end of a transaction, so the part that was published
+// closing finishes an open transaction unless the attempt has failed: a position is the end of a transaction, so the part that was published
 // would be repeated.
 func (k *atLeastOnce) closing(cause error) (finish, worthwhile bool) { return cause == nil, true }
 

@@ -118,7 +118,7 @@ func (a *attempt) loadLetters(ctx context.Context, c *cdc.Checkpoint) error {
 // errFinished is the cause of a context that ends because nothing is left to publish.
 var errFinished = errors.New("nothing is left to publish")
 
-// waitForEnd returns nil when ctx ends, or the error that ends the run.
+// waitForEnd returns nil when ctx ends, or the error that ends the attempt.
 func (a *attempt) waitForEnd(ctx context.Context) error {
 	select {
 	case <-ctx.Done():

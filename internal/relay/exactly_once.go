@@ -153,8 +153,8 @@ func (k *exactlyOnce) copy(ctx context.Context) error {
 	return err
 }
 
-// superseded has the next attempt stand by.
-func (k *exactlyOnce) superseded(err error) bool {
+// stepDown has the next attempt stand by.
+func (k *exactlyOnce) stepDown(err error) bool {
 	k.fail(fmt.Errorf("%w: %w", cdc.ErrRewind, err))
 	return true
 }
@@ -206,7 +206,7 @@ func (k *exactlyOnce) finish(ctx context.Context, cause error) {
 	}
 }
 
-// abortTimeout limits an abort at the end of a run.
+// abortTimeout limits an abort at the end of an attempt.
 const abortTimeout = 5 * time.Second
 
 // abort ends the transaction that is open, because consumers of committed records wait at it until Kafka's timeout: it has what could

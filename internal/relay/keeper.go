@@ -18,8 +18,8 @@ type keeper interface {
 	open(ctx context.Context) error
 	// keep saves positions and confirms them, until ctx ends or an error ends the attempt.
 	keep(ctx context.Context)
-	// superseded ends the attempt because of err, so that the next one stands by; false: err ends the run.
-	superseded(err error) bool
+	// stepDown ends the attempt because of err, so that the next one stands by; false: err ends the run.
+	stepDown(err error) bool
 	// replaced reports whether a position that does not fit was moved by another relay.
 	replaced(ctx context.Context, stop *cdc.StopError) bool
 	// acked returns the position up to which Kafka has acknowledged everything, for display; seq is the end of the durable prefix.

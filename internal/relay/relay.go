@@ -75,8 +75,8 @@ type Relay struct {
 	// checkpoint is the last one claimed, saved or committed. A start writes it, and then only the keeper; Acquire reads it on a
 	// reconnect.
 	checkpoint atomic.Pointer[cdc.Checkpoint]
-	current    atomic.Pointer[attempt] // only run writes it
-	rewinds    rewinds                 // only run and what it calls use it
+	current    atomic.Pointer[attempt] // only runAttempts writes it
+	rewinds    rewinds                 // only runAttempts and what it calls use it
 }
 
 // New returns a Relay that has not started.
@@ -94,7 +94,7 @@ func New(opts Options, stages Stages, log *slog.Logger, reg prometheus.Registere
 // Run publishes as the leader, or stands by, until ctx ends or an error occurs that a retry cannot fix. In the first
 // case it drains and returns nil, in the second it returns a [cdc.StopError]; with Park only after ctx has ended.
 func (r *Relay) Run(ctx context.Context) error {
-	err := r.run(ctx)
+	err := r.runAttempts(ctx)
 	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
 		err = nil
 	}
@@ -128,8 +128,8 @@ func (r *Relay) RunUntil(ctx context.Context, done <-chan struct{}) error {
 	return r.Run(ctx)
 }
 
-// run makes one attempt, and further ones where it has to start again from the stored position.
-func (r *Relay) run(ctx context.Context) error {
+// runAttempts makes one attempt, and further ones where it has to start again from the stored position.
+func (r *Relay) runAttempts(ctx context.Context) error {
 	for retry := r.pauses(); ; {
 		started, a := *r.checkpointOrNone(), r.current.Load()
 		err := a.run(ctx)
@@ -137,7 +137,7 @@ func (r *Relay) run(ctx context.Context) error {
 			return err
 		}
 		if ctx.Err() != nil {
-			return context.Canceled // the next run starts from there
+			return context.Canceled // the next process starts from there
 		}
 		if err := r.rewinds.check(err); err != nil {
 			return err

@@ -9,10 +9,10 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
 
-// stops ends the attempt if a retry cannot fix err. Errors of configuration are retried: what worked once in this run is
-// expected to work again, for example after a password was rotated or an object created again.
-func (a *attempt) stops(err error) bool {
-	if errors.Is(err, cdc.ErrFenced) && a.keeper.superseded(err) {
+// endIfFinal ends the attempt if a retry cannot fix err, and reports whether it has. Errors of configuration are retried: what worked once
+// in this run is expected to work again, for example after a password was rotated or an object created again.
+func (a *attempt) endIfFinal(err error) bool {
+	if errors.Is(err, cdc.ErrFenced) && a.keeper.stepDown(err) {
 		return true
 	}
 	if ofConfig(err) || stopError(err) == nil {
@@ -41,7 +41,7 @@ func stopError(err error) error {
 	return nil
 }
 
-// pauses are the pauses between attempts. They double, from RetryInitial to RetryMax. Each is up to half shorter or
+// pauses are those before something is tried again. They double, from RetryInitial to RetryMax. Each is up to half shorter or
 // longer, so that relays that lost the same server do not all reconnect at once.
 type pauses struct {
 	backoff.ExponentialBackOff

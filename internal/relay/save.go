@@ -62,7 +62,7 @@ func (a *attempt) saveWithRetry(ctx context.Context, retry *pauses, save func(co
 		if flushing {
 			a.finalSaveTried.Store(true)
 		}
-		if err == nil || a.stops(err) {
+		if err == nil || a.endIfFinal(err) {
 			return err == nil
 		}
 		if ctx.Err() != nil {
@@ -187,7 +187,7 @@ func (a *attempt) store(ctx context.Context, c cdc.Checkpoint) (cdc.Checkpoint, 
 	return c, nil
 }
 
-// noteAltered has the last saves of a run that saw the publication altered say so.
+// noteAltered has the last saves of an attempt that saw the publication altered say so.
 func (a *attempt) noteAltered(cause error) {
 	if stop, ok := errors.AsType[*cdc.StopError](cause); ok && stop.Reason == cdc.PublicationAltered {
 		id := *a.sourceID.Load()

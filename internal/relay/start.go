@@ -30,9 +30,9 @@ func (a *attempt) start(ctx context.Context) error {
 }
 
 const (
-	// standbyPause is between two attempts of a standby, in each of which it waits for its turn.
+	// standbyPause is before a standby tries again to lead: each time it waits for its turn.
 	standbyPause = 100 * time.Millisecond
-	// startInterval is the longest pause between two attempts of a start.
+	// startInterval is the longest pause before a step of the start is tried again.
 	startInterval = 5 * time.Second
 )
 
@@ -96,7 +96,7 @@ func (a *attempt) newOutage() *outage {
 	return o
 }
 
-// next returns the pause before the next attempt, or the error that ends the start.
+// next returns the pause before the step is tried again, or the error that ends the start.
 func (o *outage) next(err error) (time.Duration, error) {
 	pause, timeout, lasted := o.retry.next(), o.attempt.opts.StartupTimeout, time.Since(o.since)
 	if o.attempt.again || o.standby { // the leader waits for as long

@@ -17,7 +17,7 @@ func (a *attempt) tail(ctx context.Context) {
 		a.noteReading()
 		err := a.Source.Run(ctx, a.window)
 		lasted := a.noteFailure(err)
-		if ctx.Err() != nil || a.sourceStops(err) {
+		if ctx.Err() != nil || a.endIfSourceFinal(err) {
 			return
 		}
 		err = a.withStandstill(err)
@@ -32,10 +32,10 @@ func (a *attempt) tail(ctx context.Context) {
 	}
 }
 
-// sourceStops is stops for an error of the source. drain, which follows at once, is to know whose it is.
-func (a *attempt) sourceStops(err error) bool {
+// endIfSourceFinal is endIfFinal for an error of the source. drain, which follows at once, is to know whose it is.
+func (a *attempt) endIfSourceFinal(err error) bool {
 	a.sourceStopped.Store(true)
-	if a.stops(err) {
+	if a.endIfFinal(err) {
 		return true
 	}
 	a.sourceStopped.Store(false)
@@ -54,7 +54,7 @@ func (a *attempt) noteInterruption(err error) {
 // connection of its own that was cut holds the slot until the server's wal_sender_timeout.
 const supersededAfter = 20 * time.Second
 
-// reacquire retries Acquire until this relay leads again. It returns false when the run ends first.
+// reacquire retries Acquire until this relay leads again. It returns false when the attempt ends first.
 func (a *attempt) reacquire(ctx context.Context, retry *pauses) bool {
 	for since := time.Now(); ; {
 		if cdc.Sleep(ctx, retry.next()) != nil {
@@ -70,11 +70,11 @@ func (a *attempt) reacquire(ctx context.Context, retry *pauses) bool {
 		}
 		if time.Since(since) > supersededAfter || a.replaced(ctx, err) {
 			err = cdc.Stop(cdc.ClassFenced, "superseded", fmt.Errorf("another relay took over while this one was disconnected: %w", err), "restart this relay: it stands by then")
-			if a.keeper.superseded(err) {
+			if a.keeper.stepDown(err) {
 				return false
 			}
 		}
-		if ctx.Err() != nil || a.sourceStops(err) {
+		if ctx.Err() != nil || a.endIfSourceFinal(err) {
 			return false
 		}
 		a.noteInterruption(err)
