@@ -60,14 +60,6 @@ func (c *Config) TableNames() []outbox.Name {
 	return list
 }
 
-// quote returns the quotation mark of names.
-func (s *Source) quote() string {
-	if s.MySQL != nil {
-		return "`"
-	}
-	return `"`
-}
-
 // table parses a table's name: without a schema it is of public, or of MySQL's database, which is "" if the dsn is wrong.
 func (s *Source) table(name string) (outbox.Name, error) {
 	if s.MySQL != nil {
@@ -92,7 +84,7 @@ func (d *document) source(s *Source) {
 
 // Table is an outbox table.
 type Table struct {
-	// The table, schema.table. The default schema is public, on MySQL the dsn's database. Quote a part that contains a dot: "a.b", on MySQL in backticks.
+	// The table, schema.table. The default schema is public, on MySQL the dsn's database. Without quotes; no part may contain a dot.
 	Name string `yaml:"name" jsonschema:"required,minLength=1,example=public.outbox"`
 	// What each part of an event is made of, for a table that cdc-relay did not create. Default: the columns of the native table.
 	Columns *Columns `yaml:"columns,omitempty" jsonschema_extras:"x-optional=true"`

@@ -19,7 +19,7 @@ func (d *document) validate(c *Config) {
 	d.source(&c.Source)
 	if len(c.Tables) == 0 {
 		name, _ := c.Source.table("outbox")
-		c.Tables = []Table{{Name: name.Configured(c.Source.quote())}}
+		c.Tables = []Table{{Name: name.String()}}
 	}
 	d.tables(c.Tables, &c.Source)
 	d.routes(c)

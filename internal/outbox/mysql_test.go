@@ -9,7 +9,6 @@ import (
 	"time"
 
 	_ "github.com/go-sql-driver/mysql" // the driver "mysql"
-	"pgregory.net/rapid"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/mysql"
@@ -198,9 +197,9 @@ func queryMySQL(t *testing.T, conn *sql.Conn, query string) (value string) {
 
 func TestParseMySQLName(t *testing.T) {
 	for in, want := range map[string]string{
-		"shop.outbox": "`shop`.`outbox`", "outbox": "`app`.`outbox`", "`a.b`.`c``d`": "`a.b`.`c``d`", `"x"`: "`app`.`\"x\"`",
-		"a.b.c": "more than two parts", "": "empty part", "a.": "empty part", "`a": "closing quote", "`a`b": "continues after a closing quote",
-		strings.Repeat("ö", 65): "more than 64 characters", "app.`a `": "a part that ends with a space", "a\x00": "zero byte",
+		"shop.outbox": "`shop`.`outbox`", "outbox": "`app`.`outbox`", `Ände rung."x"`: "`Ände rung`.`\"x\"`",
+		"a.b.c": "more than two parts", "": "empty part", "a.": "empty part", "`order`": "has backticks",
+		strings.Repeat("ö", 65): "more than 64 characters", "app.a ": "a part that ends with a space", "a\x00": "zero byte",
 	} {
 		n, err := outbox.ParseMySQLName(in, "app")
 		switch {
@@ -211,11 +210,4 @@ func TestParseMySQLName(t *testing.T) {
 	if n, err := outbox.ParseMySQLName("outbox", ""); err != nil || n.MySQL() != "`outbox`" || n.String() != "outbox" {
 		t.Errorf("without a database: %+v, %v", n, err)
 	}
-	part := rapid.StringMatching("[a-z_\"$. A-Z0-9äß`]{1,20}x")
-	rapid.Check(t, func(t *rapid.T) {
-		n := outbox.Name{Schema: part.Draw(t, "schema"), Table: part.Draw(t, "table")}
-		if got, err := outbox.ParseMySQLName(n.MySQL(), ""); err != nil || got != n {
-			t.Fatalf("%+v is %s and reads back as %+v, %v", n, n.MySQL(), got, err)
-		}
-	})
 }

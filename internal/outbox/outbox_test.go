@@ -5,8 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"pgregory.net/rapid"
-
 	"github.com/cdc-relay/cdc-relay/internal/outbox"
 )
 
@@ -138,14 +136,12 @@ func TestParseName(t *testing.T) {
 		{in: "public.outbox", want: "public|outbox"},
 		{in: "outbox", want: "public|outbox"},
 		{in: "App.OutBox", want: "App|OutBox"},
-		{in: `"a.b"."c""d"`, want: `a.b|c"d`},
-		{in: `"order"`, want: "public|order"},
+		{in: "Ände rung.`x`", want: "Ände rung|`x`"},
 		{in: "", says: "empty part"},
 		{in: "a.", says: "empty part"},
 		{in: ".a", says: "empty part"},
 		{in: "a.b.c", says: "more than two parts"},
-		{in: `"a`, says: "closing quote"},
-		{in: `"a"b`, says: "continues after a closing quote"},
+		{in: `"order"`, says: "has quotes"},
 		{in: strings.Repeat("x", 64), says: "more than 63 bytes"},
 		{in: "a\x00", says: "zero byte"},
 	}
@@ -158,14 +154,4 @@ func TestParseName(t *testing.T) {
 			t.Errorf("%q: %+v, %v", tt.in, n, err)
 		}
 	}
-}
-
-func TestNameRoundTrip(t *testing.T) {
-	part := rapid.StringMatching(`[a-z_"$. A-Z0-9äß]{1,20}`)
-	rapid.Check(t, func(t *rapid.T) {
-		n := outbox.Name{Schema: part.Draw(t, "schema"), Table: part.Draw(t, "table")}
-		if got, err := outbox.ParseName(n.SQL()); err != nil || got != n {
-			t.Fatalf("%+v is %s and reads back as %+v, %v", n, n.SQL(), got, err)
-		}
-	})
 }

@@ -42,7 +42,7 @@ func Init(ctx context.Context, o InitOptions) (string, error) {
 	if relay, err := config.ReadConnection(o.Relay); o.Relay != "" && err == nil && relay.MySQL == at.MySQL && relay.Database == at.Database {
 		f.Variable, f.Password = o.Variable, false
 	}
-	db, quote, closeDB, err := openCandidates(ctx, at)
+	db, closeDB, err := openCandidates(ctx, at)
 	if err != nil {
 		return "", err
 	}
@@ -52,7 +52,7 @@ func Init(ctx context.Context, o InitOptions) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		table, err := draft.Of(name.Configured(quote), schema, facts)
+		table, err := draft.Of(name.String(), schema, facts)
 		if err != nil {
 			return "", err
 		}
@@ -67,14 +67,14 @@ type candidates interface {
 	Candidate(ctx context.Context, name string) (*cdc.Table, *cdc.Facts, error)
 }
 
-func openCandidates(ctx context.Context, at config.Connection) (db candidates, quote string, closeDB func(), err error) {
+func openCandidates(ctx context.Context, at config.Connection) (db candidates, closeDB func(), err error) {
 	dsn := func(context.Context) (string, error) { return at.DSN, nil }
 	if at.MySQL {
 		db, err := mysql.OpenDatabase(ctx, mysql.Options{DSN: dsn})
-		return db, "`", db.Close, err
+		return db, db.Close, err
 	}
 	own, err := postgres.OpenDatabase(ctx, postgres.Options{DSN: dsn})
-	return own, `"`, func() { own.Close(context.WithoutCancel(ctx)) }, err
+	return own, func() { own.Close(context.WithoutCancel(ctx)) }, err
 }
 
 // tableNames parses the names, and leaves out those that were given before.

@@ -211,13 +211,13 @@ func TestInitRefuses(t *testing.T) {
 	s := newSite(t)
 	s.sql("CREATE SCHEMA app", "CREATE TABLE app.outbox (id uuid PRIMARY KEY, topic text, created timestamp, body jsonb, doubled int GENERATED ALWAYS AS (1) STORED)",
 		"CREATE VIEW events AS SELECT * FROM app.outbox", "CREATE TABLE parted (id int) PARTITION BY RANGE (id)", "CREATE TABLE part PARTITION OF parted DEFAULT",
-		"CREATE TABLE nothing (payload json)", "CREATE TABLE bare (id uuid PRIMARY KEY)", `CREATE TABLE "odd.name" ("yes" uuid, "a b" json)`)
+		"CREATE TABLE nothing (payload json)", "CREATE TABLE bare (id uuid PRIMARY KEY)", `CREATE TABLE "Odd näme" ("yes" uuid, "a b" json)`)
 	owner := strings.Replace(s.url(), "postgres@", "postgres:geheim-4711@", 1)
 	s.env = []string{"CDC_RELAY_OWNER_DSN=" + owner, "RELAY_PASSWORD=geheim-4711", "KAFKA_BROKER=" + kafka.Bootstrap()[0]}
 	var all strings.Builder
 	for _, args := range [][]string{
 		{"--table", "app.outbox"},
-		{"--table", `public."odd.name"`, "--table", `"odd.name"`, "-o", "new.yaml"},
+		{"--table", "public.Odd näme", "--table", "Odd näme", "-o", "new.yaml"},
 		{"--table", "app.outbox", "-o", "new.yaml"},
 		{"--table", "outbox"},
 		{"--table", "events"},
@@ -256,15 +256,15 @@ func TestInitOnMySQL(t *testing.T) {
 	t.Parallel()
 	onMySQL(t, func(s *site) {
 		s.sql("CREATE TABLE Outbox_Events (id int PRIMARY KEY, payload json)", "CREATE VIEW seen AS SELECT * FROM Outbox_Events",
-			"CREATE TABLE `odd.name` (`no` binary(16) PRIMARY KEY, body longblob, published bool)", "CREATE USER "+s.name+" IDENTIFIED BY 'geheim'",
+			"CREATE TABLE `Odd näme` (`no` binary(16) PRIMARY KEY, body longblob, published bool)", "CREATE USER "+s.name+" IDENTIFIED BY 'geheim'",
 			"GRANT SELECT ON "+s.name+".* TO "+s.name)
 		s.config, s.env = "", []string{"CDC_RELAY_OWNER_DSN=" + fmt.Sprintf("%s:geheim@tcp(%s)/%s", s.name, s.mysql.Addr(), s.name)}
 		s.says(2, "table NAME.outbox does not exist, or the user may not see it. Fix: correct the name, or connect as a user who may see it", "init", "--table", "outbox")
 		s.says(2, "does not exist", "init", "--table", "outbox_events")
 		s.says(0, `event_id: {template: "NAME.Outbox_Events-${id}"} # by name: consumers deduplicate by it; with the table's name before it`, "init", "--table", "Outbox_Events")
 		s.says(2, "NAME.seen is not a table", "init", "--table", "seen")
-		said := s.says(0, "password: \"${env:RELAY_PASSWORD}\"", "init", "--table", "`odd.name`")
-		for _, want := range []string{"dsn: \"NAME@tcp(HOST)/NAME\"", "name: \"NAME.`odd.name`\"", "event_id: \"no\" ", "payload: body ", "state of what published the rows before: published."} {
+		said := s.says(0, "password: \"${env:RELAY_PASSWORD}\"", "init", "--table", "Odd näme")
+		for _, want := range []string{"dsn: \"NAME@tcp(HOST)/NAME\"", `name: "NAME.Odd näme"`, "event_id: \"no\" ", "payload: body ", "state of what published the rows before: published."} {
 			if !strings.Contains(said, want) || strings.Contains(said, "geheim") {
 				s.t.Errorf("no %s in\n%s", want, said)
 			}
