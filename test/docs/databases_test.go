@@ -13,31 +13,27 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
 
-// The statements on the page of MySQL and MariaDB run without errors, and those for the user are what setup prints. A block that is for one
-// of the two is marked `mysql mysql` or `mysql mariadb`, the others `mysql`.
-func TestDatabaseSQL(t *testing.T) {
+// pageOfDatabase verifies that the statements on the page of MySQL and MariaDB run without errors, and that those for the user are what setup
+// prints. A block that is for one of the two is marked `mysql mysql` or `mysql mariadb`, the others `mysql`.
+func pageOfDatabase(t *testing.T, server *testenv.MySQLServer) {
+	t.Helper()
 	const page = "docs/mysql.md"
-	for _, flavor := range []string{testenv.MySQLFlavor, testenv.MariaDBFlavor} {
-		t.Run(flavor, func(t *testing.T) {
-			found := statements(t, page, "mysql", "mysql "+flavor)
-			for _, printed := range printedBySetup(t, cdc.Flavor(flavor)) {
-				if !slices.Contains(found, printed) {
-					t.Errorf("%s does not say %q, which setup prints", page, printed)
-				}
-			}
-			server := testenv.MySQL(t, testenv.MySQLOptions{Flavor: flavor})
-			if err := server.Exec(t.Context(), "", "CREATE DATABASE orders"); err != nil {
-				t.Fatal(err)
-			}
-			found = slices.Concat(nativeTable(t), found, statements(t, "docs/consumer.md", "mysql"), statements(t, "docs/retention.md", "mysql"))
-			for _, statement := range found {
-				if err := server.Exec(t.Context(), "orders", strings.TrimSuffix(statement, ";")); err != nil {
-					t.Errorf("%s: %v", statement, err)
-				}
-			}
-			isRight(t, server)
-		})
+	found := statements(t, page, "mysql", "mysql "+server.Flavor)
+	for _, printed := range printedBySetup(t, cdc.Flavor(server.Flavor)) {
+		if !slices.Contains(found, printed) {
+			t.Errorf("%s does not say %q, which setup prints", page, printed)
+		}
 	}
+	if err := server.Exec(t.Context(), "", "CREATE DATABASE orders"); err != nil {
+		t.Fatal(err)
+	}
+	found = slices.Concat(nativeTable(t), found, statements(t, "docs/consumer.md", "mysql"), statements(t, "docs/retention.md", "mysql"))
+	for _, statement := range found {
+		if err := server.Exec(t.Context(), "orders", strings.TrimSuffix(statement, ";")); err != nil {
+			t.Errorf("%s: %v", statement, err)
+		}
+	}
+	isRight(t, server)
 }
 
 func nativeTable(t *testing.T) []string {

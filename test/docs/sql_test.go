@@ -17,6 +17,7 @@ import (
 
 // The SQL on the pages runs on a real database, and the events that it inserts are published.
 func TestSQL(t *testing.T) {
+	t.Parallel()
 	server := testenv.Postgres(t, testenv.PostgresOptions{})
 	kafka, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, "events", "orders", "orders-state"))
 	if err != nil {
@@ -53,6 +54,7 @@ func TestSQL(t *testing.T) {
 // The same for MySQL and MariaDB, whose blocks are marked mysql. The last one runs twice, because the page says that it may
 // be repeated.
 func TestMySQLSQL(t *testing.T) {
+	t.Parallel()
 	kafka, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, "events", "orders", "orders-state"))
 	if err != nil {
 		t.Fatal(err)
@@ -85,6 +87,7 @@ func TestMySQLSQL(t *testing.T) {
 			if err := db.Server.Exec(t.Context(), db.Name(), "CREATE TABLE outbox_20260102 (id int);\n"+strings.Join(drop, ";\n")); err != nil || len(drop) == 0 {
 				t.Errorf("%q: %v", drop, err)
 			}
+			pageOfDatabase(t, db.Server)
 		})
 	}
 }
