@@ -49,8 +49,7 @@ func eachDelivery(t *testing.T, test func(t *testing.T, l *lettered)) {
 			createTopic(t, c.ListenAddrs(), positions, 1, compacted)
 			opts := options(c)
 			opts.Letters = &publisher.LetterOptions{
-				Topic: letterTopic, Index: letterIndex, Partitions: 4, Due: deadletter.NewDue(),
-				Tables: []string{"public.outbox"},
+				Topic: letterTopic, Index: letterIndex, Partitions: 4, Tables: []string{"public.outbox"}, Due: deadletter.NewDue(),
 				Options: deadletter.Options{HoldKey: true, MaxLetters: 1000},
 			}
 			opts.UnknownTopic, opts.Malformed, opts.TooLarge, opts.Rejected = cdc.PolicyDeadLetter, cdc.PolicyDeadLetter, cdc.PolicyDeadLetter, cdc.PolicyDeadLetter
