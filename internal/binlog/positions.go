@@ -20,6 +20,8 @@ type mark struct {
 	hint hint
 	// part is the transaction that is open at the end of the batch.
 	part part
+	// replaced is [cdc.Progress.Replaced].
+	replaced string
 }
 
 // part is a transaction of which only the first rows were handed on. The zero value is none.
@@ -121,7 +123,7 @@ func (m *positionIndex) progress(seq uint64) (cdc.Progress, bool) {
 	m.done = k.upto
 	m.added = append(m.added[:0], m.added[n:]...)
 	return cdc.Progress{
-		Position: cdc.Position(m.base.String()), Commit: k.stamp.text(m.flavor), Hint: k.hint.text(), TxID: k.commit.Text(m.flavor), Part: cdc.Part{TxID: k.part.tx, Rows: k.part.rows},
+		Position: cdc.Position(m.base.String()), Commit: k.stamp.text(m.flavor), Hint: k.hint.text(), TxID: k.commit.Text(m.flavor), Part: cdc.Part{TxID: k.part.tx, Rows: k.part.rows}, Replaced: k.replaced,
 	}, true
 }
 

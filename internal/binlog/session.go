@@ -174,7 +174,7 @@ func (ss *session) flush(ctx context.Context) error {
 	}
 	s := ss.src
 	b.Seq = s.handed.Load() + 1
-	s.positions.set(mark{seq: b.Seq, commit: s.commit, stamp: s.stamp, hint: s.hint, part: ss.partial()}) // before the offer: the batch may be durable before Offer returns
+	s.positions.set(mark{seq: b.Seq, commit: s.commit, stamp: s.stamp, hint: s.hint, part: ss.partial(), replaced: s.replaced}) // before the offer: the batch may be durable before Offer returns
 	rows := b.Rows()
 	b.Bytes = cap(b.Arena) + len(b.Spans)*8
 	if rows > 0 {

@@ -55,6 +55,7 @@ type Source struct {
 	direct   bool       // the stream must begin behind the position, because it cannot be read up to there
 	adopting error      // why the checkpoint is refused, unless this is the server that it was saved on; see adopts
 	held     txBuffer
+	replaced string // see [cdc.Progress.Replaced]
 	// damagedAt is the place of the last event that could not be read; see damaged.
 	damagedAt string
 	unsent    unsent
@@ -125,7 +126,7 @@ func (s *Source) Release(context.Context) {
 		s.session.close()
 		s.session = nil
 	}
-	s.part, s.received, s.commit, s.stamp, s.hint, s.damagedAt = part{}, nil, mysql.GTID{}, stamp{}, hint{}, ""
+	s.part, s.received, s.commit, s.stamp, s.hint, s.damagedAt, s.replaced = part{}, nil, mysql.GTID{}, stamp{}, hint{}, "", ""
 	s.unsent = unsent{}
 	s.positions.reset()
 	s.saved.Store(s.handed.Load())

@@ -31,6 +31,9 @@ type Progress struct {
 	// Part is the transaction after Position of which some rows are durable. It is used where data and position are
 	// published in one transaction of Kafka, which may be smaller than the database's.
 	Part Part `json:"part,omitzero"`
+	// Replaced are the tables that others have replaced since the start of the attempt, not later than Position: a line for each time. It
+	// is not stored.
+	Replaced string `json:"-"`
 }
 
 // EveryRow is the condition of a backfill that publishes all rows.

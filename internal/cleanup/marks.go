@@ -47,6 +47,8 @@ const (
 	parts, largest = 16, 1000
 	// maxUnproven limits the unproven IDs that are kept: with more, no row is marked.
 	maxUnproven = 100_000
+	// ledBegun is when a proof begins, unless another table has taken the place of its table.
+	ledBegun = "this relay began to lead"
 )
 
 // NewMarks returns what marks published rows while the relay leads, and registers its metrics.
@@ -75,9 +77,11 @@ type marking struct {
 	condition string
 	kept      cdc.Kept
 	// settled: each of them was published, or comes behind the position. Otherwise those that are unproven may not have been.
-	settled  bool
-	unproven map[string]struct{} // nil: not read yet, or too many
-	letters  int                 // dead letters at the last look
+	settled      bool
+	unproven     map[string]struct{} // nil: not read yet, or too many
+	letters      int                 // dead letters at the last look
+	replacements string              // [cdc.Progress.Replaced] that is taken into account
+	begun        string              // since when: the relay leads, or another table is in the place of this one
 }
 
 // of returns what is known of a table; nil where rows are deleted.
@@ -86,15 +90,36 @@ func (m *marks) of(table string, kept cdc.Kept, known map[string]*marking) *mark
 		return nil
 	}
 	if known[table] == nil {
-		known[table] = &marking{marks: m, table: table, condition: m.Conditions[table], kept: kept}
+		known[table] = &marking{marks: m, table: table, condition: m.Conditions[table], kept: kept, begun: ledBegun}
 	}
 	return known[table]
+}
+
+// replaced reports whether another table is in the place of this one since the last call. Then the proof begins anew with what is pending
+// in that one, because its rows were not published under its former name.
+func (m *marking) replaced() bool {
+	if m == nil {
+		return false
+	}
+	all := m.kept.Saved().Progress.Replaced
+	if all == m.replacements {
+		return false
+	}
+	since := strings.Split(strings.TrimPrefix(all, m.replacements), "\n") // it only grows
+	if m.replacements = all; !slices.Contains(since, m.table) {
+		if m.settled {
+			m.kept.Settle(m.condition)
+		}
+		return false
+	}
+	m.settled, m.unproven, m.letters, m.begun = false, nil, 0, "another table took its place"
+	return true
 }
 
 // most is how many rows are read so that rows are found beside those that are left alone. It finds out whether the checkpoint says that the
 // condition is settled.
 func (m *marking) most(rows int) int {
-	if m.unproven == nil && slices.Contains(strings.Fields(m.kept.Saved().Settled), m.condition) {
+	if m.unproven == nil && m.begun == ledBegun && slices.Contains(strings.Fields(m.kept.Saved().Settled), m.condition) {
 		m.settled, m.unproven = true, map[string]struct{}{}
 	}
 	if m.unproven == nil {
@@ -160,11 +185,11 @@ func (m *marking) split(keys []cdc.RowKey) (published, dead []cdc.RowKey) {
 func (m *marking) problem() error {
 	const fix = "publish those that were not, set the status of all of them by hand, and the next ones are marked as all others"
 	if m.unproven == nil {
-		return cdc.Fixable(fix, "table %s: no row is marked: more than %d were pending when this relay began to lead, and nothing tells whether they were published", m.table, maxUnproven)
+		return cdc.Fixable(fix, "table %s: no row is marked: more than %d were pending when %s, and nothing tells whether they were published", m.table, maxUnproven, m.begun)
 	}
 	if len(m.unproven) == 0 {
 		return nil
 	}
-	return cdc.Fixable(fix, "table %s: %s left as found, that of event %s among them: pending when this relay began to lead, and nothing tells whether they were published",
-		m.table, display.Plural(len(m.unproven), "row"), slices.Min(slices.Collect(maps.Keys(m.unproven))))
+	return cdc.Fixable(fix, "table %s: %s left as found, that of event %s among them: pending when %s, and nothing tells whether they were published",
+		m.table, display.Plural(len(m.unproven), "row"), slices.Min(slices.Collect(maps.Keys(m.unproven))), m.begun)
 }

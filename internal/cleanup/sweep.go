@@ -105,6 +105,9 @@ func (s *sweep) finish(ctx context.Context) error {
 		switch {
 		case err != nil:
 			return err
+		case s.marking.replaced(): // the position may have passed that just now
+			s.forget()
+			return nil
 		case passed:
 			s.await = s.patience
 			if err := s.act(ctx, &g); err != nil {
@@ -146,6 +149,9 @@ func (s *sweep) look(ctx context.Context) (looked bool, err error) {
 		return true, nil
 	case err != nil:
 		return true, err
+	case s.marking.replaced():
+		s.forget()
+		return true, nil
 	}
 	s.last = len(keys) < most
 	if s.marking != nil {

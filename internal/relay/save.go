@@ -107,7 +107,10 @@ func (a *attempt) durable() (c cdc.Checkpoint, seq uint64) {
 	was := c.Progress
 	c.Source = a.identity(seq)
 	if seq > a.savedSeq.Load() { // otherwise the same position is saved again
-		c.Progress = a.Source.Progress(seq)
+		if c.Progress = a.Source.Progress(seq); c.Progress.Replaced != was.Replaced { // nothing tells which rows of the new table were published
+			c.Settled = ""
+			a.settled.forget()
+		}
 		if c.Progress.Position != was.Position { // a repair publishes before it moves the position, and begins again behind the last event
 			c.LastEventID = cmp.Or(lastID, c.LastEventID)
 		}
@@ -133,6 +136,13 @@ func (a *attempt) Settle(condition string) {
 	a.settled.mu.Lock()
 	defer a.settled.mu.Unlock()
 	a.settled.names = append(a.settled.names, condition)
+}
+
+// forget leaves it to the tables that were not replaced to settle their conditions again.
+func (s *settled) forget() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.names = nil
 }
 
 // in adds them to those of a checkpoint.

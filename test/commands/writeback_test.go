@@ -176,27 +176,29 @@ func TestWriteBackThatWasOff(t *testing.T) {
 	})
 }
 
-// The copies of rows that an online schema change makes are marked like the rows that they are of: once these are published, also if that is
-// after the tables have changed places.
+// A table that takes the place of another one may have rows that were never published, whether or not it is called as the copy that an
+// online schema change makes: what is pending in it is left as it is, also by the next start.
 func TestWriteBackOfAReplacedTable(t *testing.T) {
 	t.Parallel()
 	onMySQL(t, func(s *site) {
 		s.markedTable("varchar(36)").setup()
 		relay := s.start()
-		relay.leading()
+		url := relay.leading()
 		s.newJob("a", "")
 		s.jobs("a SENT")
-		relay.stops()
-		s.newJob("b", "")
-		s.sql("CREATE TABLE _jobs_new LIKE jobs", "INSERT INTO _jobs_new (id, type, about, payload) SELECT id, type, about, payload FROM jobs",
+		s.sql("CREATE TABLE _jobs_new LIKE jobs", "INSERT INTO _jobs_new (id, type, about, payload) VALUES ('unpublished', 'placed', 'a', '{}')",
 			"RENAME TABLE jobs TO _jobs_old, _jobs_new TO jobs")
-		s.jobs("a NEW", "b NEW")
-		relay = s.start()
-		relay.leading()
+		s.knowsProblem(url, "1 row left as found, that of event unpublished among them: pending when another table took its place")
 		s.newJob("z", "")
-		s.jobs("a SENT", "b SENT", "z SENT")
+		s.jobs("unpublished NEW", "z SENT")
+		s.saves(url, "z")
 		relay.stops()
-		s.consume(s.name, 3)
+		relay = s.start()
+		url = relay.leading()
+		s.knowsProblem(url, "1 row left as found, that of event unpublished among them: pending when this relay began to lead")
+		s.sql("UPDATE jobs SET status = 'SENT', attempts = 7, sent_at = now() WHERE id = 'unpublished'")
+		s.knowsProblem(url, "")
+		relay.stops()
 	})
 }
 

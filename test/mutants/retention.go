@@ -37,6 +37,11 @@ func writeBackMutants() []mutant {
 			caughtBy{cleanup, "^TestRowsAreMarked$", ""},
 		},
 		{
+			"mark the rows of a table that took the place of the outbox", "internal/cleanup/marks.go",
+			[]edit{{"	if all == m.replacements {\n", "	if all == m.replacements || all != \"\" {\n"}},
+			caughtBy{commands, "^TestWriteBackOfAReplacedTable$", ""},
+		},
+		{
 			"mark rows from before the first position", "internal/cleanup/marks.go",
 			[]edit{{"return unproven || letters", "return unproven && false || letters"}},
 			caughtBy{cleanup, "^TestRowsAreMarked$", ""},
