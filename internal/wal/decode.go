@@ -49,6 +49,8 @@ type relation struct {
 	kind byte
 	// tracked says whether the table is one of ours; rows of others are not decoded.
 	tracked bool
+	// other is set once the catalog has said that the table is none of ours; see verifyOther.
+	other bool
 	// compared is set once its rows are known to have every column that is needed, or the catalog was read because they lack one; see
 	// compareWithCatalog.
 	compared bool

@@ -30,8 +30,6 @@ func (ss *session) relation(ctx context.Context, m []byte) error {
 		if err := ss.resolveTypes(ctx, r); err != nil {
 			return err
 		}
-	} else {
-		r.types, r.table.Columns = nil, nil // there may be a million such tables, and nothing reads their columns
 	}
 	r.filtered = ss.src.metrics.filtered.WithLabelValues(label)
 	// The server repeats a Relation whenever its cache was invalidated: keep the Table, and with it all

@@ -192,6 +192,11 @@ func (ss *session) insert(ctx context.Context, m []byte, off int) error {
 	}
 	tx := &ss.tx
 	if !r.tracked {
+		if !r.other && !tx.drop {
+			if err := ss.verifyOther(ctx, binary.BigEndian.Uint32(m[1:]), r); err != nil {
+				return err
+			}
+		}
 		r.filtered.Inc()
 		return nil
 	}

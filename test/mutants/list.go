@@ -336,6 +336,11 @@ func tableMutants() []mutant {
 			caughtBy{binlog, "^TestCatalogAwayWithinTransaction$", ""},
 		},
 		{
+			"leave out the rows of a dropped table", "internal/wal/other.go",
+			[]edit{{"	if !r.other {", "	if !r.other && false {"}},
+			caughtBy{wal, "^TestRowsOfDroppedTable$", ""},
+		},
+		{
 			"take an altered publication for a takeover", "internal/relay/exactly_once.go",
 			[]edit{{"	return stop.Reason != cdc.PublicationAltered", "	return true"}},
 			caughtBy{relay, "^TestAlteredWhileDisconnectedIsCommitted$", ""},
