@@ -1,41 +1,48 @@
 package main
 
 import (
+	"bufio"
+	"bytes"
 	"context"
+	"errors"
 	"fmt"
-	"os"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
 	"os/exec"
 	"path"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 )
 
-// changed leaves of all parts the tests that changed since a commit. Tests of code that changed are not known here: name them with
-// `go test -run`.
+// changed leaves of all parts the tests that changed since a commit: those whose lines changed, all tests of a file that changed
+// elsewhere, and what has their names elsewhere. Tests of code that changed are not known here: name them with `go test -run`.
 func changed(ctx context.Context, o options, all []part) ([]part, error) {
-	var files []string
-	for _, args := range [][]string{
-		{"diff", "--name-only", "--diff-filter=d", o.base},
-		{"ls-files", "--others", "--exclude-standard"},
-	} {
-		out, err := git(ctx, append(args, "--", "*_test.go", ":!*/testdata/*")...)
-		if err != nil {
-			return nil, err
-		}
-		files = append(files, strings.Fields(out)...)
+	diff, err := exec.CommandContext(ctx, "git", "diff", "--unified=0", "--no-color", "--no-ext-diff", o.base, "--", "*_test.go", ":!*/testdata/*").Output()
+	if err != nil {
+		return nil, fmt.Errorf("git diff %s: %w", o.base, err)
+	}
+	added, err := exec.CommandContext(ctx, "git", "ls-files", "--others", "--exclude-standard", "--", "*_test.go", ":!*/testdata/*").Output()
+	if err != nil {
+		return nil, fmt.Errorf("git ls-files: %w", err)
+	}
+	lines, err := changedLines(diff)
+	if err != nil {
+		return nil, err
+	}
+	for file := range strings.FieldsSeq(string(added)) {
+		lines[file] = []span{{1, 1}} // the package clause: all tests
 	}
 	var names, dirs [2][]string // of units, of test/
-	for _, file := range files {
-		tests, err := changedTests(ctx, o.base, file)
+	for file, spans := range lines {
+		tests, err := testsIn(file, spans)
 		if err != nil {
 			return nil, err
 		}
-		i := 0
-		if strings.HasPrefix(file, "test/") {
-			i = 1
-		}
-		if len(tests) > 0 {
+		if i := suiteOf(file); len(tests) > 0 {
 			names[i], dirs[i] = append(names[i], tests...), append(dirs[i], "./"+path.Dir(file))
 		}
 	}
@@ -54,33 +61,95 @@ func changed(ctx context.Context, o options, all []part) ([]part, error) {
 	return some, nil
 }
 
-var ofTest = regexp.MustCompile(`(?m)^[ +]?func (Test\w*)\(t `)
-
-// changedTests returns the tests of a file that changed, or all of them if it changed elsewhere alone, or is not committed.
-func changedTests(ctx context.Context, base, file string) ([]string, error) {
-	diff, err := git(ctx, "diff", "--function-context", "--no-color", "--no-ext-diff", base, "--", file)
-	if err != nil {
-		return nil, err
+// suiteOf returns the part that the tests of a file belong to.
+func suiteOf(file string) int {
+	if strings.HasPrefix(file, "test/") {
+		return 1
 	}
-	found := ofTest.FindAllStringSubmatch(diff, -1)
-	if found == nil {
-		text, err := os.ReadFile(file)
+	return 0
+}
+
+// span is a range of lines, both ends included.
+type span struct{ from, to int }
+
+var hunk = regexp.MustCompile(`^@@ -\S+ \+(\d+)(?:,(\d+))? @@`)
+
+// changedLines returns the lines of each file that a diff without context added or changed; where it removed lines, those around.
+func changedLines(diff []byte) (map[string][]span, error) {
+	lines := map[string][]span{}
+	file := ""
+	scanner := bufio.NewScanner(bytes.NewReader(diff))
+	scanner.Buffer(nil, 1<<20)
+	for scanner.Scan() {
+		if name, ok := strings.CutPrefix(scanner.Text(), "+++ "); ok {
+			file = strings.TrimPrefix(name, "b/") // /dev/null: the file is gone
+			continue
+		}
+		m := hunk.FindStringSubmatch(scanner.Text())
+		if m == nil || file == "/dev/null" {
+			continue
+		}
+		from, err := strconv.Atoi(m[1])
 		if err != nil {
 			return nil, err
 		}
-		found = ofTest.FindAllStringSubmatch(string(text), -1)
+		n := 1
+		if m[2] != "" {
+			if n, err = strconv.Atoi(m[2]); err != nil {
+				return nil, err
+			}
+		}
+		if n == 0 { // lines behind from are gone
+			n = 2
+		}
+		lines[file] = append(lines[file], span{from, from + n - 1})
 	}
-	tests := make([]string, len(found))
-	for i, m := range found {
-		tests[i] = m[1]
-	}
-	return tests, nil
+	return lines, scanner.Err()
 }
 
-func git(ctx context.Context, args ...string) (string, error) {
-	out, err := exec.CommandContext(ctx, "git", args...).Output()
-	if err != nil {
-		return "", fmt.Errorf("git %s: %w", strings.Join(args, " "), err)
+// testsIn returns the tests of a file that contain one of the lines, or all if a line is outside of tests and imports.
+func testsIn(file string, spans []span) ([]string, error) {
+	set := token.NewFileSet()
+	tree, err := parser.ParseFile(set, file, nil, parser.ParseComments)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil // removed and not committed
 	}
-	return string(out), nil
+	if err != nil {
+		return nil, err
+	}
+	var tests []string
+	owner := map[int]string{} // of a line: a test, or "" for imports
+	for _, d := range tree.Decls {
+		name, from := "", d.Pos()
+		switch d := d.(type) {
+		case *ast.GenDecl:
+			if d.Tok != token.IMPORT {
+				continue
+			}
+		case *ast.FuncDecl:
+			if name = d.Name.Name; d.Recv != nil || !strings.HasPrefix(name, "Test") || name == "TestMain" {
+				continue
+			}
+			tests = append(tests, name)
+			if d.Doc != nil {
+				from = d.Doc.Pos()
+			}
+		}
+		for line := set.Position(from).Line - 1; line <= set.Position(d.End()).Line+1; line++ { // and the empty lines around
+			owner[line] = name
+		}
+	}
+	var touched []string
+	for _, s := range spans {
+		for line := s.from; line <= s.to; line++ {
+			name, ok := owner[line]
+			if !ok {
+				return tests, nil
+			}
+			if name != "" && !slices.Contains(touched, name) {
+				touched = append(touched, name)
+			}
+		}
+	}
+	return touched, nil
 }

@@ -3,7 +3,7 @@ package main
 import (
 	"bytes"
 	"os"
-	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -76,15 +76,10 @@ func TestFlaky(t *testing.T) {
 	}
 }
 
-// A change within a test, or of its comment, selects it; one elsewhere all tests of its file, and so does a new file.
+// A change within a test selects it, one in a helper all tests of its file, one of imports nothing.
 func TestChangedTests(t *testing.T) {
-	t.Chdir(t.TempDir())
-	write := func(name, text string) {
-		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	const text = `package x
+	file := filepath.Join(t.TempDir(), "x_test.go")
+	text := `package x
 
 import "testing"
 
@@ -98,28 +93,27 @@ func TestB(t *testing.T) {
 }
 
 func help() {
-	panic("help")
 }
 `
-	write("x_test.go", text)
-	for _, args := range [][]string{{"init", "-q"}, {"add", "."}, {"-c", "user.name=x", "-c", "user.email=x@x", "commit", "-qm", "x"}} {
-		if out, err := exec.CommandContext(t.Context(), "git", args...).CombinedOutput(); err != nil {
-			t.Fatalf("git %v: %v: %s", args, err, out)
-		}
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
 	}
-	for _, tt := range []struct{ old, new, want string }{
-		{"A is tested", "This is tested", "TestA"},
-		{"TestB(t *testing.T) {\n\thelp()", "TestB(t *testing.T) {\n", "TestB"},
-		{`panic("help")`, `panic("HELP")`, "TestA TestB"},
+	for _, tt := range []struct{ hunks, want string }{
+		{"@@ -5 +5 @@", "TestA"},
+		{"@@ -7,0 +7 @@", "TestA"},
+		{"@@ -5,9 +5,8 @@", "TestA TestB"},
+		{"@@ -10,3 +10,0 @@", "TestB"},
+		{"@@ -3 +3 @@", ""},
+		{"@@ -3 +3 @@\n@@ -11 +11 @@", "TestB"},
+		{"@@ -15 +15 @@", "TestA TestB"},
 	} {
-		write("x_test.go", strings.Replace(text, tt.old, tt.new, 1))
-		tests, err := changedTests(t.Context(), "HEAD", "x_test.go")
-		if err != nil || strings.Join(tests, " ") != tt.want {
-			t.Errorf("%s: %v, %v, want %s", tt.new, tests, err, tt.want)
+		lines, err := changedLines([]byte("+++ b/" + file + "\n" + tt.hunks + "\n"))
+		if err != nil {
+			t.Fatal(err)
 		}
-	}
-	write("new_test.go", text)
-	if tests, err := changedTests(t.Context(), "HEAD", "new_test.go"); err != nil || len(tests) != 2 {
-		t.Errorf("a new file: %v, %v", tests, err)
+		tests, err := testsIn(file, lines[file])
+		if err != nil || strings.Join(tests, " ") != tt.want {
+			t.Errorf("%s: %v, %v, want %s", tt.hunks, tests, err, tt.want)
+		}
 	}
 }
