@@ -18,8 +18,10 @@ func (d *document) validate(c *Config) {
 	c.Errors.fill()
 	d.source(&c.Source)
 	if len(c.Tables) == 0 {
-		name, _ := c.Source.table("outbox")
-		c.Tables = []Table{{Name: name.String()}}
+		c.Tables = []Table{{Name: "outbox"}}
+		if name, err := c.Source.table("outbox"); err == nil && !strings.ContainsAny(name.Schema, ".`") {
+			c.Tables[0].Name = name.String()
+		}
 	}
 	d.tables(c.Tables, &c.Source)
 	d.routes(c)

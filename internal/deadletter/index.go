@@ -97,6 +97,7 @@ type letter struct {
 	id       string
 	table    string
 	place    string
+	ofTable  bool // see cdc.OfTable
 	order    Order
 	key      *key // nil: it holds nothing
 	part     int32
@@ -199,8 +200,8 @@ func (x *Index) full() bool { return len(x.letters)-x.unmet >= x.opts.MaxLetters
 func (x *Index) Order(seq uint64, row int32) Order { return Order{x.epoch, seq, row} }
 
 // OrderOf returns the order of a letter that is written now: that of its row, unless it takes the place of one that an earlier run has written,
-// and the rows of letters behind that one in its key do not come again. These would overtake it. taken reports that another row has
-// the letter's ID.
+// and behind that one in its key is one whose own row does not come again, and which would overtake it: a repair reads its rows once more, if
+// nobody deletes them, and not the log. taken reports that another row has the letter's ID.
 func (x *Index) OrderOf(id string, row Order) (order Order, taken bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -210,12 +211,14 @@ func (x *Index) OrderOf(id string, row Order) (order Order, taken bool) {
 		return row, false
 	case l.state != unmet:
 		return row, true
-	case l.key == nil:
+	case l.key == nil || !l.ofTable: // the log comes again in order
 		return row, false
 	}
 	for _, behind := range l.key.letters[l.key.find(l.order):] {
-		comes := behind.state == unmet && cdc.OfTable(behind.place) == cdc.OfTable(l.place)
-		if !comes && behind.order.Epoch < x.epoch {
+		if behind.order.Epoch == x.epoch {
+			break
+		}
+		if behind.state != unmet || !behind.ofTable {
 			return l.order, false
 		}
 	}
@@ -323,7 +326,7 @@ func (x *Index) Add(id string, e *Entry) {
 // add adds a letter in its first state.
 func (x *Index) add(id string, e *Entry, first state) *letter {
 	l := &letter{
-		state: first, id: id, table: e.Table, place: e.Place, order: e.Order, part: e.Partition, blocked: e.Blocked(), attempts: e.Attempts,
+		state: first, id: id, table: e.Table, place: e.Place, ofTable: cdc.OfTable(e.Place), order: e.Order, part: e.Partition, blocked: e.Blocked(), attempts: e.Attempts,
 		time: e.Time.Unix(), tried: max(e.Time.Unix(), e.Tried.Unix()),
 	}
 	x.letters[id] = l

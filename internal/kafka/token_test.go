@@ -58,7 +58,7 @@ func TestBadEndpoints(t *testing.T) {
 	t.Parallel()
 	told := make(chan string, 100)
 	elsewhere := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { told <- r.Header.Get("Authorization") }))
-	defer elsewhere.Close()
+	t.Cleanup(elsewhere.Close) // the subtests are parallel
 	for name, tt := range map[string]struct {
 		answer http.HandlerFunc
 		says   []string

@@ -257,9 +257,9 @@ func TestPlaces(t *testing.T) {
 	places, rows := map[string]string{}, map[string]string{}
 	for _, row := range []string{"orders/1", "items/1", "orders/2", "orders/1", "items/1"} {
 		b := batch([]Key{{}})
-		b.Table = &cdc.Table{Schema: "public", Name: path.Dir(row), Columns: b.Table.Columns}
-		b.Arena, b.Spans = []byte(path.Base(row)), []cdc.Span{{Len: 1}}
-		if err := (&Batches{At: -1}).Complete(b); err != nil {
+		b.Table = &cdc.Table{Schema: "public", Name: path.Dir(row), Columns: make([]cdc.Column, 2)}
+		b.Arena, b.Spans = []byte("-"+path.Base(row)), []cdc.Span{{Len: 1}, {Off: 1, Len: 1}}
+		if err := (&Batches{Key: 1, At: -1}).Complete(b); err != nil {
 			t.Fatal(err)
 		}
 		place := b.Place(0)

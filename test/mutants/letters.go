@@ -52,7 +52,7 @@ func letterMutants() []mutant {
 		},
 		{
 			"put a letter of a repair behind those that do not come again", "internal/deadletter/index.go",
-			[]edit{{"if !comes && behind.order.Epoch < x.epoch {", "if !comes && behind.order.Epoch > x.epoch {"}},
+			[]edit{{"if behind.state != unmet || !behind.ofTable {", "if behind.state == writing {"}},
 			caughtBy{publisher, "^TestLettersOfRepairs$", ""},
 		},
 		{
@@ -83,7 +83,7 @@ func letterSizeMutants() []mutant {
 		},
 		{
 			"lead although letters have no payload", "internal/publisher/letters_load.go",
-			[]edit{{"if err := records.Whole(); err != nil {", "if err := records.Whole(); err != nil && records == nil {"}},
+			[]edit{{"cmp.Or(records.Whole(), ", "cmp.Or(error(nil), "}},
 			caughtBy{publisher, "^TestLettersWithoutTheirPayloadAreRefused$", ""},
 		},
 		{
