@@ -97,9 +97,7 @@ func start(t *testing.T, o admin.Options) *admin.Server {
 func startWith(t *testing.T, o admin.Options, log slog.Handler) (s *admin.Server, stop, wait func()) {
 	t.Helper()
 	s, err := admin.New(t.Context(), o, slog.New(log))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- s.Run(ctx) }()
@@ -193,9 +191,7 @@ func TestStatus(t *testing.T) {
 	r.becomes(errors.New("relay is starting"), nil)
 	addr := serve(t, r.options())
 	got, err := admin.Fetch(t.Context(), "http://"+addr, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	want := example()
 	want.NotReady = "relay is starting"
 	want.Counters = map[string]float64{"events_published": 5}
@@ -262,9 +258,7 @@ func TestPaths(t *testing.T) {
 	}
 	large := dial(t, strings.TrimPrefix(base, "http://"), "GET /status HTTP/1.1\r\nHost: relay\r\nX: "+strings.Repeat("a", 40<<10)+"\r\n\r\n")
 	answer, err := http.ReadResponse(bufio.NewReader(large), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer answer.Body.Close()
 	if answer.StatusCode != http.StatusRequestHeaderFieldsTooLarge {
 		t.Errorf("a header of 40 KiB: %s", answer.Status)
@@ -274,9 +268,7 @@ func TestPaths(t *testing.T) {
 func TestListenErrors(t *testing.T) {
 	var config net.ListenConfig
 	taken, err := config.Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer taken.Close()
 	port := strconv.Itoa(taken.Addr().(*net.TCPAddr).Port)
 	for addr, want := range map[string][]string{
@@ -317,5 +309,12 @@ func wantMistake(t *testing.T, what string, err error, want []string) {
 	}
 	if strings.Contains(cdc.Explain(err), "\n") {
 		t.Errorf("%s: %q is more than one line", what, err)
+	}
+}
+
+func must(tb testing.TB, err error) {
+	tb.Helper()
+	if err != nil {
+		tb.Fatal(err)
 	}
 }

@@ -30,9 +30,7 @@ func fleetOf(t *testing.T, base string, peers int) (list []asked) {
 		err := json.Unmarshal([]byte(body), &list)
 		return len(list) == peers+1, err // and itself
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return list
 }
 

@@ -122,9 +122,7 @@ func TestActionIsAudited(t *testing.T) {
 	byCertificate := filepath.Join(dir, "certificates.yaml")
 	put(t, byCertificate, "tls_server_config: {cert_file: cert.pem, key_file: key.pem, client_ca_file: cert.pem, client_auth_type: RequireAndVerifyClientCert}\n")
 	cert, err := tls.LoadX509KeyPair(filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, tt := range []struct{ config, sent, user string }{{path, "ops:secret", "ops"}, {byCertificate, "mallory:any", "CN=localhost"}} {
 		var log bytes.Buffer
 		o := newRelay().options()
@@ -221,21 +219,15 @@ type received struct {
 func send(t *testing.T, client *http.Client, method, url, body string, header map[string]string) received {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	req.Close = true
 	for k, v := range header {
 		req.Header.Set(k, v)
 	}
 	r, err := client.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer func() { _ = r.Body.Close() }()
 	text, err := io.ReadAll(r.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return received{r.StatusCode, r.Header, string(text)}
 }

@@ -108,9 +108,7 @@ func (s *sample) transactions(tb testing.TB) func() {
 		n++
 		ss.tx = transaction{open: true, begun: true, id: mysql.GTID{Server: 1, Number: n}}
 		for _, e := range []event{table, rows, xidEvent()} {
-			if err := ss.take(tb.Context(), e); err != nil {
-				tb.Fatal(err)
-			}
+			must(tb, ss.take(tb.Context(), e))
 		}
 		src.Confirm(src.handed.Load())
 	}

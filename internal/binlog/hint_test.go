@@ -94,9 +94,7 @@ func TestRepetition(t *testing.T) {
 		{cdc.MariaDB, "0-1-3", 2, []string{"0-1-5", "0-1-3"}, repeated}, // without gtid_strict_mode
 	} {
 		from, err := mysql.ParseSet(tt.flavor, tt.from)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		first := parseStamp(tt.flavor, cdc.Position(map[cdc.Flavor]string{cdc.MySQL: sid + ":5", cdc.MariaDB: "0-1-5"}[tt.flavor]+"@1")).tx
 		r := repetition{from: from, first: first, flavor: tt.flavor, counted: tt.counted}
 		for text := range slices.Values(tt.sent) {

@@ -24,9 +24,7 @@ func TestPositionBeforeATransaction(t *testing.T) {
 		{cdc.MariaDB, "0-1-9,7-2-3", "0-2-5", "0-2-4,7-2-3"},
 	} {
 		set, err := mysql.ParseSet(tt.flavor, tt.set)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		at := set.Before(parseStamp(tt.flavor, cdc.Position(tt.last+"@1")).tx)
 		if at == nil || at.String() != tt.want {
 			t.Errorf("%s without %s is %v, want %s", tt.set, tt.last, at, tt.want)
@@ -56,9 +54,7 @@ const sid = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
 func TestNoPositionBeforeATransaction(t *testing.T) {
 	for set, last := range map[string]string{"0-1-9": "0-1-10", "0-1-1": "0-1-1", "7-1-9": "0-1-5"} {
 		at, err := mysql.ParseSet(cdc.MariaDB, set)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if got := at.Before(parseStamp(cdc.MariaDB, cdc.Position(last+"@1")).tx); got != nil {
 			t.Errorf("%s without %s is %s", set, last, got)
 		}

@@ -24,9 +24,7 @@ func TestMarks(t *testing.T) {
 
 func checkMarks(t *rapid.T, f cdc.Flavor) {
 	empty, err := mysql.ParseSet(f, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var m positionIndex
 	m.start(f, empty, mark{})
 
@@ -114,9 +112,7 @@ func TestMemoryIsFlatWhileABatchIsInFlight(t *testing.T) {
 			s := New(Options{}, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
 			s.flavor = tt.flavor
 			from, err := mysql.ParseSet(s.flavor, "")
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			s.received = from.Clone()
 			s.positions.start(s.flavor, from, mark{})
 			s.handed.Store(1)
@@ -127,14 +123,10 @@ func TestMemoryIsFlatWhileABatchIsInFlight(t *testing.T) {
 			before := heap()
 			for n := range tt.transactions {
 				ss.tx.open, ss.tx.id = true, tt.origin(n)
-				if err := ss.commit(t.Context()); err != nil {
-					t.Fatal(err)
-				}
+				must(t, ss.commit(t.Context()))
 				if n%2500 == 0 { // two ticks a second at 5,000 transactions a second
 					ss.beat = time.Time{}
-					if err := ss.tick(t.Context()); err != nil {
-						t.Fatal(err)
-					}
+					must(t, ss.tick(t.Context()))
 					s.Progress(0)
 				}
 			}

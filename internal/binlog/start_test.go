@@ -61,9 +61,7 @@ func TestResolve(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			set := func(text string) mysql.Set {
 				s, err := mysql.ParseSet(cdc.MySQL, text)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				return s
 			}
 			var received mysql.Set

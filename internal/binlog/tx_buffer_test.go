@@ -27,17 +27,13 @@ func TestHeld(t *testing.T) {
 				want, marks, counts = nil, []int64{0}, []int{0}
 			default:
 				raw := rapid.SliceOfN(rapid.Byte(), 0, 100).Draw(t, "event")
-				if err := h.add(raw); err != nil {
-					t.Fatal(err)
-				}
+				must(t, h.add(raw))
 				want = append(slices.Clip(want), bytes.Clone(raw))
 			}
 			marks, counts = append(marks, h.size()), append(counts, len(want))
 		}
 		var got [][]byte
-		if err := h.each(func(raw []byte) error { got = append(got, bytes.Clone(raw)); return nil }); err != nil {
-			t.Fatal(err)
-		}
+		must(t, h.each(func(raw []byte) error { got = append(got, bytes.Clone(raw)); return nil }))
 		if len(got) != len(want) {
 			t.Fatalf("%d events, want %d", len(got), len(want))
 		}

@@ -30,17 +30,13 @@ func sessionAt(tb testing.TB, s *Source, q cdc.Queue) *session {
 	if s.received == nil {
 		s.flavor = cdc.MariaDB
 		from, err := mysql.ParseSet(cdc.MariaDB, "0-1-1")
-		if err != nil {
-			tb.Fatal(err)
-		}
+		must(tb, err)
 		s.received = from
 		s.positions.start(cdc.MariaDB, from, mark{})
 	}
 	ss := newSession(s, newDump(nil, "", &dialer{flavor: s.flavor}))
 	ss.out = q
-	if err := ss.format(formatEvent()); err != nil {
-		tb.Fatal(err)
-	}
+	must(tb, ss.format(formatEvent()))
 	return ss
 }
 
@@ -70,9 +66,7 @@ func (ss *session) takeAll(t *testing.T, events ...event) error {
 	for _, e := range events {
 		if err := ss.take(t.Context(), e); err != nil {
 			err = ss.located(t.Context(), err)
-			if ferr := ss.flush(t.Context()); ferr != nil {
-				t.Fatal(ferr)
-			}
+			must(t, ss.flush(t.Context()))
 			ss.src.held.reset()
 			return err
 		}
@@ -87,9 +81,7 @@ func TestRowThatCannotBeDecodedStops(t *testing.T) {
 	ss := sessionAt(t, s, q)
 	ss.tx = transaction{open: true, begun: true, id: mysql.GTID{Server: 1, Number: 1}}
 	for _, e := range []event{mapEvent(), rowEvent(goodRow), eventOf(replication.XID_EVENT, 0, "12345678")} { // waits in the same batch
-		if err := ss.take(t.Context(), e); err != nil {
-			t.Fatal(err)
-		}
+		must(t, ss.take(t.Context(), e))
 	}
 	err := ss.takeAll(t, mapEvent(), rowEvent(goodRow), rowEvent(goodRow+badRow), eventOf(replication.XID_EVENT, 0, "12345678"))
 	stop, ok := errors.AsType[*cdc.StopError](err)

@@ -23,9 +23,7 @@ func TestExecutedShows(t *testing.T) {
 			return g
 		}
 		empty, err := mysql.ParseSet(cdc.MySQL, "")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		set := empty.Clone()
 		for range rapid.IntRange(0, 30).Draw(t, "transactions") {
 			set.Add(draw())

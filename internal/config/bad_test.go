@@ -27,9 +27,7 @@ type badFile struct {
 func badFiles(tb testing.TB) []badFile {
 	tb.Helper()
 	text, err := os.ReadFile("testdata/bad.txt")
-	if err != nil {
-		tb.Fatal(err)
-	}
+	must(tb, err)
 	var files []badFile
 	for _, block := range strings.Split("\n\n"+string(text), "\n\n### ")[1:] {
 		name, rest, _ := strings.Cut(block, "\n")

@@ -18,9 +18,7 @@ import (
 func withCommand(t *testing.T, script string) *config.Config {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "password")
-	if err := os.WriteFile(path, []byte("#!/bin/sh\n"+script), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(path, []byte("#!/bin/sh\n"+script), 0o700))
 	return mustParse(t, fmt.Sprintf(`
 source: {postgres: {dsn: "postgres://relay@db/orders", password_command: [%[1]q]}}
 kafka: {brokers: ["k:1"], sasl: {mechanism: PLAIN, username: u, password_command: [%[1]q]}}

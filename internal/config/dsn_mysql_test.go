@@ -74,13 +74,9 @@ func TestPasswordBesideMySQL(t *testing.T) {
 func hold(t *rapid.T, connString func(context.Context) (string, error), password string) {
 	t.Helper()
 	text, err := connString(context.Background())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	parsed, err := mysql.ParseDSN(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if parsed.Passwd != password || parsed.User != "relay" || parsed.Addr != "db:3306" || parsed.DBName != "orders" {
 		t.Errorf("%q became %q", password, parsed.Passwd)
 	}

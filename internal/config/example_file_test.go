@@ -23,9 +23,7 @@ const (
 func example(t *testing.T, path string) string {
 	t.Helper()
 	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return string(text)
 }
 
@@ -55,9 +53,7 @@ func TestExampleIsComplete(t *testing.T) {
 	valid(t, compileSchema(t), text)
 
 	var file map[string]any
-	if err := yaml.Load([]byte(text), &file); err != nil {
-		t.Fatal(err)
-	}
+	must(t, yaml.Load([]byte(text), &file))
 	missing(t, reflectSchema(t), file, "", map[string]bool{
 		"http.operators":                             true, // not without actions; the four stand in the prose
 		"http.peers":                                 true,
@@ -87,9 +83,7 @@ func TestExampleOfMySQLIsComplete(t *testing.T) {
 	valid(t, compileSchema(t), text)
 
 	var file map[string]any
-	if err := yaml.Load([]byte(text), &file); err != nil {
-		t.Fatal(err)
-	}
+	must(t, yaml.Load([]byte(text), &file))
 	section, _ := reflectSchema(t).Properties.Get("source")
 	missing(t, section, file["source"], "source", map[string]bool{"source.postgres": true, "source.mysql.password_command": true})
 

@@ -37,9 +37,7 @@ func FuzzParse(f *testing.F) {
 			return
 		}
 		var shown, again bytes.Buffer
-		if err := c.Show(&shown); err != nil {
-			t.Fatal(err)
-		}
+		must(t, c.Show(&shown))
 		escaped := strings.NewReplacer("${env:", "$${env:", "${file:", "$${file:").Replace(shown.String())
 		c, err = config.Parse("x.yaml", []byte(escaped), env)
 		if err != nil {

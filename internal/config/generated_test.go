@@ -33,15 +33,11 @@ func TestGenerated(t *testing.T) {
 func golden(t *testing.T, path string, got []byte) {
 	t.Helper()
 	if *update {
-		if err := os.WriteFile(path, got, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(path, got, 0o644))
 		return
 	}
 	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if !bytes.Equal(got, want) {
 		t.Errorf("%s is not current: run go generate ./internal/config\n%s", path, firstDifference(want, got))
 	}
@@ -70,9 +66,7 @@ func reflectSchema(t *testing.T) *jsonschema.Schema {
 		Anonymous: true, DoNotReference: true, ExpandedStruct: true, RequiredFromJSONSchemaTags: true,
 		FieldNameTag: "yaml", Mapper: mapType,
 	}
-	if err := r.AddGoComments("github.com/cdc-relay/cdc-relay/internal/config", "."); err != nil {
-		t.Fatal(err)
-	}
+	must(t, r.AddGoComments("github.com/cdc-relay/cdc-relay/internal/config", "."))
 	r.Mapper = nil
 	part, field, assigned := r.Reflect(&config.Part{}), r.Reflect(&config.Field{}), r.Reflect(&config.Assigned{})
 	r.Mapper = mapType
@@ -124,9 +118,7 @@ func encodeSchema(t *testing.T, s *jsonschema.Schema) []byte {
 	enc := json.NewEncoder(&out)
 	enc.SetEscapeHTML(false)
 	enc.SetIndent("", "  ")
-	if err := enc.Encode(s); err != nil {
-		t.Fatal(err)
-	}
+	must(t, enc.Encode(s))
 	// Extras are encoded apart, with < and > escaped.
 	return []byte(strings.NewReplacer(`\u003c`, "<", `\u003e`, ">").Replace(out.String()))
 }

@@ -129,8 +129,6 @@ func TestMoved(t *testing.T) {
 func load(t *testing.T, path string) *config.Config {
 	t.Helper()
 	c, err := config.Load(path, os.LookupEnv)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return c
 }

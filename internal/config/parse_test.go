@@ -25,9 +25,7 @@ func environment(vars map[string]string) func(string) (string, bool) {
 func mustParse(t *testing.T, text string, vars map[string]string) *config.Config {
 	t.Helper()
 	c, err := config.Parse("cdc-relay.yaml", []byte(text), environment(vars))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return c
 }
 

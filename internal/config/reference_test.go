@@ -67,9 +67,7 @@ func TestPathsStartAtTheFile(t *testing.T) {
 checkpoint: {file: position}
 `)
 	c, err := config.Load(path, os.LookupEnv)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if c.Kafka.ClientID != "relay-1" || c.Checkpoint.File != filepath.Join(dir, "position") {
 		t.Errorf("%+v", c)
 	}
@@ -77,9 +75,7 @@ checkpoint: {file: position}
 		t.Errorf("password %q %v", password, err)
 	}
 	tlsConfig, err := c.Kafka.TLS.ClientConfig()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if cert, err := tlsConfig.GetClientCertificate(nil); err != nil || len(cert.Certificate) != 1 || tlsConfig.RootCAs == nil {
 		t.Errorf("tls %+v %v", cert, err)
 	}

@@ -34,9 +34,7 @@ func TestSecretFileIsReadAgain(t *testing.T) {
 	if _, err := s.Reveal(t.Context()); cdc.Explain(err) != "secret file "+path+" is empty. Fix: write the secret into it." {
 		t.Errorf("have %v", err)
 	}
-	if err := os.Remove(path); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Remove(path))
 	if _, err := s.Reveal(t.Context()); err == nil || err.Error() != "read secret file "+path+": no such file or directory" {
 		t.Errorf("have %v", err)
 	}
@@ -56,9 +54,7 @@ func everyWay(t *testing.T, v any) string {
 	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%X", "%d", "%t", "%p", "%c", "%10.3s"} {
 		fmt.Fprintf(&b, verb+"\n", v)
 	}
-	if err := json.NewEncoder(&b).Encode(v); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.NewEncoder(&b).Encode(v))
 	slog.New(slog.NewTextHandler(&b, nil)).Info("x", "value", v)
 	slog.New(slog.NewJSONHandler(&b, nil)).Info("x", "value", v)
 	return b.String()
@@ -72,9 +68,7 @@ checkpoint: {redis: {mode: sentinel, master_name: m, addrs: ["r:1"], password: "
 `, map[string]string{"P": "hunter2"})
 	type inside struct{ s config.Secret }
 	var shown bytes.Buffer
-	if err := c.Show(&shown); err != nil {
-		t.Fatal(err)
-	}
+	must(t, c.Show(&shown))
 	text := shown.String() + everyWay(t, c) + everyWay(t, *c) + everyWay(t, c.Source.Postgres.DSN) +
 		everyWay(t, &c.Kafka.SASL.Password) + everyWay(t, inside{c.Kafka.SASL.Password})
 	for _, leak := range []string{"hunter2", fmt.Sprintf("%x", "hunter2"), fmt.Sprintf("%X", "hunter2"), "104 117 110"} {
@@ -97,13 +91,9 @@ func TestPasswordBesideDSN(t *testing.T) {
 			password := rapid.StringMatching(`[ -~é\t]{1,20}`).Draw(t, "password")
 			p := config.Postgres{DSN: config.Literal(dsn), Password: config.Literal(password)}
 			text, err := p.ConnString(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			parsed, err := pgconn.ParseConfig(text)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if parsed.Password != password || parsed.User != "relay" || parsed.Host != "db" || parsed.Database != "orders" {
 				t.Errorf("%q became %q", password, parsed.Password)
 			}

@@ -17,9 +17,7 @@ func TestExamplesOfPages(t *testing.T) {
 	dir := t.TempDir()
 	writeCertificate(t, dir)
 	for _, program := range []string{"aws", "gcloud", "az"} {
-		if err := os.WriteFile(filepath.Join(dir, program), []byte("#!/bin/sh\n"), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(filepath.Join(dir, program), []byte("#!/bin/sh\n"), 0o700))
 	}
 	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
 	for _, name := range []string{"postgres", "mysql", "redis", "oauth"} {

@@ -13,9 +13,7 @@ import (
 func show(t *testing.T, c *config.Config) string {
 	t.Helper()
 	var b bytes.Buffer
-	if err := c.Show(&b); err != nil {
-		t.Fatal(err)
-	}
+	must(t, c.Show(&b))
 	return b.String()
 }
 

@@ -12,9 +12,7 @@ func TestRequiredColumns(t *testing.T) {
 	mapped, err := outbox.Mapped(map[string]outbox.Part{
 		"event_id": outbox.Of("id"), "event_type": outbox.Of("kind"), "payload": outbox.Of("body"), "tenant_id": outbox.Of("tenant"),
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if mapped.Column(outbox.Payload) != "body" || mapped.Column(outbox.Topic) != "" {
 		t.Errorf("payload in %q, topic in %q", mapped.Column(outbox.Payload), mapped.Column(outbox.Topic))
 	}

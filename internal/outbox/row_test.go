@@ -173,9 +173,7 @@ func TestPartsInZone(t *testing.T) {
 		"event_id": outbox.Of("id"), "event_type": {Template: "at ${local}"}, "payload": outbox.Of("local"), "occurred_at": outbox.Of("local"),
 		"created_at": outbox.Of("moment"), "topic": outbox.Of("text"),
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	layout.Zone = zone
 	p, err := layout.Plan(b.Table, "tables[0]")
 	must(t, err)

@@ -79,9 +79,7 @@ func TestNewTopicIsCreatedOnce(t *testing.T) {
 	opts := options(c)
 	opts.Create = &kafka.TopicSpec{Partitions: 1, ReplicationFactor: 1}
 	p, log := logged(t, opts)
-	if err := p.Send(t.Context(), &cdc.Routed{Batch: &cdc.Batch{Seq: 1, Txs: []cdc.Tx{{}}}, Messages: toEach(1)}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, p.Send(t.Context(), &cdc.Routed{Batch: &cdc.Batch{Seq: 1, Txs: []cdc.Tx{{}}}, Messages: toEach(1)}))
 	if got := <-p.Durable(); got.Err != nil || strings.Count(log.String(), "topic created") != 1 {
 		t.Errorf("%v; the log:\n%s", got.Err, log)
 	}

@@ -149,9 +149,7 @@ func TestReplacedTransactionalIDIsFenced(t *testing.T) {
 			c := newCluster(t, 1, 1)
 			k, o := coordinate(c), options(c)
 			o.TransactionalID = setting
-			if err := unopened(t, o).Open(t.Context(), "derived", "old"); err != nil {
-				t.Fatal(err)
-			}
+			must(t, unopened(t, o).Open(t.Context(), "derived", "old"))
 			if !slices.Equal(k.asked, want) {
 				t.Errorf("asked for %q, want %q", k.asked, want)
 			}

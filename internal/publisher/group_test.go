@@ -56,9 +56,7 @@ func TestOpenTransactionEnds(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c := newCluster(t, 1, 1)
 			p := openTransactional(t, c)
-			if err := p.Send(t.Context(), &cdc.Routed{Batch: &cdc.Batch{Seq: 1}, Messages: []cdc.Message{msg("k", "0")}}); err != nil {
-				t.Fatal(err)
-			}
+			must(t, p.Send(t.Context(), &cdc.Routed{Batch: &cdc.Batch{Seq: 1}, Messages: []cdc.Message{msg("k", "0")}}))
 			untilCut(t, p)
 			if n := openRecords(t, c); n != 1 {
 				t.Fatalf("%d records are open", n)
@@ -127,9 +125,7 @@ func TestPartitionsAreAddedTogether(t *testing.T) {
 	createTopic(t, c.ListenAddrs(), "u", 1, nil)
 	p := openTransactional(t, c)
 	send := func(seq uint64, messages ...cdc.Message) {
-		if err := p.Send(t.Context(), &cdc.Routed{Batch: &cdc.Batch{Seq: seq}, Messages: messages}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, p.Send(t.Context(), &cdc.Routed{Batch: &cdc.Batch{Seq: seq}, Messages: messages}))
 	}
 	send(1, append(to("u", msg("k", "0")), msg("k", "0"))...) // the publisher knows both topics now
 	untilCut(t, p)
@@ -241,9 +237,7 @@ func TestTransactionalIDIsDenied(t *testing.T) {
 				}
 				return nil
 			}
-			if err := send(1); err != nil {
-				t.Fatal(err)
-			}
+			must(t, send(1))
 			c.Fault(kfake.Fault{Keys: []kmsg.Key{key}, Err: kerr.TransactionalIDAuthorizationFailed, Count: -1})
 			var err error
 			if key == kmsg.InitProducerID { // the next attempt

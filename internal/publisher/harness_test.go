@@ -37,9 +37,7 @@ func newCluster(t *testing.T, brokers, partitions int, more ...kfake.Opt) *kfake
 	t.Helper()
 	opts := append([]kfake.Opt{kfake.NumBrokers(brokers), kfake.SeedTopics(int32(partitions), "t")}, more...)
 	c, err := kfake.NewCluster(opts...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(c.Close)
 	c.ControlKey(int16(kmsg.EndTxn), func(req kmsg.Request) (kmsg.Response, error, bool) {
 		if end, _ := req.(*kmsg.EndTxnRequest); !end.Commit {
@@ -152,9 +150,7 @@ func logged(t *testing.T, opts publisher.Options) (*publisher.Publisher, *lines)
 
 func mustOpen(t *testing.T, p *publisher.Publisher) {
 	t.Helper()
-	if err := p.Open(t.Context(), "cdc-relay.test"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, p.Open(t.Context(), "cdc-relay.test"))
 }
 
 func logger(t *testing.T) *slog.Logger {
@@ -247,9 +243,7 @@ func (s *sink) send(t *testing.T, msgs ...cdc.Message) uint64 {
 	s.next++
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	if err := s.Send(ctx, r); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Send(ctx, r))
 	return r.Seq()
 }
 
@@ -284,9 +278,7 @@ func read(t *testing.T, addrs []string, topic string, n int) (all []*kgo.Record)
 func consume(t *testing.T, addrs []string, topic string, done func([]*kgo.Record) bool) {
 	t.Helper()
 	cl, err := kgo.NewClient(kgo.SeedBrokers(addrs...), kgo.ConsumeTopics(topic), kgo.FetchMaxWait(50*time.Millisecond))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer cl.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
@@ -306,9 +298,7 @@ func consume(t *testing.T, addrs []string, topic string, done func([]*kgo.Record
 func metric(t *testing.T, reg *prometheus.Registry, name string) float64 {
 	t.Helper()
 	families, err := reg.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var sum float64
 	for _, f := range families {
 		if f.GetName() != name {
@@ -345,9 +335,7 @@ func inOrder(t *testing.T, addrs []string, n, keys int) {
 		for _, r := range records {
 			key := string(r.Key)
 			v, err := strconv.Atoi(string(r.Value))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if p, ok := home[key]; ok && p != r.Partition {
 				cdctest.Violation(t, cdctest.Order, "key %s is in partitions %d and %d", key, p, r.Partition)
 				t.FailNow()
@@ -361,4 +349,11 @@ func inOrder(t *testing.T, addrs []string, n, keys int) {
 		}
 		return len(seen) >= n
 	})
+}
+
+func must(tb testing.TB, err error) {
+	tb.Helper()
+	if err != nil {
+		tb.Fatal(err)
+	}
 }

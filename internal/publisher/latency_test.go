@@ -58,9 +58,7 @@ func TestExemplarsAreRare(t *testing.T) {
 func ackLatency(t *testing.T, reg *prometheus.Registry) *dto.Histogram {
 	t.Helper()
 	families, err := reg.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, f := range families {
 		if f.GetName() == "cdc_relay_commit_to_ack_seconds" {
 			return f.GetMetric()[0].GetHistogram()

@@ -19,9 +19,7 @@ func TestKeyIsFreeOnceTheIndexSaysSo(t *testing.T) {
 	eachDelivery(t, func(t *testing.T, l *lettered) {
 		l.restartWith(t, func(o *publisher.Options) { o.Timing.Closed = time.Hour })
 		l.answered(t, l.send(t, fact{"a", "", "1"}))
-		if err := l.CloseKeys(t.Context(), []string{"public.outbox\x00a"}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, l.CloseKeys(t.Context(), []string{"public.outbox\x00a"}))
 		const id = "a/1@0000000000000100/0"
 		e := l.entries(t)[id]
 		away := l.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: letterIndex, Err: kerr.NotEnoughReplicas, Count: -1})
@@ -39,9 +37,7 @@ func TestKeyIsFreeOnceTheIndexSaysSo(t *testing.T) {
 			t.Errorf("%d requests with events, but the index does not say that the letter is resolved", published.Hits())
 		}
 		away.Remove()
-		if err := <-resolved; err != nil {
-			t.Fatal(err)
-		}
+		must(t, <-resolved)
 		l.answered(t, last)
 		if a := l.published(t, "a"); a != "1 2" {
 			t.Errorf("published: %q", a)
@@ -117,9 +113,7 @@ func (l *lettered) barriers(t *testing.T, partition int32) (n int) {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return n
 }
 

@@ -85,9 +85,7 @@ func (l *lettered) start(t *testing.T, passed func(string) bool) {
 	if err == nil && l.exactlyOnce {
 		_, err = l.Commit(t.Context(), "position", nil)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	ctx, stop := context.WithCancel(t.Context())
 	var collecting sync.WaitGroup
 	answers := l.Durable()
@@ -149,9 +147,7 @@ func (l *lettered) send(t *testing.T, facts ...fact) uint64 {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	if err := l.Send(ctx, r); err != nil {
-		t.Fatal(err)
-	}
+	must(t, l.Send(ctx, r))
 	return b.Seq
 }
 
@@ -162,9 +158,7 @@ func (l *lettered) answered(t *testing.T, seq uint64) {
 		err = l.err
 		return err != nil || l.acked >= seq
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 }
 
 // records reads what is committed in a topic, the values by key in the order of their offsets.
@@ -178,9 +172,7 @@ func (l *lettered) records(t *testing.T, topic string, partitions int32) map[str
 			all[string(r.Key)] = append(all[string(r.Key)], r)
 			return nil
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 	}
 	return all
 }
@@ -205,9 +197,7 @@ func (l *lettered) letters(t *testing.T) map[string]*deadletter.Letter {
 			continue
 		}
 		d, err := deadletter.Decode(last.Value, last.Headers)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		d.Partition = last.Partition
 		all[id] = d
 	}
@@ -240,17 +230,13 @@ func (l *lettered) resolve(t *testing.T, topic string, ids ...string) []deadlett
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	outcomes, err := l.Resolve(ctx, asked)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for i, o := range outcomes {
 		if !o.Skipped && o.Err == nil {
 			done[ids[i]] = asked[i].Partition
 		}
 	}
-	if err := l.Forget(t.Context(), done); err != nil {
-		t.Fatal(err)
-	}
+	must(t, l.Forget(t.Context(), done))
 	return outcomes
 }
 
@@ -259,9 +245,7 @@ func (l *lettered) entries(t *testing.T) map[string]*deadletter.Entry {
 	t.Helper()
 	records := deadletter.NewRecords()
 	for key, all := range l.records(t, letterIndex, 1) {
-		if err := records.Add(key, all[len(all)-1].Value); err != nil {
-			t.Fatal(err)
-		}
+		must(t, records.Add(key, all[len(all)-1].Value))
 	}
 	return records.Entries
 }
@@ -368,9 +352,7 @@ func TestBusyKeyIsReleased(t *testing.T) {
 			if len(ids) > 0 {
 				l.resolve(t, "t", ids...)
 			}
-			if err := l.CloseKeys(t.Context(), []string{"public.outbox\x00a"}); err != nil {
-				t.Fatal(err)
-			}
+			must(t, l.CloseKeys(t.Context(), []string{"public.outbox\x00a"}))
 			eventually(t, "its letters to be written", func() bool {
 				work, _ := l.index.Retryable(1<<20, func(string, bool, time.Time, int) bool { return true })
 				return len(work) == l.index.Len()
@@ -491,9 +473,7 @@ func TestRowOfADroppedLetterComesAgain(t *testing.T) {
 			"ended":    {Do: deadletter.Drop, State: deadletter.Ended},
 			"retry":    {Do: deadletter.Retry, State: deadletter.Accepted},
 		} {
-			if err := l.Answer(t.Context(), id, a); err != nil {
-				t.Fatal(err)
-			}
+			must(t, l.Answer(t.Context(), id, a))
 		}
 		l.restart(t, func(string) bool { return false })
 		if len(l.accepted) != 2 || l.accepted["accepted"] == nil || l.accepted["again"] == nil {

@@ -27,9 +27,7 @@ func TestLinesNameTheEvent(t *testing.T) {
 			opts := options(cluster)
 			opts.Rejected, opts.Dropped = c.policy, func(string) {}
 			p, log := logged(t, opts)
-			if err := p.Send(t.Context(), &cdc.Routed{Batch: &cdc.Batch{Seq: 1, Txs: []cdc.Tx{{}}}, Messages: []cdc.Message{msg("k", "1")}}); err != nil {
-				t.Fatal(err)
-			}
+			must(t, p.Send(t.Context(), &cdc.Routed{Batch: &cdc.Batch{Seq: 1, Txs: []cdc.Tx{{}}}, Messages: []cdc.Message{msg("k", "1")}}))
 			<-p.Durable()
 			for line := range strings.Lines(log.String()) {
 				if strings.Contains(line, want) && strings.Contains(line, ` event_id=k/1 key=k topic=t `) {

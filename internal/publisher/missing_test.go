@@ -18,9 +18,7 @@ import (
 func seriesOf(t *testing.T, reg *prometheus.Registry, name string) map[string]float64 {
 	t.Helper()
 	families, err := reg.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	all := map[string]float64{}
 	for _, f := range families {
 		for _, m := range f.GetMetric() {

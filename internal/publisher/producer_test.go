@@ -20,9 +20,7 @@ func TestNewProducerIDWaitsForBatchesInFlight(t *testing.T) {
 		t.Run(id, func(t *testing.T) {
 			c := newCluster(t, 2, 2)
 			for broker := range int32(2) {
-				if err := c.MoveTopicPartition("t", broker, broker); err != nil {
-					t.Fatal(err)
-				}
+				must(t, c.MoveTopicPartition("t", broker, broker))
 			}
 			opts := options(c)
 			opts.TransactionalID, opts.Kafka.RequestTimeout = id, time.Minute

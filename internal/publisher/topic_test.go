@@ -43,9 +43,7 @@ func createTopic(t *testing.T, addrs []string, topic string, partitions int32, c
 func admin(t *testing.T, addrs []string) *kadm.Client {
 	t.Helper()
 	client, err := kgo.NewClient(kgo.SeedBrokers(addrs...))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(client.Close)
 	return kadm.NewClient(client)
 }

@@ -57,8 +57,6 @@ func headerValue(t *testing.T, value json.RawMessage) []byte {
 		return value
 	}
 	var s string
-	if err := json.Unmarshal(value, &s); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal(value, &s))
 	return []byte(s)
 }

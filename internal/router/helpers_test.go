@@ -98,9 +98,7 @@ func mapped(tb testing.TB, columns map[string]string) outbox.Layout {
 		parts[role] = outbox.Of(column)
 	}
 	layout, err := outbox.Mapped(parts)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	must(tb, err)
 	return layout
 }
 
@@ -121,9 +119,7 @@ func route(tb testing.TB, o router.Options, b *cdc.Batch) (*cdc.Routed, error) {
 func routeInto(tb rapid.TB, r *router.Router, b *cdc.Batch, dst *cdc.Routed) {
 	tb.Helper()
 	dst.Reset(b)
-	if err := r.Route(b, dst); err != nil {
-		tb.Fatal(err)
-	}
+	must(tb, r.Route(b, dst))
 }
 
 // one routes a single row that must make a message.
@@ -216,4 +212,11 @@ func binaryRow(r row) row {
 		b["schema_version"] = "\x00\x00\x00\x03"
 	}
 	return b
+}
+
+func must(tb rapid.TB, err error) {
+	tb.Helper()
+	if err != nil {
+		tb.Fatal(err)
+	}
 }

@@ -122,9 +122,7 @@ func quoteJSON(t *rapid.T, s string) string {
 	var b strings.Builder
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(rapid.Bool().Draw(t, "escape"))
-	if err := enc.Encode(s); err != nil {
-		t.Fatal(err)
-	}
+	must(t, enc.Encode(s))
 	return strings.TrimSpace(b.String())
 }
 

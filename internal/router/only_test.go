@@ -52,9 +52,7 @@ func TestOnly(t *testing.T) {
 		{"tenant_id=x+", []row{order().with("tenant_id", strings.Repeat("x", 4000)), order().with("tenant_id", strings.Repeat("x", 4000)+"y")}, []int32{0}},
 	} {
 		dst, err := route(t, onlyOptions(tt.only), batch(withStatus(), tt.rows...))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		var got []int32
 		for _, m := range dst.Messages {
 			got = append(got, m.Row)
@@ -141,9 +139,7 @@ func TestOnlyAllocatesNothing(t *testing.T) {
 		r, dst := newRouter(t, onlyOptions("status=NEW|CREATED tenant_id=acme")), &cdc.Routed{}
 		run := func() {
 			dst.Reset(b)
-			if err := r.Route(b, dst); err != nil {
-				t.Fatal(err)
-			}
+			must(t, r.Route(b, dst))
 		}
 		if n := testing.AllocsPerRun(20, run); n > most {
 			t.Errorf("status %s: %v allocations for %d rows", status, n, b.Rows())

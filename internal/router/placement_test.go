@@ -114,9 +114,7 @@ func TestPartitionOfRoute(t *testing.T) {
 	}
 	routed := order().without("topic")
 	dst, err := route(t, o, batch(placed(), routed.with("tenant_id", "a"), routed, routed.with("tenant_id", "a"), order()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for i, want := range []string{`a 4 "k1"`, `b 0 "order.placed"`, `a 4 "k1"`, `orders 0 "k1"`} {
 		m := &dst.Messages[i]
 		if got := fmt.Sprintf("%s %d %q", m.Topic, m.Partition, m.Key); got != want {

@@ -48,9 +48,7 @@ func TestRouteAllocatesOncePerBatch(t *testing.T) {
 		b, r, dst := batch(binaryTable(), rows...), newRouter(t, o), &cdc.Routed{}
 		allocs := testing.AllocsPerRun(20, func() {
 			dst.Reset(b)
-			if err := r.Route(b, dst); err != nil {
-				t.Fatal(err)
-			}
+			must(t, r.Route(b, dst))
 		})
 		if allocs > 1 {
 			t.Errorf("%s: %v allocations for 100 events", name, allocs)
@@ -80,9 +78,7 @@ func slabsGrow(t *testing.T, o router.Options) {
 		alone := batch(binaryTable(), rows[i])
 		alone.Txs[0].Ordinal = uint32(i)
 		dst, err := route(t, o, alone)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		want = append(want, golden(&dst.Messages[0]))
 	}
 	r := newRouter(t, o)
@@ -111,9 +107,7 @@ func TestManyTopicsAllocateNothing(t *testing.T) {
 		b, r, dst := batch(binaryTable(), rows...), newRouter(t, options()), &cdc.Routed{}
 		if allocs := testing.AllocsPerRun(1, func() {
 			dst.Reset(b)
-			if err := r.Route(b, dst); err != nil {
-				t.Fatal(err)
-			}
+			must(t, r.Route(b, dst))
 		}); allocs > 1 {
 			t.Errorf("%s: %v allocations for %d events", name, allocs, len(rows))
 		}

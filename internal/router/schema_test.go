@@ -141,9 +141,7 @@ func TestObjectsInDocuments(t *testing.T) {
 		"event_id": outbox.Of("event_id"), "event_type": outbox.Of("event_type"), "topic": outbox.Of("topic"), "aggregate_id": outbox.Of("aggregate_id"),
 		"payload": {JSON: "headers", Path: "$.data"}, "partition_key": {JSON: "headers", Path: "$.key"},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	o.Tables[0].Layout = layout
 	for key, says := range map[string]string{`"k1"`: "", "17": "", `{"id": 17}`: "is an object or an array", "[17]": "is an object or an array"} {
 		dst, err := route(t, o, batch(native(), order().with("headers", `{"data": {"a": [1]}, "key": `+key+`}`)))

@@ -134,9 +134,7 @@ func TestShapes(t *testing.T) {
 					stopped(t, err, cdc.ClassRuntime, "malformed", c.refused)
 					return
 				}
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				m := &dst.Messages[0]
 				value := string(m.Value)
 				if m.Value == nil {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/cdc-relay/cdc-relay/internal/binlog"
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
 
 // checksums adds a second database with the table of pt-table-checksum. In statements, C. and CC stand for it, D. for d's
@@ -22,9 +23,7 @@ func (d *database) checksums() *checksums {
 	d.t.Helper()
 	d.simple()
 	c := &checksums{d, strings.NewReplacer("C.", "`"+d.name+"_c`.", "D.", "`"+d.name+"`.", "CC", "`"+d.name+"_c`")}
-	if err := d.server.CreateDatabase(d.t.Context(), d.name+"_c"); err != nil {
-		d.t.Fatal(err)
-	}
+	testenv.Must(d.t, d.server.CreateDatabase(d.t.Context(), d.name+"_c"))
 	c.run("CREATE TABLE D.orders (id INT PRIMARY KEY, name VARCHAR(20))", "INSERT INTO D.orders VALUES (1, 'x'), (2, 'ø')", "CREATE TABLE C.checksums ("+checksumColumns+")")
 	return c
 }
@@ -165,9 +164,7 @@ func TestBuiltInFunctions(t *testing.T) {
 		"lpad max min now nullif round substring sum trim ucase unix_timestamp upper")
 	onEach(t, func(d *database) {
 		conn, err := d.db.Conn(d.t.Context())
-		if err != nil {
-			d.t.Fatal(err)
-		}
+		testenv.Must(d.t, err)
 		defer conn.Close()
 		for _, name := range names {
 			if _, err := conn.ExecContext(d.t.Context(), "CREATE FUNCTION `"+name+"`() RETURNS INT DETERMINISTIC RETURN 1"); err != nil {

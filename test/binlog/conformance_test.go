@@ -14,6 +14,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/outbox"
 	"github.com/cdc-relay/cdc-relay/internal/relay"
 	"github.com/cdc-relay/cdc-relay/internal/tableread"
+	"github.com/cdc-relay/cdc-relay/internal/testenv"
 	"github.com/cdc-relay/cdc-relay/test/conformance"
 )
 
@@ -41,9 +42,7 @@ func (c *conforming) Exec(statements ...string) { c.session(statements...) }
 func (c *conforming) Hold(statements ...string) (end func(commit bool)) {
 	ctx := c.t.Context()
 	tx, err := c.db.BeginTx(ctx, nil)
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	testenv.Must(c.t, err)
 	for _, sql := range statements {
 		if _, err := tx.ExecContext(ctx, sql); err != nil {
 			c.t.Fatalf("%s: %v", sql, err)
@@ -54,9 +53,7 @@ func (c *conforming) Hold(statements ...string) (end func(commit bool)) {
 		if commit {
 			finish = tx.Commit
 		}
-		if err := finish(); err != nil {
-			c.t.Fatal(err)
-		}
+		testenv.Must(c.t, finish())
 	}
 }
 
@@ -94,9 +91,7 @@ func (c *conforming) Partitions() cleanup.Partitions {
 	c.t.Helper()
 	if c.table == nil {
 		c.table = c.parts()
-		if err := c.table.Maintainable(c.t.Context()); err != nil {
-			c.t.Fatal(err)
-		}
+		testenv.Must(c.t, c.table.Maintainable(c.t.Context()))
 	}
 	return c.table
 }

@@ -26,13 +26,9 @@ func TestTLS(t *testing.T) {
 				plugin, grants = "", []string{"REPLICATION SLAVE, BINLOG MONITOR, SLAVE MONITOR ON *.*", "SELECT ON shop.outbox"}
 			}
 			for _, statement := range []string{"CREATE DATABASE shop", "CREATE TABLE shop.outbox (n INT NOT NULL, pad LONGBLOB)"} {
-				if err := server.Exec(t.Context(), "", statement); err != nil {
-					t.Fatal(err)
-				}
+				testenv.Must(t, server.Exec(t.Context(), "", statement))
 			}
-			if err := server.CreateUser(t.Context(), "relay", "se/cr@t", plugin, grants...); err != nil {
-				t.Fatal(err)
-			}
+			testenv.Must(t, server.CreateUser(t.Context(), "relay", "se/cr@t", plugin, grants...))
 			d := &database{t: t, flavor: flavor, name: "shop", dsn: server.UserDSN("relay", "se/cr@t", "shop", "")}
 			d.db = d.open(server.DSN("shop", ""))
 			defer d.db.Close()

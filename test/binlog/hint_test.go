@@ -11,6 +11,7 @@ import (
 
 	"github.com/cdc-relay/cdc-relay/internal/binlog"
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
 
 // bytesRead is how much the server has read from files and connections since it was started.
@@ -24,18 +25,12 @@ func (d *database) bytesRead() int {
 		pidFile = filepath.Join(dataDir, pidFile)
 	}
 	pid, err := os.ReadFile(pidFile)
-	if err != nil {
-		d.t.Fatal(err)
-	}
+	testenv.Must(d.t, err)
 	io, err := os.ReadFile("/proc/" + strings.TrimSpace(string(pid)) + "/io")
-	if err != nil {
-		d.t.Fatal(err)
-	}
+	testenv.Must(d.t, err)
 	found := regexp.MustCompile(`(?m)^rchar: (\d+)$`).FindSubmatch(io)
 	n, err := strconv.Atoi(string(found[1]))
-	if err != nil {
-		d.t.Fatal(err)
-	}
+	testenv.Must(d.t, err)
 	return n
 }
 
@@ -106,9 +101,7 @@ func TestHints(t *testing.T) {
 		"purged": func(d *database, s, f string, o, b int) string {
 			d.exec("FLUSH BINARY LOGS")
 			files, err := d.server.Column(d.t.Context(), "SHOW BINARY LOGS", "Log_name")
-			if err != nil {
-				d.t.Fatal(err)
-			}
+			testenv.Must(d.t, err)
 			d.exec("PURGE BINARY LOGS TO '" + files[len(files)-1] + "'")
 			return hint(s, f, o, b)
 		},

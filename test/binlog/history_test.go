@@ -9,6 +9,7 @@ import (
 
 	"github.com/cdc-relay/cdc-relay/internal/binlog"
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
 
 // published runs transactions after one with an outbox row, and returns the checkpoint of a relay that has read them.
@@ -48,9 +49,7 @@ func loads(c cdc.Checkpoint) cdc.Resumer {
 func (d *database) endDumps() {
 	d.t.Helper()
 	ids, err := d.server.Column(d.t.Context(), "SELECT id AS reader FROM information_schema.processlist WHERE command LIKE 'Binlog Dump%'", "reader")
-	if err != nil {
-		d.t.Fatal(err)
-	}
+	testenv.Must(d.t, err)
 	for _, id := range ids {
 		_, _ = d.db.ExecContext(d.t.Context(), "KILL "+id)
 	}
@@ -136,9 +135,7 @@ func TestServerOfTheSameHistory(t *testing.T) {
 		"purged": func(d *database, _ *cdc.Checkpoint) {
 			d.exec("FLUSH BINARY LOGS")
 			files, err := d.server.Column(d.t.Context(), "SHOW BINARY LOGS", "Log_name")
-			if err != nil {
-				d.t.Fatal(err)
-			}
+			testenv.Must(d.t, err)
 			d.exec("PURGE BINARY LOGS TO '" + files[len(files)-1] + "'")
 		},
 		"skipped by hand": func(d *database, c *cdc.Checkpoint) {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/cdc-relay/cdc-relay/internal/binlog"
 	"github.com/cdc-relay/cdc-relay/internal/mysql"
+	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
 
 // JSON documents are printed as SELECT prints them. MySQL stores them in a binary form; those of table updated have gaps, because they were
@@ -48,21 +49,15 @@ func TestJSON(t *testing.T) {
 func (d *database) documents(table string) []string {
 	d.t.Helper()
 	rows, err := d.db.QueryContext(context.WithoutCancel(d.t.Context()), "SELECT CAST(doc AS CHAR) FROM "+table+" ORDER BY id")
-	if err != nil {
-		d.t.Fatal(err)
-	}
+	testenv.Must(d.t, err)
 	defer rows.Close()
 	var printed []string
 	for rows.Next() {
 		var text string
-		if err := rows.Scan(&text); err != nil {
-			d.t.Fatal(err)
-		}
+		testenv.Must(d.t, rows.Scan(&text))
 		printed = append(printed, text)
 	}
-	if err := rows.Err(); err != nil {
-		d.t.Fatal(err)
-	}
+	testenv.Must(d.t, rows.Err())
 	return printed
 }
 

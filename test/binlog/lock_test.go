@@ -69,9 +69,7 @@ func TestTooFewConnectionsOfTheUser(t *testing.T) {
 		if d.flavor == testenv.MariaDBFlavor {
 			rights = "REPLICATION SLAVE, BINLOG MONITOR, SLAVE MONITOR ON *.*"
 		}
-		if err := d.server.CreateUser(t.Context(), "few", "secret", "", rights, "SELECT ON "+d.name+".outbox"); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, d.server.CreateUser(t.Context(), "few", "secret", "", rights, "SELECT ON "+d.name+".outbox"))
 		d.dsn = d.server.UserDSN("few", "secret", d.name, "")
 		o := d.options(current())
 		o.NoLock, o.WaitUntilVisible = false, true

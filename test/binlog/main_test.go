@@ -122,9 +122,7 @@ func newDatabaseOn(t *testing.T, server *testenv.MySQLServer) *database {
 	t.Helper()
 	name := strings.ToLower(strings.NewReplacer("/", "_", " ", "_").Replace(t.Name()))
 	d := &database{t: t, server: server, flavor: server.Flavor, name: name}
-	if err := d.server.CreateDatabase(t.Context(), name); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, d.server.CreateDatabase(t.Context(), name))
 	d.dsn = d.server.DSN(name, "")
 	d.db = d.open(d.dsn)
 	t.Cleanup(func() { _ = d.db.Close() })
@@ -134,14 +132,10 @@ func newDatabaseOn(t *testing.T, server *testenv.MySQLServer) *database {
 func (d *database) open(dsn string) *sql.DB {
 	d.t.Helper()
 	cfg, err := mysql.ParseDSN(dsn)
-	if err != nil {
-		d.t.Fatal(err)
-	}
+	testenv.Must(d.t, err)
 	cfg.MultiStatements = true
 	connector, err := mysql.NewConnector(cfg)
-	if err != nil {
-		d.t.Fatal(err)
-	}
+	testenv.Must(d.t, err)
 	return sql.OpenDB(connector)
 }
 
@@ -156,9 +150,7 @@ func (d *database) exec(query string, args ...any) {
 func (d *database) session(statements ...string) {
 	d.t.Helper()
 	conn, err := d.db.Conn(d.t.Context())
-	if err != nil {
-		d.t.Fatal(err)
-	}
+	testenv.Must(d.t, err)
 	defer conn.Close()
 	for _, s := range statements {
 		if _, err := conn.ExecContext(d.t.Context(), s); err != nil {
@@ -336,9 +328,7 @@ func (r *running) stop() error {
 // mustStop stops the source, which has to end without an error.
 func (r *running) mustStop() {
 	r.t.Helper()
-	if err := r.stop(); err != nil {
-		r.t.Fatal(err)
-	}
+	testenv.Must(r.t, r.stop())
 }
 
 // ended waits until Run returns and returns its error.

@@ -74,9 +74,7 @@ func TestTableNames(t *testing.T) {
 func labels(t *testing.T, reg *prometheus.Registry, name string) string {
 	t.Helper()
 	families, err := reg.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	var values []string
 	for _, f := range families {
 		for _, m := range f.GetMetric() {

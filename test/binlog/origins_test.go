@@ -7,6 +7,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/binlog"
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/mysql"
+	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
 
 // origins are statements that give the session's next transaction a GTID of another origin.
@@ -83,9 +84,7 @@ func (r *running) position() cdc.Position { return r.source.Progress(r.queue.las
 func (d *database) parsed(p cdc.Position) cdc.Position {
 	d.t.Helper()
 	stored, err := mysql.ParsePosition(cdc.Flavor(d.flavor), p)
-	if err != nil {
-		d.t.Fatal(err)
-	}
+	testenv.Must(d.t, err)
 	return stored
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/cdctest"
 	"github.com/cdc-relay/cdc-relay/internal/mysql"
+	"github.com/cdc-relay/cdc-relay/internal/testenv"
 	"github.com/cdc-relay/cdc-relay/test/conformance"
 )
 
@@ -16,9 +17,7 @@ import (
 func (d *database) rows(user string, load cdc.Loader) (*mysql.Rows, error) {
 	d.t.Helper()
 	db, err := mysql.OpenDatabase(d.t.Context(), mysql.Options{DSN: func(context.Context) (string, error) { return d.server.UserDSN(user, "", d.name, ""), nil }})
-	if err != nil {
-		d.t.Fatal(err)
-	}
+	testenv.Must(d.t, err)
 	d.t.Cleanup(db.Close)
 	r := db.Rows(mysql.RowOptions{
 		RowAction: cdc.RowAction{Table: d.name + ".events", Key: "id", At: "at", OlderThan: conformance.Month}, Source: cdc.Source{Database: d.name}, Load: load,
@@ -40,13 +39,9 @@ func TestOldRowsOfAnUnfinishedCommitStay(t *testing.T) {
 	r, err := d.rows("root", func(context.Context) (cdc.Checkpoint, bool, error) {
 		return cdc.Checkpoint{Source: cdc.Source{Database: d.name}, Progress: cdc.Progress{Position: saved}}, true, nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	conn, err := d.db.Conn(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	defer conn.Close()
 	for _, sql := range []string{"SET gtid_next = 'aaaaaaaa-0000-4000-8000-000000000001:7'", "BEGIN", "INSERT INTO events VALUES (1, NULL)"} {
 		if _, err := conn.ExecContext(t.Context(), sql); err != nil {

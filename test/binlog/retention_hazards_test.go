@@ -91,9 +91,7 @@ func TestServerThatLostItsHistoryDropsNothing(t *testing.T) {
 		k := keeping(d, 4)
 		d.insertAt(3, 1, 1)
 		p := k.parts()
-		if err := p.TakeOut(t.Context(), conformance.Day(t, p, 3)); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, p.TakeOut(t.Context(), conformance.Day(t, p, 3)))
 		k.relayed()
 		if d.flavor == testenv.MariaDBFlavor {
 			k.saved.Progress.Position += ",4711-1-1"
@@ -108,9 +106,7 @@ func TestServerThatLostItsHistoryDropsNothing(t *testing.T) {
 		d.exec("CREATE TABLE events (id BIGINT PRIMARY KEY, at DATETIME(6)); INSERT INTO events VALUES (1, UTC_TIMESTAMP() - INTERVAL 1 DAY)")
 		k.saved.Source = cdc.Source{Database: d.name}
 		r, err := d.rows("root", func(context.Context) (cdc.Checkpoint, bool, error) { return k.saved, true, nil })
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		if passed, err := r.Passed(t.Context(), cdc.Position(d.position())); passed {
 			cdctest.Violation(t, cdctest.Unpublished, "rows are relayed: %v", err)
 		} else if err == nil {
@@ -144,9 +140,7 @@ func TestMaintenanceWithOtherDefaults(t *testing.T) {
 		k.params = "autocommit=0&time_zone=%27%2B05%3A30%27&sql_select_limit=1"
 		d.insertAt(3, 1, 1)
 		p, name := k.parts(), "outbox_"+daysAgo(3)
-		if err := p.TakeOut(t.Context(), conformance.Day(t, p, 3)); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, p.TakeOut(t.Context(), conformance.Day(t, p, 3)))
 		k.relayed()
 		if part := k.takenOut(name); !part.Relayed {
 			t.Fatalf("%+v", part)
@@ -164,9 +158,7 @@ func TestLostLockOfThePartitions(t *testing.T) {
 		k := keeping(d, 4)
 		p := k.parts()
 		day := time.Now().AddDate(0, 0, 20)
-		if err := p.Make(t.Context(), day, false); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, p.Make(t.Context(), day, false))
 		var holder sql.NullInt64
 		look := func() { d.scan("SELECT IS_USED_LOCK('"+outbox.MySQLPartitionLock(k.outbox())+"')", &holder) }
 		look()
@@ -187,9 +179,7 @@ func TestRoutineIsThisVersions(t *testing.T) {
 	onOlder(t, func(d *database) {
 		t := d.t
 		db, err := mysql.OpenDatabase(t.Context(), d.options(binlog.Options{}).Options)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		defer db.Close()
 		for _, table := range []string{"outbox", `b\s's`, "Größe"} {
 			name := outbox.Name{Schema: d.name, Table: table}
@@ -197,9 +187,7 @@ func TestRoutineIsThisVersions(t *testing.T) {
 			may := func() bool {
 				t.Helper()
 				ok, err := db.MayMaintain(t.Context(), mysql.Routine{Name: routine.MySQL(), Sum: func(f cdc.Flavor) string { return outbox.MySQLRoutineSum(f, name) }})
-				if err != nil {
-					t.Fatal(err)
-				}
+				testenv.Must(t, err)
 				return ok
 			}
 			statements := outbox.MySQLMaintenance(cdc.Flavor(d.flavor), name, routine)

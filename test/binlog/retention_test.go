@@ -61,9 +61,7 @@ func (k *keeper) connect(server *testenv.MySQLServer) (p *mysql.Partitions, done
 	k.t.Helper()
 	dsn := server.UserDSN(k.user, "", k.name, k.params)
 	db, err := mysql.OpenDatabase(k.t.Context(), mysql.Options{DSN: func(context.Context) (string, error) { return dsn, nil }})
-	if err != nil {
-		k.t.Fatal(err)
-	}
+	testenv.Must(k.t, err)
 	return db.Partitions(mysql.PartitionOptions{
 		Table: k.name + ".outbox", Routine: outbox.MySQLRoutine(k.outbox()).MySQL(), Lock: outbox.MySQLPartitionLock(k.outbox()),
 		Source: k.source,
@@ -86,9 +84,7 @@ func (k *keeper) maintain(o cleanup.PartitionOptions) error {
 	k.t.Helper()
 	p, done := k.connect(k.server)
 	defer done()
-	if err := p.Maintainable(k.t.Context()); err != nil {
-		k.t.Fatal(err)
-	}
+	testenv.Must(k.t, p.Maintainable(k.t.Context()))
 	return conformance.Maintain(k.t, p, o)
 }
 
@@ -211,9 +207,7 @@ func (k *keeper) call(steps []string, part string) {
 	db := k.open(k.server.UserDSN(k.user, "", "", ""))
 	defer func() { _ = db.Close() }()
 	conn, err := db.Conn(k.t.Context())
-	if err != nil {
-		k.t.Fatal(err)
-	}
+	testenv.Must(k.t, err)
 	defer func() { _ = conn.Close() }()
 	if _, err := conn.ExecContext(k.t.Context(), "DO GET_LOCK('"+outbox.MySQLPartitionLock(k.outbox())+"', 0)"); err != nil {
 		k.t.Fatal(err)
@@ -243,9 +237,7 @@ func TestLateRowIsKept(t *testing.T) {
 		o := twoDays()
 		o.Ahead, o.Drop = 0, false
 		for _, want := range []string{"1 2 3", "1 2 3 4"} {
-			if err := k.maintain(o); err != nil {
-				t.Fatal(err)
-			}
+			testenv.Must(t, k.maintain(o))
 			var all []string
 			for _, name := range takenOut(k.list()) {
 				all = append(all, strings.Split(d.held(name), ",")...)
@@ -271,9 +263,7 @@ func TestRoutineTouchesItsTableOnly(t *testing.T) {
 		db := k.open(k.server.UserDSN(k.user, "", "", ""))
 		defer func() { _ = db.Close() }()
 		conn, err := db.Conn(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		defer func() { _ = conn.Close() }()
 		if _, err := conn.ExecContext(t.Context(), call(d.outbox(), "spare", "")); err == nil || !strings.Contains(err.Error(), "does not hold the lock") {
 			t.Errorf("without the lock: %v", err)
@@ -338,9 +328,7 @@ func dropsNoYoungRows(d *database, conn *sql.Conn) {
 			t.Errorf("%v: no error", steps)
 		}
 	}
-	if err := do("finish", ""); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, do("finish", ""))
 	var out string
 	d.scan("SELECT table_name FROM information_schema.tables WHERE table_schema = DATABASE() AND table_name LIKE 'outbox_max_%'", &out)
 	if err := do("drop", out); err == nil || !strings.Contains(err.Error(), "within the last 24 hours") {
@@ -369,9 +357,7 @@ func TestPartitionsOfAReplicaAreLeftAlone(t *testing.T) {
 			if err == nil || !strings.Contains(cdc.Explain(err), "primary") {
 				t.Errorf("read-only replica: %v", err)
 			}
-			if err := replica.Exec(t.Context(), "", "SET GLOBAL read_only = OFF"); err != nil {
-				t.Fatal(err)
-			}
+			testenv.Must(t, replica.Exec(t.Context(), "", "SET GLOBAL read_only = OFF"))
 			p, done = k.connect(replica)
 			defer done()
 			if err := p.Maintainable(t.Context()); err == nil {
@@ -391,9 +377,7 @@ func TestPositionIsNotNoted(t *testing.T) {
 		d.insertAt(3, 1, 1)
 		o := twoDays()
 		o.Drop = false
-		if err := k.maintain(o); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, k.maintain(o))
 		name := "outbox_" + daysAgo(3)
 		k.relayed()
 		comment, _, _ := strings.Cut(d.comment(name), ", GTID ")
@@ -421,8 +405,6 @@ func TestInstantColumn(t *testing.T) {
 		t.Fatalf("%v", err)
 	}
 	d.exec(fix)
-	if err := p.TakeOut(t.Context(), conformance.Day(t, p, 3)); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, p.TakeOut(t.Context(), conformance.Day(t, p, 3)))
 	wantOut(t, k.list(), "outbox_"+daysAgo(3))
 }

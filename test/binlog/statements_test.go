@@ -9,15 +9,14 @@ import (
 	"github.com/go-sql-driver/mysql"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
 
 // beside creates a second database whose triggers and functions write to the outbox of the first.
 func (d *database) beside() string {
 	d.t.Helper()
 	x := d.name + "_x"
-	if err := d.server.CreateDatabase(d.t.Context(), x); err != nil {
-		d.t.Fatal(err)
-	}
+	testenv.Must(d.t, d.server.CreateDatabase(d.t.Context(), x))
 	for _, s := range []string{
 		"CREATE TABLE X.t (n INT)", "CREATE TABLE X.quiet (n INT)",
 		"CREATE TRIGGER X.on_insert AFTER INSERT ON X.t FOR EACH ROW INSERT INTO D.outbox (n) VALUES (NEW.n)",

@@ -15,6 +15,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/mysql"
 	"github.com/cdc-relay/cdc-relay/internal/outbox"
 	"github.com/cdc-relay/cdc-relay/internal/tableread"
+	"github.com/cdc-relay/cdc-relay/internal/testenv"
 	"github.com/cdc-relay/cdc-relay/test/conformance"
 )
 
@@ -46,9 +47,7 @@ func (d *database) reader(o mysql.ReadOptions) *mysql.TableReader {
 	d.t.Helper()
 	o.Table = d.name + "." + cmp.Or(o.Table, "outbox")
 	r, err := mysql.OpenTable(d.t.Context(), d.options(binlog.Options{}).Options, o)
-	if err != nil {
-		d.t.Fatal(err)
-	}
+	testenv.Must(d.t, err)
 	d.t.Cleanup(func() { r.Close(context.WithoutCancel(d.t.Context())) })
 	return r
 }
@@ -62,9 +61,7 @@ func (d *database) read(r tableread.Table, f tableread.Filter, after tableread.K
 		}
 		return nil
 	})
-	if err != nil {
-		d.t.Fatal(err)
-	}
+	testenv.Must(d.t, err)
 	return rows
 }
 
@@ -137,9 +134,7 @@ func TestDetachedWhileAStatementWaits(t *testing.T) {
 				TakenOut: "SELECT CONCAT(table_schema, '.', table_name) FROM information_schema.tables WHERE table_schema = '" + d.name + "' AND table_comment = 'out'",
 			})
 			conn, err := d.db.Conn(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.Must(t, err)
 			run := func(sql string) {
 				if _, err := conn.ExecContext(t.Context(), sql); err != nil {
 					t.Fatal(err)
@@ -250,9 +245,7 @@ func TestRowsAreReadBetweenTheStepsOfAPass(t *testing.T) {
 		}
 		keys := func() []tableread.Key {
 			keys, err := r.Keys(t.Context(), tableread.Filter{}, tableread.Window{}, tableread.Key{}, 10)
-			if err != nil {
-				d.t.Fatal(err)
-			}
+			testenv.Must(d.t, err)
 			return keys
 		}
 		for _, ago := range []int{4, 3} {
@@ -265,9 +258,7 @@ func TestRowsAreReadBetweenTheStepsOfAPass(t *testing.T) {
 		}
 		before := keys()
 		k.relayed()
-		if err := k.maintain(twoDays()); err != nil {
-			d.t.Fatal(err)
-		}
+		testenv.Must(d.t, k.maintain(twoDays()))
 		wantRows(before, 1, "what was taken out is dropped")
 	})
 }

@@ -82,13 +82,9 @@ func (d *database) patient() (*binlog.Source, *cdc.Problems) {
 func (d *database) questions() int {
 	d.t.Helper()
 	values, err := d.server.Column(d.t.Context(), "SHOW GLOBAL STATUS LIKE 'Com_select'", "Value")
-	if err != nil {
-		d.t.Fatal(err)
-	}
+	testenv.Must(d.t, err)
 	n, err := strconv.Atoi(values[0])
-	if err != nil {
-		d.t.Fatal(err)
-	}
+	testenv.Must(d.t, err)
 	return n
 }
 
@@ -118,9 +114,7 @@ func (d *database) newFile() (wait func()) {
 	}
 	file := func() string {
 		values, err := d.server.Column(d.t.Context(), "SHOW STATUS LIKE 'binlog_snapshot_file'", "Value")
-		if err != nil {
-			d.t.Fatal(err)
-		}
+		testenv.Must(d.t, err)
 		return values[0]
 	}
 	before := file()
@@ -279,15 +273,11 @@ func TestFirstPositionWhileACommitWaits(t *testing.T) {
 		t := d.t
 		d.simple()
 		db, err := mysql.OpenDatabase(t.Context(), d.options(binlog.Options{}).Options)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		defer db.Close()
 		end := func() cdc.Position {
 			in, err := binlog.Inspect(t.Context(), db, d.options(binlog.Options{}), none)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.Must(t, err)
 			return in.Executed
 		}
 		before, written := end(), d.position()
@@ -432,9 +422,7 @@ func TestVisibilityCannotBeAsked(t *testing.T) {
 func refuses(t *testing.T) string {
 	t.Helper()
 	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	var serving sync.WaitGroup
 	serving.Go(func() {
 		for {

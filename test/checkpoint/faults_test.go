@@ -143,7 +143,7 @@ func TestRestart(t *testing.T) {
 			wantPassing(t, s.Save(t.Context(), at(3, n)), "connection refused", "start it, correct checkpoint.redis.addrs")
 		})
 	}
-	must(t, server.Start(t.Context()))
+	testenv.Must(t, server.Start(t.Context()))
 	eventually(t, time.Minute, "save after a restart", func(ctx context.Context) error { return s.Save(ctx, at(3, 20)) })
 
 	do(t, []*testenv.RedisServer{server}, "FLUSHALL")
@@ -158,10 +158,10 @@ func TestFrozen(t *testing.T) {
 	server := testenv.Redis(t, testenv.RedisOptions{})
 	s := opened(t, standalone(server))
 	save(t, s, at(1, 1))
-	must(t, server.Pause())
+	testenv.Must(t, server.Pause())
 	var err error
 	within(t, 4*time.Second, func() { err = s.Save(t.Context(), at(1, 2)) })
-	must(t, server.Resume())
+	testenv.Must(t, server.Resume())
 	wantPassing(t, err, "cannot be asked (no answer in time)")
 	// The unanswered save was executed later: it can be repeated.
 	eventually(t, time.Minute, "repeated save", func(ctx context.Context) error { return s.Save(ctx, at(1, 2)) })
@@ -235,7 +235,7 @@ func TestRedisWithoutAFreeConnection(t *testing.T) {
 	t.Parallel()
 	server := testenv.Redis(t, testenv.RedisOptions{})
 	held, err := net.Dial("tcp", server.Addr())
-	must(t, err)
+	testenv.Must(t, err)
 	t.Cleanup(func() { _ = held.Close() })
 	limit := func(n int) {
 		t.Helper()
@@ -291,7 +291,7 @@ func TestClusterNodeLost(t *testing.T) {
 	owner := owner(t, c)
 	owner.Kill()
 	within(t, 4*time.Second, func() { wantPassing(t, store.Save(t.Context(), at(1, 2))) })
-	must(t, owner.Start(t.Context()))
+	testenv.Must(t, owner.Start(t.Context()))
 	eventually(t, time.Minute, "save after the node is back", func(ctx context.Context) error { return store.Save(ctx, at(1, 3)) })
 }
 
@@ -334,12 +334,5 @@ func within(t *testing.T, limit time.Duration, attempt func()) {
 
 func save(t *testing.T, s *checkpoint.Redis, c cdc.Checkpoint) {
 	t.Helper()
-	must(t, s.Save(t.Context(), c))
-}
-
-func must(tb testing.TB, err error) {
-	tb.Helper()
-	if err != nil {
-		tb.Fatal(err)
-	}
+	testenv.Must(t, s.Save(t.Context(), c))
 }

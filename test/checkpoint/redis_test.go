@@ -93,7 +93,7 @@ func password(p string) func(context.Context) (string, error) {
 func open(tb testing.TB, o checkpoint.RedisOptions) *checkpoint.Redis {
 	tb.Helper()
 	s, err := checkpoint.NewRedis(tb.Context(), o)
-	must(tb, err)
+	testenv.Must(tb, err)
 	return s
 }
 

@@ -29,9 +29,7 @@ func TestAlertsFire(t *testing.T) {
 		relay := s.start()
 		base := relay.leading()
 		_, metrics, err := get(s.t, base+"/metrics")
-		if err != nil {
-			s.t.Fatal(err)
-		}
+		testenv.Must(s.t, err)
 		lint := testenv.Tool(s.t, "promtool", "check", "metrics")
 		lint.Stdin = strings.NewReader(metrics)
 		if out, err := lint.CombinedOutput(); err != nil || len(out) > 0 {
@@ -49,9 +47,7 @@ func TestAlertsFire(t *testing.T) {
 		} {
 			p.await(record+" of "+s.name, func() bool { return p.value(record+`{database="`+s.name+`"}`) == want })
 		}
-		if err := kafka.CreateTopic(s.t.Context(), s.name+"-narrow", 1, map[string]string{"max.message.bytes": "100"}); err != nil {
-			s.t.Fatal(err)
-		}
+		testenv.Must(s.t, kafka.CreateTopic(s.t.Context(), s.name+"-narrow", 1, map[string]string{"max.message.bytes": "100"}))
 		s.event(3, "c", s.name+"-narrow")
 		p.await("answers to all queries of the dashboard", func() bool { return len(p.empty(queries)) == 0 })
 		if s.t.Failed() {
@@ -69,9 +65,7 @@ func TestAlertsFire(t *testing.T) {
 func wantDocumented(t *testing.T, metrics string) {
 	t.Helper()
 	page, err := os.ReadFile("../../docs/metrics.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	for _, m := range regexp.MustCompile(`(?m)^# TYPE cdc_relay_(\w+)`).FindAllStringSubmatch(metrics, -1) {
 		if !regexp.MustCompile("`" + m[1] + "[`{]").Match(page) {
 			t.Errorf("docs/metrics.md does not name the metric %s", m[1])
@@ -111,9 +105,7 @@ func TestNativeHistogramsAndExemplars(t *testing.T) {
 func dashboard(t *testing.T) (queries []string) {
 	t.Helper()
 	text, err := os.ReadFile("../../deploy/helm/cdc-relay/files/dashboard.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	var board struct {
 		Panels []struct {
 			Targets []struct {
@@ -121,9 +113,7 @@ func dashboard(t *testing.T) (queries []string) {
 			} `json:"targets"`
 		} `json:"panels"`
 	}
-	if err := json.Unmarshal(text, &board); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, json.Unmarshal(text, &board))
 	for _, panel := range board.Panels {
 		for _, target := range panel.Targets {
 			queries = append(queries, target.Expr)
@@ -165,33 +155,23 @@ func (s *site) prometheus(target string, flags ...string) *prom {
 	s.t.Helper()
 	dir := s.t.TempDir()
 	address, release, err := testenv.ReservePort(s.t.Context())
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	testenv.Must(s.t, err)
 	s.t.Cleanup(func() { _ = release() })
 	rules, err := os.ReadFile("../../deploy/helm/cdc-relay/files/rules.yaml")
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	testenv.Must(s.t, err)
 	at, err := url.Parse(target)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	testenv.Must(s.t, err)
 	for name, text := range map[string]string{
 		"rules.yaml":      regexp.MustCompile(`(?m)^ *for: .*\n`).ReplaceAllString(string(rules), ""),
 		"prometheus.yaml": fmt.Sprintf("global: {scrape_interval: 500ms, evaluation_interval: 500ms}\nrule_files: [rules.yaml]\nscrape_configs: [{job_name: relays, static_configs: [{targets: [%q]}]}]\n", at.Host),
 	} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			s.t.Fatal(err)
-		}
+		testenv.Must(s.t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
 	flags = append(flags, "--config.file="+dir+"/prometheus.yaml", "--storage.tsdb.path="+dir+"/data", "--web.listen-address="+address)
 	cmd := testenv.Tool(s.t, "prometheus", flags...)
 	var log strings.Builder
 	cmd.Stdout, cmd.Stderr = &log, &log
-	if err := cmd.Start(); err != nil {
-		s.t.Fatal(err)
-	}
+	testenv.Must(s.t, cmd.Start())
 	s.t.Cleanup(func() {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
@@ -205,9 +185,7 @@ func (s *site) prometheus(target string, flags ...string) *prom {
 // ask returns data of an answer, which is left as it is if there is none yet.
 func (p *prom) ask(path string, data any) {
 	req, err := http.NewRequestWithContext(p.t.Context(), http.MethodGet, p.base+path, http.NoBody)
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	testenv.Must(p.t, err)
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
 		return

@@ -73,9 +73,7 @@ func (s *site) heldBackfill(text string, meanwhile func()) result {
 		s.t.Fatalf("it has ended before: %s", r)
 	}
 	meanwhile()
-	if err := held.Release(s.t.Context()); err != nil {
-		s.t.Fatal(err)
-	}
+	testenv.Must(s.t, held.Release(s.t.Context()))
 	return <-done
 }
 
@@ -88,9 +86,7 @@ func TestRepairBehindUnfinishedBackfill(t *testing.T) {
 		s.replace(s.addr(), proxy.Addr())
 		held := proxy.HoldBack(s.t, func(request []byte) bool { return bytes.Contains(request, []byte("SELECT * FROM (")) })
 		cmd := s.command("setup", "--backfill", "--where", "1 = 1")
-		if err := cmd.Start(); err != nil {
-			s.t.Fatal(err)
-		}
+		testenv.Must(s.t, cmd.Start())
 		ended := make(chan error, 1)
 		go func() { ended <- cmd.Wait() }()
 		select {
@@ -101,9 +97,7 @@ func TestRepairBehindUnfinishedBackfill(t *testing.T) {
 			s.t.Fatalf("it has ended before: %v", err)
 		}
 		proxy.Cut() // what the server knows of the client
-		if err := proxy.Restore(); err != nil {
-			s.t.Fatal(err)
-		}
+		testenv.Must(s.t, proxy.Restore())
 		for _, command := range []string{"run", "check"} {
 			if r := s.run(command); r.code == 0 || !strings.Contains(r.stdout+r.stderr, "was interrupted") {
 				t.Errorf("%s: %s", command, r)
@@ -158,9 +152,7 @@ func TestSetupBesideUnfinishedBackfill(t *testing.T) {
 	s.says(0, "dropped", "teardown", "--yes")
 	s.sql(left)
 	drop, err := cdctest.Printed(said, "SELECT pg_drop_replication_slot")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	s.sql(drop).says(0, "slot unfinished: created", "setup", "--skip-existing")
 	s.says(0, "dropped", "teardown", "--yes")
 	s.sql("SELECT pg_create_logical_replication_slot('unfinished_repair', 'test_decoding')", "INSERT INTO more VALUES (9, 'Paid', '{}', '2026-01-02')",

@@ -37,9 +37,7 @@ func badConfig() []badInput {
 		{"actions without authentication", func(s *site) { s.replace("http: {", "http: {actions: true, ") }, run},
 		{"actions with a web config of nobody", func(s *site) {
 			s.replace("http: {", "http: {actions: true, web_config: web.yaml, ")
-			if err := os.WriteFile(filepath.Join(s.dir, "web.yaml"), []byte("{}\n"), 0o600); err != nil {
-				s.t.Fatal(err)
-			}
+			testenv.Must(s.t, os.WriteFile(filepath.Join(s.dir, "web.yaml"), []byte("{}\n"), 0o600))
 		}, run},
 		{"configuration is a directory", func(s *site) { s.env = []string{"CDC_RELAY_CONFIG=."} }, run},
 		{"web config missing", func(s *site) { s.replace("http: {", "http: {web_config: no.yaml, ") }, []string{"config validate", "run"}},
@@ -64,9 +62,7 @@ func badDatabase(strict, replica *testenv.PostgresServer, pooler, lenient *teste
 		}, nil},
 		{"database that takes no connections", func(s *site) {
 			s.impatient()
-			if err := s.pg.Exec(s.t.Context(), "postgres", "ALTER DATABASE "+s.name+" ALLOW_CONNECTIONS false"); err != nil {
-				s.t.Fatal(err)
-			}
+			testenv.Must(s.t, s.pg.Exec(s.t.Context(), "postgres", "ALTER DATABASE "+s.name+" ALLOW_CONNECTIONS false"))
 		}, nil},
 		{"unknown database", func(s *site) { s.replace("/"+s.name, "/nowhere") }, nil},
 		{"TLS refused", func(s *site) { s.replace("sslmode=disable", "sslmode=require") }, nil},
@@ -162,9 +158,7 @@ func badRest(taken net.Addr, web string) []badInput {
 		{"template of an unknown column", func(s *site) { s.setup().replace("{topic: "+s.name+"}", `{topic: "`+s.name+`-${region}"}`) }, nil},
 		{"replay's state is garbage", func(s *site) {
 			s.setup()
-			if err := os.WriteFile(filepath.Join(s.dir, "cdc-relay-replay.json"), []byte("garbage\n"), 0o600); err != nil {
-				s.t.Fatal(err)
-			}
+			testenv.Must(s.t, os.WriteFile(filepath.Join(s.dir, "cdc-relay-replay.json"), []byte("garbage\n"), 0o600))
 		}, []string{"replay --resume", "replay --id " + eventID(1)}},
 		{"event with a bad ID", func(s *site) { s.setup() }, []string{"event 4711"}},
 		{"topic missing", func(s *site) {
@@ -217,9 +211,7 @@ func TestBadInput(t *testing.T) {
 	t.Run("group", func(t *testing.T) { // holds the parallel tests together
 		servers := startBadServers(t)
 		taken, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		t.Cleanup(func() { _ = taken.Close() })
 		web := httptest.NewServer(http.NotFoundHandler())
 		t.Cleanup(web.Close)
@@ -347,18 +339,14 @@ func (s *site) otherUsersFile() {
 	s.t.Helper()
 	s.fileCheckpoint("state/position")
 	dir := filepath.Join(s.dir, "state")
-	if err := os.Mkdir(dir, 0o755); err != nil {
-		s.t.Fatal(err)
-	}
+	testenv.Must(s.t, os.Mkdir(dir, 0o755))
 	mode := os.FileMode(0o600)
 	if os.Getuid() == 0 {
 		s.asNobody()
 	} else {
 		mode = 0
 	}
-	if err := os.WriteFile(filepath.Join(dir, "position"), []byte("{}\n"), mode); err != nil {
-		s.t.Fatal(err)
-	}
+	testenv.Must(s.t, os.WriteFile(filepath.Join(dir, "position"), []byte("{}\n"), mode))
 }
 
 // asNobody runs the commands as the user nobody, who may enter the site's directory.
@@ -367,9 +355,7 @@ func (s *site) asNobody() {
 	const nobody = 65534
 	s.credential = &syscall.Credential{Uid: nobody, Gid: nobody}
 	for dir := s.dir; dir != os.TempDir() && dir != "/"; dir = filepath.Dir(dir) {
-		if err := os.Chmod(dir, 0o755); err != nil {
-			s.t.Fatal(err)
-		}
+		testenv.Must(s.t, os.Chmod(dir, 0o755))
 	}
 }
 
@@ -378,9 +364,7 @@ func (s *site) occupyWalsenders() {
 	s.t.Helper()
 	for range 2 {
 		conn, err := pgconn.Connect(s.t.Context(), s.pg.DSN(s.name, "", "replication", "database"))
-		if err != nil {
-			s.t.Fatal(err)
-		}
+		testenv.Must(s.t, err)
 		s.t.Cleanup(func() { _ = conn.Close(context.WithoutCancel(s.t.Context())) })
 	}
 }

@@ -38,9 +38,7 @@ func newBrowser(t *testing.T, url string) *browser {
 	t.Helper()
 	chromium := testenv.Tool(t, "chromium")
 	profile, err := os.MkdirTemp("", "chromium") //nolint:usetesting // a TempDir that Chromium still writes into fails the test
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(profile) })
 	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(chromium.Path), chromedp.NoSandbox, chromedp.DisableGPU,
 		chromedp.UserDataDir(profile), chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true), chromedp.WSURLReadTimeout(patience))
@@ -77,9 +75,7 @@ func (b *browser) do(actions ...chromedp.Action) {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(b.ctx, patience)
 	defer cancel()
-	if err := chromedp.Run(ctx, actions...); err != nil {
-		b.t.Fatal(err)
-	}
+	testenv.Must(b.t, chromedp.Run(ctx, actions...))
 }
 
 // shows waits until an element's text contains words.
@@ -106,9 +102,7 @@ func (b *browser) look(name, scheme string, width, height int64) {
 	if dir := os.Getenv("CDC_RELAY_SCREENSHOTS"); dir != "" {
 		var image []byte
 		b.do(chromedp.CaptureScreenshot(&image))
-		if err := os.WriteFile(filepath.Join(dir, name+".png"), image, 0o600); err != nil {
-			b.t.Fatal(err)
-		}
+		testenv.Must(b.t, os.WriteFile(filepath.Join(dir, name+".png"), image, 0o600))
 	}
 }
 
@@ -251,9 +245,7 @@ func TestPageInOutages(t *testing.T) {
 			}
 			return nil
 		})
-		if err := tt.server.Restore(); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, tt.server.Restore())
 		b.isTrue(url, "good", "Publishing", func(got shown) error {
 			if got.Tiles["Waiting events"] != "0" || strings.Contains(got.All, "goes on") {
 				return fmt.Errorf("%s is back: %+v", tt.step, got)

@@ -10,6 +10,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdctest"
+	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
 
 // event inserts an event of a key that names a topic; "" names none.
@@ -89,9 +90,7 @@ func TestDeadLetters(t *testing.T) {
 	url = relay.leading()
 	s.sql("UPDATE outbox SET topic = '' WHERE aggregate_id = 'd'") // or the router refuses it again
 	again, err := cdctest.PrintedCommand(t.Context(), r.stderr, "replay")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	s.says(0, "1 event published", again...)
 	on := s.config
 	s.replace("errors: {unroutable: dead_letter}\n", "")

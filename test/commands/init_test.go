@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
 
 // The table of Debezium's outbox event router, and how an application writes into it.
@@ -119,9 +121,7 @@ func (s *site) passes() {
 func inDocs(t *testing.T, tables string) {
 	t.Helper()
 	page, err := os.ReadFile("../../docs/migrate-debezium.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	first, _, _ := strings.Cut(tables, "  - name: public.billing_outbox")
 	if !strings.Contains(string(page), "\ntables:\n"+first+"```") {
 		t.Errorf("docs/migrate-debezium.md does not show\n%s", first)
@@ -237,9 +237,7 @@ func TestInitRefuses(t *testing.T) {
 		}
 	}
 	written, err := os.ReadFile(filepath.Join(s.dir, "new.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	all.WriteString("$ cat new.yaml\n" + s.normal(string(written)))
 	golden(t, filepath.Join("init", "refused.txt"), all.String())
 	s.config = string(written)

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
 
 // Five outbox tables as they are, each written and updated as its own software does: every committed INSERT becomes one record, with values
@@ -62,9 +64,7 @@ func (s *site) relays(rows []string) (events int) {
 func (s *site) file(name string) string {
 	s.t.Helper()
 	content, err := os.ReadFile(filepath.Join("testdata", "layouts", name))
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	testenv.Must(s.t, err)
 	return strings.ReplaceAll(string(content), "NAME", s.name)
 }
 

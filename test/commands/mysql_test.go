@@ -130,9 +130,7 @@ func (s *site) printedFrom(printed string) {
 func printedCommand(t *testing.T, said, start string) string {
 	t.Helper()
 	args, err := cdctest.PrintedCommand(t.Context(), said, start)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	return strings.Join(args, " ")
 }
 
@@ -141,9 +139,7 @@ func gtids(t *testing.T, server *testenv.MySQLServer) string {
 	t.Helper()
 	query := map[string]string{testenv.MySQLFlavor: "SELECT @@gtid_executed", testenv.MariaDBFlavor: "SELECT @@gtid_binlog_pos"}[server.Flavor]
 	set, err := server.Value(t.Context(), query)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	return strings.ReplaceAll(set, "\n", "")
 }
 
@@ -179,13 +175,9 @@ func TestBinlogFilters(t *testing.T) {
 			s := newMySQLSiteOn(t, server).setup()
 			settings := filepath.Join(filepath.Dir(server.LogPath()), "my.cnf")
 			before, err := os.ReadFile(settings)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.Must(t, err)
 			restart := func(more string) {
-				if err := errors.Join(os.WriteFile(settings, append(slices.Clone(before), more...), 0o600), server.Restart(t.Context(), testenv.MySQLShutdown)); err != nil {
-					t.Fatal(err)
-				}
+				testenv.Must(t, errors.Join(os.WriteFile(settings, append(slices.Clone(before), more...), 0o600), server.Restart(t.Context(), testenv.MySQLShutdown)))
 			}
 			began := time.Now().Add(-time.Minute).UTC().Format(time.RFC3339)
 			filter, says := "binlog_do_db = other\n", "binlog-do-db=other leaves table NAME.outbox out of the binlog"
@@ -199,9 +191,7 @@ func TestBinlogFilters(t *testing.T) {
 			said := s.says(2, says, "run")
 			restart("")
 			args, err := cdctest.PrintedCommand(t.Context(), said, "repair", "TIME", began)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.Must(t, err)
 			s.says(0, "", args...)
 			relay := s.start()
 			url := relay.leading()
@@ -247,9 +237,7 @@ func TestSystemVersionedTable(t *testing.T) {
 			s.sql("SET STATEMENT system_versioning_alter_history = KEEP FOR ALTER TABLE jobs " + change[1])
 			s.says(0, "dropped", strings.Fields(printedCommand(t, said, "position reset"))...)
 			args, err := cdctest.PrintedCommand(t.Context(), said, "repair", "TIME", began)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.Must(t, err)
 			s.says(0, "", args...)
 			relay = s.start()
 			url = relay.leading()

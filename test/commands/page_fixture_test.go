@@ -22,6 +22,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/cdc-relay/cdc-relay/internal/admin"
+	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
 
 // object is a JSON object.
@@ -62,9 +63,7 @@ func servedPage(t *testing.T) *url.URL {
 		Listen: "127.0.0.1:0", Gatherer: prometheus.NewRegistry(), Status: func() admin.Status { return admin.Status{} },
 		Ready: func() error { return nil }, Live: func() error { return nil },
 	}, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	go func() { _ = s.Run(t.Context()) }()
 	return &url.URL{Scheme: "http", Host: s.Addr().String()}
 }
@@ -73,13 +72,9 @@ func servedPage(t *testing.T) *url.URL {
 func pageStates(t *testing.T) map[string]object {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("..", "..", "internal", "admin", "testdata", "states.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	states := map[string]object{}
-	if err := json.Unmarshal(text, &states); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, json.Unmarshal(text, &states))
 	states["topics-300"]["topics"] = manyTopics(300)
 	hostile := maps.Clone(states["redis-away"])
 	hostile["name"], hostile["standbys"] = "<b>orders</b>\u202egnp", []any{object{"name": "<u>x</u>", "url": "javascript:alert(1)"}}

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdctest"
+	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
 
 // pageUser lets in ops with the password "secret".
@@ -71,9 +72,7 @@ func TestPageResolvesLetters(t *testing.T) {
 func (s *site) pageFor(t *testing.T) {
 	t.Helper()
 	path := filepath.Join(s.dir, "web.yaml")
-	if err := os.WriteFile(path, []byte(pageUser), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, os.WriteFile(path, []byte(pageUser), 0o600))
 	s.replace(`http: {listen: "127.0.0.1:0"}`, `http: {listen: "127.0.0.1:0", health_listen: "127.0.0.1:0", web_config: `+path+`, actions: true}`)
 }
 
@@ -81,18 +80,12 @@ func (s *site) pageFor(t *testing.T) {
 func (s *site) asks(base, path, body string) string {
 	s.t.Helper()
 	req, err := http.NewRequestWithContext(s.t.Context(), http.MethodPost, base+"/api/"+path, strings.NewReader(body))
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	testenv.Must(s.t, err)
 	req.Header.Set("Content-Type", "application/json")
 	answer, err := http.DefaultClient.Do(req)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	testenv.Must(s.t, err)
 	defer func() { _ = answer.Body.Close() }()
 	text, err := io.ReadAll(answer.Body)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	testenv.Must(s.t, err)
 	return string(text)
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/cdc-relay/cdc-relay/internal/cdctest"
 	"github.com/cdc-relay/cdc-relay/internal/outbox"
+	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
 
 // check warns if the daily partitions reach less than 7 days ahead, and retention run --ahead fixes it.
@@ -52,9 +53,7 @@ func (s *site) says(code int, part string, args ...string) string {
 func (s *site) follows(code int, part, message, start string) {
 	s.t.Helper()
 	args, err := cdctest.PrintedCommand(s.t.Context(), message, start)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	testenv.Must(s.t, err)
 	s.says(code, part, args...)
 }
 
@@ -152,9 +151,7 @@ func (s *site) relayed() *site {
 		return s.sql("SELECT pg_replication_slot_advance('" + s.slot() + "', pg_current_wal_lsn())")
 	}
 	gtids, err := s.mysql.GTIDs(s.t.Context())
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	testenv.Must(s.t, err)
 	s.says(0, "", "position", "set", gtids, "--skip-events")
 	return s
 }
@@ -198,9 +195,7 @@ func TestSchemaOfAnotherRole(t *testing.T) {
 		}
 		said := s.says(2, `role "second_parts" may not use schema cdc_relay, which another role owns`, "setup")
 		grant, err := cdctest.Printed(said, "GRANT USAGE")
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		s.as("first_parts", grant)
 		s.says(0, "done", "setup")
 		s.says(0, "second_parts.outbox: dropped", "teardown", "--drop-table", "--yes")

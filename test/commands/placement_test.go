@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/twmb/franz-go/pkg/kadm"
+
+	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
 
 // route shows the key and the partition of a route.
@@ -90,9 +92,7 @@ func TestKeyAndPartitionOfRoute(t *testing.T) {
 func (s *site) placedAgain() {
 	s.t.Helper()
 	other := s.name + ".other"
-	if err := kafka.CreateTopic(s.t.Context(), other, 1, nil); err != nil {
-		s.t.Fatal(err)
-	}
+	testenv.Must(s.t, kafka.CreateTopic(s.t.Context(), other, 1, nil))
 	s.says(0, "1 event published", "replay", "--id", "p1", "--topic", other, "--yes")
 	if r := s.consume(other, 1)[0]; string(r.Key) != "7" {
 		s.t.Errorf("key %q", r.Key)

@@ -19,6 +19,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdctest"
+	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
 
 // loadedEvents is how many events are committed to each table, and statementPause the time between two statements of a table's writers and
@@ -110,9 +111,7 @@ func (s *site) load(script map[string][]string, url string) []event {
 			return err
 		})
 	}
-	if err := writers.Wait(); err != nil {
-		s.t.Fatal(err)
-	}
+	testenv.Must(s.t, writers.Wait())
 	s.leavesOut(url, 0, len(events))
 	cancel()
 	if err := pollers.Wait(); err != nil {
@@ -136,9 +135,7 @@ func (s *site) open() *sql.DB {
 	} else {
 		db, err = sql.Open("pgx", s.pg.DSN(s.name, ""))
 	}
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	testenv.Must(s.t, err)
 	s.t.Cleanup(func() { _ = db.Close() })
 	return db
 }

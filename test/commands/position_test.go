@@ -53,9 +53,7 @@ func TestPositionSet(t *testing.T) {
 	s := newSiteOn(t, testenv.Postgres(t, testenv.PostgresOptions{Durable: true})).setup()
 	s.sql("CHECKPOINT").insert(1, 2)
 	s.publish(2, 2)
-	if err := s.pg.Restart(t.Context(), testenv.Immediate); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, s.pg.Restart(t.Context(), testenv.Immediate))
 	golden(t, "position.txt", s.run("position", "show").stdout)
 	p := s.positions()
 	if p.Slot == p.Checkpoint || p.Next != p.Checkpoint || p.LastEventID != eventID(2) {

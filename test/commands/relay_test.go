@@ -45,9 +45,7 @@ func newSite(t *testing.T) *site {
 func newSiteOn(t *testing.T, pg *testenv.PostgresServer) *site {
 	t.Helper()
 	s := &site{t: t, dir: t.TempDir(), name: databaseName(t), pg: pg}
-	if err := pg.CreateDatabase(t.Context(), s.name); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, pg.CreateDatabase(t.Context(), s.name))
 	t.Cleanup(s.dropSlot)
 	return s.configure(fmt.Sprintf(`postgres: {dsn: %q}`, pg.DSN(s.name, "")))
 }
@@ -61,9 +59,7 @@ func newMySQLSite(t *testing.T, flavor string) *site {
 func newMySQLSiteOn(t *testing.T, server *testenv.MySQLServer) *site {
 	t.Helper()
 	s := &site{t: t, dir: t.TempDir(), name: databaseName(t), mysql: server}
-	if err := server.CreateDatabase(t.Context(), s.name); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, server.CreateDatabase(t.Context(), s.name))
 	return s.configure(fmt.Sprintf(`mysql: {id: %[2]s, dsn: "root@tcp(%[1]s)/%[2]s"}`, server.Addr(), s.name))
 }
 
@@ -210,12 +206,8 @@ func (s *site) raw(typed string, args ...string) result {
 func (s *site) command(args ...string) *exec.Cmd {
 	s.t.Helper()
 	path := filepath.Join(s.dir, "cdc-relay.yaml") // renamed: a command that was just started may be reading it
-	if err := os.WriteFile(path+".new", []byte(s.config), 0o644); err != nil {
-		s.t.Fatal(err)
-	}
-	if err := os.Rename(path+".new", path); err != nil {
-		s.t.Fatal(err)
-	}
+	testenv.Must(s.t, os.WriteFile(path+".new", []byte(s.config), 0o644))
+	testenv.Must(s.t, os.Rename(path+".new", path))
 	ctx, cancel := context.WithTimeout(s.t.Context(), commandTimeout)
 	s.t.Cleanup(cancel)
 	cmd := exec.CommandContext(ctx, binary, args...)
@@ -263,15 +255,11 @@ func golden(t *testing.T, name, text string) {
 	t.Helper()
 	path := filepath.Join("testdata", name)
 	if *update {
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, os.WriteFile(path, []byte(text), 0o600))
 		return
 	}
 	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	if text != string(want) {
 		t.Errorf("%s (run with -update to accept):\n%s", path, difference(string(want), text))
 	}

@@ -7,15 +7,15 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
 
 // hup writes the site's configuration and sends SIGHUP.
 func (r *running) hup() {
 	r.t.Helper()
 	r.site.command("version")
-	if err := r.cmd.Process.Signal(syscall.SIGHUP); err != nil {
-		r.t.Fatal(err)
-	}
+	testenv.Must(r.t, r.cmd.Process.Signal(syscall.SIGHUP))
 }
 
 // has reports whether a line of the relay has the text.
@@ -81,9 +81,7 @@ func TestSIGHUPNamesBrokenFiles(t *testing.T) {
 	write := func(name, text string) string {
 		t.Helper()
 		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, os.WriteFile(path, []byte(text), 0o600))
 		return path
 	}
 	web, password := write("web.yaml", "http_server_config: {http2: false}\n"), write("password", "hunter2\n")

@@ -20,6 +20,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdctest"
+	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
 
 // onAll runs fn on PostgreSQL, MySQL and MariaDB at the same time.
@@ -36,9 +37,7 @@ func onAll(t *testing.T, fn func(s *site)) {
 func (s *site) kafkaClient(opts ...kgo.Opt) *kgo.Client {
 	s.t.Helper()
 	client, err := kgo.NewClient(append(opts, kgo.SeedBrokers(kafka.Bootstrap()...))...)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	testenv.Must(s.t, err)
 	return client
 }
 
@@ -68,9 +67,7 @@ func (s *site) records(topic string) (n int) {
 	if err == nil {
 		err = ends.Error()
 	}
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	testenv.Must(s.t, err)
 	ends.Each(func(end kadm.ListedOffset) { n += int(end.Offset) })
 	return n
 }
@@ -248,9 +245,7 @@ func TestReplayRefusals(t *testing.T) {
 	s.config = asked
 	for _, place := range []string{`{"table": -1}`, `{"table": 2}`, `{"after": {"created_at": "noon", "event_id": ""}}`, `{"rows": -1}`} {
 		state := fmt.Sprintf(`{"database": %q, "tables": ["public.outbox"], "total": 12, "place": %s}`, s.name, place)
-		if err := os.WriteFile(filepath.Join(s.dir, "cdc-relay-replay.json"), []byte(state), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, os.WriteFile(filepath.Join(s.dir, "cdc-relay-replay.json"), []byte(state), 0o600))
 		s.says(2, "the state in cdc-relay-replay.json cannot be read (", "replay", "--resume")
 	}
 }
@@ -261,9 +256,7 @@ func TestReplayWithoutKafka(t *testing.T) {
 	s := newSite(t)
 	s.setup().many(4000, 7)
 	other, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, s.name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	defer other.Close()
 	lost := other.ListenAddrs()[0]
 	s.replace(kafka.Bootstrap()[0], lost)
@@ -297,9 +290,7 @@ func TestReplayIsKilledAndResumed(t *testing.T) {
 			t.Logf("the first replay said: %s", &said)
 		}
 	}()
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, cmd.Start())
 	state := filepath.Join(s.dir, "cdc-relay-replay.json")
 	eventually(t, func() error {
 		var progress replayState
@@ -313,9 +304,7 @@ func TestReplayIsKilledAndResumed(t *testing.T) {
 		return err
 	})
 	s.says(2, "a replay runs with the state in cdc-relay-replay.json. Fix: wait until it has ended", "replay", "--resume")
-	if err := cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, cmd.Process.Kill())
 	_ = cmd.Wait()
 	stateBefore, _ := os.ReadFile(state)
 	s.says(2, "Fix: continue with --resume", "replay", "--key", "1")
@@ -363,9 +352,7 @@ func (s *site) resumesTwice(state []byte) {
 	file := filepath.Join(s.dir, name)
 	state = regexp.MustCompile(`,\s*"done": (\d+)\s*}`).ReplaceAll(state, []byte(`}, "published": $1, "dropped": 0`))
 	former := regexp.MustCompile(`"ends": \[[^]]*\],`).ReplaceAll(state, nil) // of one before that
-	if err := os.WriteFile(file, former, 0o600); err != nil {
-		s.t.Fatal(err)
-	}
+	testenv.Must(s.t, os.WriteFile(file, former, 0o600))
 	s.says(2, "cannot be read (place ", "replay", "--resume", "--state", name)
 	var before replayState
 	if err := errors.Join(os.WriteFile(file, state, 0o600), json.Unmarshal(state, &before)); err != nil {
@@ -375,9 +362,7 @@ func (s *site) resumesTwice(state []byte) {
 	cmd := s.command("replay", "--resume", "--rate", "500", "--state", name)
 	var said bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &said, &said
-	if err := cmd.Start(); err != nil {
-		s.t.Fatal(err)
-	}
+	testenv.Must(s.t, cmd.Start())
 	eventually(s.t, func() error {
 		var now replayState
 		doc, err := os.ReadFile(file)
@@ -389,9 +374,7 @@ func (s *site) resumesTwice(state []byte) {
 		}
 		return err
 	})
-	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		s.t.Fatal(err)
-	}
+	testenv.Must(s.t, cmd.Process.Signal(syscall.SIGTERM))
 	_ = cmd.Wait()
 	s.follows(1, "only 3999 were in the outbox", said.String(), "replay")
 	if n := s.records(s.name) - had; n < before.Total-1-before.Place.Rows { // one was deleted

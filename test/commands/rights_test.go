@@ -32,9 +32,7 @@ func TestStolenPasswordOfPostgres(t *testing.T) {
 	s.sql("GRANT SELECT ON outbox TO "+role, "CREATE PUBLICATION others FOR TABLE secrets",
 		"SELECT pg_create_logical_replication_slot('"+role+"_others', 'pgoutput')")
 	conn, err := pgx.Connect(ctx, strings.Replace(postgres.DSN(s.name, ""), "postgres@", role+"@", 1))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	defer conn.Close(context.WithoutCancel(t.Context()))
 	if user := queryText(t, conn, "SELECT current_user::text"); user != role {
 		t.Fatalf("the test is %s", user)
@@ -63,9 +61,7 @@ func TestStolenPasswordOfPostgres(t *testing.T) {
 	}
 	queryText(t, conn, "SELECT pg_drop_replication_slot('"+role+"_others')::text") // somebody else's
 	wal, err := pgconn.Connect(ctx, strings.Replace(postgres.DSN(s.name, "", "replication", "database"), "postgres@", role+"@", 1))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	defer wal.Close(context.WithoutCancel(t.Context()))
 	if _, err := pglogrepl.StartBaseBackup(ctx, wal, pglogrepl.BaseBackupOptions{Fast: true, NoVerifyChecksums: true}); err != nil {
 		t.Errorf("a copy of the whole server: %v", err)
@@ -93,9 +89,7 @@ func TestStolenPasswordOfMySQL(t *testing.T) {
 		s.setup().sql("CREATE TABLE secrets (id int PRIMARY KEY, text varchar(99))", "CREATE USER "+user+" IDENTIFIED BY 'geheim'",
 			"GRANT "+grants+" ON *.* TO "+user, "GRANT SELECT ON outbox TO "+user)
 		db, err := sql.Open("mysql", fmt.Sprintf("%s:geheim@tcp(%s)/%s?allowNativePasswords=true", user, s.mysql.Addr(), s.name))
-		if err != nil {
-			s.t.Fatal(err)
-		}
+		testenv.Must(s.t, err)
 		defer db.Close()
 		ctx := s.t.Context()
 		for _, denied := range []string{
@@ -126,9 +120,7 @@ func TestStolenPasswordOfMySQL(t *testing.T) {
 func TestStolenPasswordOfRedis(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("../../docs/security.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	row := regexp.MustCompile(`\| the relay in Redis \|.*`).FindString(string(page))
 	if !strings.Contains(row, "`~cdc-relay:{orders} ") {
 		t.Errorf("the rights are for other keys: %s", row)
@@ -179,16 +171,12 @@ func TestStolenPasswordOfRedis(t *testing.T) {
 func exchange(t *testing.T, addr string, request []byte) string {
 	t.Helper()
 	conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	defer conn.Close()
 	if _, err := conn.Write(request); err != nil {
 		t.Fatal(err)
 	}
 	answer, err := io.ReadAll(conn)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	return string(answer)
 }

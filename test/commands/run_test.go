@@ -157,16 +157,10 @@ func (s *site) dryRun() {
 	before := s.run("position", "show").stdout
 	cmd := s.command("run", "--dry-run")
 	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	stderr, err := cmd.StderrPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
+	testenv.Must(t, cmd.Start())
 	relay := &running{t: t, site: s, cmd: cmd, done: make(chan struct{}), more: make(chan struct{})}
 	go relay.read(stderr)
 	relay.await("msg=leading")
@@ -175,9 +169,7 @@ func (s *site) dryRun() {
 		Topic, Key, Value string
 		Headers           map[string]string
 	}
-	if err := json.NewDecoder(stdout).Decode(&record); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, json.NewDecoder(stdout).Decode(&record))
 	if record.Topic != s.name || record.Key != "42" || record.Value != "{}" || record.Headers["ce_id"] != eventID(1) {
 		t.Errorf("record: %+v", record)
 	}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdctest"
+	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
 
 // running is a relay in the background.
@@ -38,12 +39,8 @@ func (s *site) background(args ...string) *running {
 	s.t.Helper()
 	cmd := s.command(args...)
 	stderr, err := cmd.StderrPipe()
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		s.t.Fatal(err)
-	}
+	testenv.Must(s.t, err)
+	testenv.Must(s.t, cmd.Start())
 	r := &running{t: s.t, site: s, cmd: cmd, done: make(chan struct{}), more: make(chan struct{})}
 	go r.read(stderr)
 	s.t.Cleanup(func() {
@@ -130,9 +127,7 @@ func (r *running) namesLeader(pattern string) {
 // signal sends a signal and waits until the relay ends.
 func (r *running) signal(sig syscall.Signal) int {
 	r.t.Helper()
-	if err := r.cmd.Process.Signal(sig); err != nil {
-		r.t.Fatal(err)
-	}
+	testenv.Must(r.t, r.cmd.Process.Signal(sig))
 	return r.wait()
 }
 

@@ -91,9 +91,7 @@ func TestPrintedSQLPassesCheck(t *testing.T) {
 func (s *site) as(user, sql string) {
 	s.t.Helper()
 	conn, err := pgconn.Connect(s.t.Context(), s.pg.DSN(s.name, user))
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	testenv.Must(s.t, err)
 	defer func() { _ = conn.Close(s.t.Context()) }()
 	if _, err := conn.Exec(s.t.Context(), sql).ReadAll(); err != nil {
 		s.t.Fatalf("as %s: %v\n%s", user, err, sql)
@@ -181,9 +179,7 @@ func TestSetupWaitsForTransactions(t *testing.T) {
 	}
 	pid := query("SELECT pg_backend_pid() || left(pg_current_xact_id()::text, 0)")
 	setup, _ := s.waitingSetup("PID " + pid)
-	if err := setup.Process.Signal(syscall.SIGINT); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, setup.Process.Signal(syscall.SIGINT))
 	if err := setup.Wait(); err == nil {
 		t.Error("setup was not interrupted")
 	}
@@ -225,9 +221,7 @@ func TestSetupWaitsForTransactions(t *testing.T) {
 func (s *site) connect() *pgx.Conn {
 	s.t.Helper()
 	conn, err := pgx.Connect(s.t.Context(), s.pg.DSN(s.name, ""))
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	testenv.Must(s.t, err)
 	return conn
 }
 
@@ -239,9 +233,7 @@ func (s *site) waitingSetup(who string) (*exec.Cmd, *bufio.Scanner) {
 	if err == nil {
 		err = cmd.Start()
 	}
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	testenv.Must(s.t, err)
 	s.t.Cleanup(func() { _ = cmd.Process.Kill() })
 	lines := bufio.NewScanner(out)
 	for lines.Scan() {

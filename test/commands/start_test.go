@@ -15,9 +15,7 @@ import (
 func get(t *testing.T, url string) (code int, body string, err error) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
 		return 0, "", err
@@ -73,9 +71,7 @@ func TestStartWaitsForServers(t *testing.T) {
 			way := testenv.Proxy(t, tt.addr(s))
 			s.replace(tt.addr(s), way.Addr())
 			if tt.silent {
-				if err := way.Swallow(testenv.Responses); err != nil {
-					t.Fatal(err)
-				}
+				testenv.Must(t, way.Swallow(testenv.Responses))
 			} else {
 				way.Cut()
 			}
@@ -100,9 +96,7 @@ func TestStartWaitsForServers(t *testing.T) {
 
 			relay = s.start()
 			relay.await(`msg="(cannot|position).*, retrying".*` + tt.says)
-			if err := way.Restore(); err != nil {
-				t.Fatal(err)
-			}
+			testenv.Must(t, way.Restore())
 			way.Heal(t.Context())
 			s.insert(1)
 			s.published(relay.leading(), 1)

@@ -85,9 +85,7 @@ func TestTypesOfIDAndPayload(t *testing.T) {
 					shown = ids[i].shown
 				}
 				var e event
-				if err := db.QueryRow(fmt.Sprintf("SELECT %s, kind, body FROM t%d WHERE id = %s", shown, i, value(ids[i]))).Scan(&e.id, &e.kind, &e.value); err != nil {
-					s.t.Fatal(err)
-				}
+				testenv.Must(s.t, db.QueryRow(fmt.Sprintf("SELECT %s, kind, body FROM t%d WHERE id = %s", shown, i, value(ids[i]))).Scan(&e.id, &e.kind, &e.value))
 				want = append(want, e)
 			}
 		}

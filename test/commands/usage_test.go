@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
 
 // An error on the command line is one line and exit code 2.
@@ -88,9 +90,7 @@ func TestCheckJSON(t *testing.T) {
 		OK       bool
 		Findings []struct{ Status, Subject, Text, Fix string }
 	}
-	if err := json.Unmarshal([]byte(r.stdout), &report); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, json.Unmarshal([]byte(r.stdout), &report))
 	if r.code != 3 || report.OK {
 		t.Errorf("exit %d, ok %v", r.code, report.OK)
 	}

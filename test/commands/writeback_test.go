@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdctest"
+	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
 
 // A table of other software, which reads the status of a row.
@@ -574,20 +575,14 @@ func writeJob(ctx context.Context, db *sql.DB, n int) error {
 func (s *site) sent(db *sql.DB) (ids []string) {
 	s.t.Helper()
 	rows, err := db.QueryContext(s.t.Context(), "SELECT id FROM jobs WHERE status = 'SENT'")
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	testenv.Must(s.t, err)
 	defer func() { _ = rows.Close() }()
 	for rows.Next() {
 		var id string
-		if err := rows.Scan(&id); err != nil {
-			s.t.Fatal(err)
-		}
+		testenv.Must(s.t, rows.Scan(&id))
 		ids = append(ids, id)
 	}
-	if err := rows.Err(); err != nil {
-		s.t.Fatal(err)
-	}
+	testenv.Must(s.t, rows.Err())
 	return ids
 }
 

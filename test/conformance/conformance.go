@@ -19,6 +19,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cleanup"
 	"github.com/cdc-relay/cdc-relay/internal/relay"
 	"github.com/cdc-relay/cdc-relay/internal/tableread"
+	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
 
 // Database is a database for one test. Its methods fail the test on an error.
@@ -218,9 +219,7 @@ func Maintain(t *testing.T, p cleanup.Partitions, o cleanup.PartitionOptions) er
 func List(t *testing.T, p cleanup.Partitions) []cdc.Partition {
 	t.Helper()
 	parts, _, err := p.List(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	return parts
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/cdctest"
 	"github.com/cdc-relay/cdc-relay/internal/cleanup"
+	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
 
 // PartitionIsDroppedOnceRelayed makes passes before the relay reads, and while it does.
@@ -28,9 +29,7 @@ func PartitionIsDroppedOnceRelayed(t *testing.T, d Outbox) {
 	d.Insert(0, 6, 6)
 	r.expect(1, 6)
 	d.Save(r.checkpoint())
-	if err := Maintain(t, d.Partitions(), o); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, Maintain(t, d.Partitions(), o))
 	if out := takenOut(t, d); len(out) > 0 {
 		t.Errorf("still there: %v", out)
 	}
@@ -61,9 +60,7 @@ func PassGivesUpBehindAWriter(t *testing.T, d Outbox) {
 	for deadline := time.Now().Add(time.Minute); errors.Is(err, cdc.ErrBusy) && time.Now().Before(deadline); { // MariaDB may free a lock after the answer to COMMIT
 		err = p.TakeOut(t.Context(), old)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	if got := d.Numbers(takenOut(t, d)[0].Name); got != "2" {
 		cdctest.Violation(t, cdctest.Unpublished, "taken out: %s, want 2", got)
 	}
@@ -73,9 +70,7 @@ func PassGivesUpBehindAWriter(t *testing.T, d Outbox) {
 func RestoredPartitionIsKept(t *testing.T, d Outbox) {
 	t.Helper()
 	d.Insert(3, 1, 1)
-	if err := d.Partitions().TakeOut(t.Context(), Day(t, d.Partitions(), 3)); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, d.Partitions().TakeOut(t.Context(), Day(t, d.Partitions(), 3)))
 	d.Relayed()
 	part := takenOut(t, d)[0]
 	if !part.Relayed {
@@ -104,9 +99,7 @@ func RowsOfNoDayAreNotMoved(t *testing.T, d Outbox, older func(part string)) {
 	t.Helper()
 	d.Insert(-4, 1, 3)
 	o := cleanup.PartitionOptions{Ahead: 6, TTL: 240 * time.Hour, Drop: true}
-	if err := Maintain(t, d.Partitions(), o); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, Maintain(t, d.Partitions(), o))
 	parts, out := List(t, d.Partitions()), takenOut(t, d)
 	if cleanup.Ahead(parts, time.Now()) != 6 || len(out) != 1 || d.Numbers(out[0].Name) != "1,2,3" {
 		t.Fatalf("partitions: %v", parts)
@@ -128,9 +121,7 @@ func RowsOfNoDayAreNotMoved(t *testing.T, d Outbox, older func(part string)) {
 	older(out[0].Name)
 	d.Relayed()
 	o.TTL = 25 * time.Hour
-	if err := Maintain(t, d.Partitions(), o); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, Maintain(t, d.Partitions(), o))
 	if out := takenOut(t, d); slices.ContainsFunc(out, func(p cdc.Partition) bool { return p.Default }) {
 		t.Errorf("still there: %v", out)
 	}

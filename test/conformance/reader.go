@@ -9,6 +9,7 @@ import (
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/tableread"
+	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
 
 // ReadInOrderOfCreation reads rows in order of creation, across partitions and what was taken out, from a key on, and as a filter says. What
@@ -23,16 +24,12 @@ func ReadInOrderOfCreation(t *testing.T, d Outbox, insert func(id, key string, a
 	insert("07", "k1", today)
 	insert("09", "K1", today.Add(-time.Microsecond))
 	insert("06", "", today.AddDate(0, 0, 9)) // in the last partition
-	if err := d.Partitions().TakeOut(t.Context(), Day(t, d.Partitions(), 3)); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, d.Partitions().TakeOut(t.Context(), Day(t, d.Partitions(), 3)))
 	d.Exec("ALTER TABLE outbox DROP COLUMN topic", "ALTER TABLE outbox ADD COLUMN topic varchar(9)", // in another place than in what was taken out
 		"ALTER TABLE outbox ADD COLUMN shard int")
 	r := d.Reader()
 	keys, err := r.Keys(t.Context(), tableread.Filter{}, tableread.Window{}, tableread.Key{}, 3)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	match := func(value string, columns ...string) tableread.Filter {
 		return tableread.Filter{Matches: []tableread.Match{{Columns: columns, Values: []string{value, `"}`}}}}
 	}

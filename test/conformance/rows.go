@@ -16,6 +16,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/cdctest"
 	"github.com/cdc-relay/cdc-relay/internal/cleanup"
+	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
 
 // Month is the age from which rows are deleted.
@@ -122,9 +123,7 @@ func OldRowsThatTheDatabaseKeeps(t *testing.T, d Database, cases map[string]Kept
 func deleted(t *testing.T, reg *prometheus.Registry) (n int) {
 	t.Helper()
 	families, err := reg.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	for _, f := range families {
 		for _, m := range f.GetMetric() {
 			if f.GetName() == "cdc_relay_rows_deleted_total" {

@@ -99,9 +99,7 @@ func TestDemoPasses(t *testing.T) {
 func leavesNothing(t *testing.T, brokers []string) {
 	t.Helper()
 	client, err := kgo.NewClient(kgo.SeedBrokers(brokers...))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	defer client.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -137,9 +135,7 @@ func count(t *testing.T, out *bytes.Buffer, row string) int {
 		t.Fatalf("the table has no row %q:\n%s", row, out)
 	}
 	n, err := strconv.Atoi(strings.ReplaceAll(string(found[1]), ",", ""))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	return n
 }
 

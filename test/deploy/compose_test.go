@@ -26,9 +26,7 @@ func composeProject(t *testing.T) *types.Project {
 	project, err := loader.LoadWithContext(t.Context(), types.ConfigDetails{
 		WorkingDir: root + "/deploy", ConfigFiles: []types.ConfigFile{{Filename: path}},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	return project
 }
 
@@ -91,15 +89,11 @@ type topology struct {
 func newTopology(t *testing.T) *topology {
 	t.Helper()
 	kafka, err := kfake.NewCluster(kfake.NumBrokers(1))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	t.Cleanup(kafka.Close)
 	project := composeProject(t)
 	major, err := strconv.Atoi(version(project, "postgres"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	p := &topology{
 		Project: project, kafka: kafka, postgres: testenv.Postgres(t, testenv.PostgresOptions{Version: major}),
 		mysql: testenv.MySQL(t, testenv.MySQLOptions{Flavor: testenv.MySQLFlavor}), binary: relayBinary(t),
@@ -114,20 +108,12 @@ func newTopology(t *testing.T) *topology {
 func (p *topology) prepare(t *testing.T) {
 	t.Helper()
 	for _, statement := range []string{"CREATE ROLE shop SUPERUSER LOGIN PASSWORD 'shop'", p.Configs["postgres-role"].Content} {
-		if err := p.postgres.Exec(t.Context(), "postgres", statement); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, p.postgres.Exec(t.Context(), "postgres", statement))
 	}
-	if err := p.postgres.CreateDatabase(t.Context(), "orders"); err != nil {
-		t.Fatal(err)
-	}
-	if err := p.mysql.CreateDatabase(t.Context(), "billing"); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, p.postgres.CreateDatabase(t.Context(), "orders"))
+	testenv.Must(t, p.mysql.CreateDatabase(t.Context(), "billing"))
 	for statement := range strings.SplitSeq(strings.TrimSpace(p.Configs["mysql-user"].Content), "\n") {
-		if err := p.mysql.Exec(t.Context(), "billing", strings.TrimSuffix(statement, ";")); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, p.mysql.Exec(t.Context(), "billing", strings.TrimSuffix(statement, ";")))
 	}
 }
 
@@ -181,14 +167,10 @@ func TestComposeTopologyPublishesTheEventsOfBothDatabases(t *testing.T) {
 		relay := p.relay(t, "relay-"+database)
 		var logs bytes.Buffer
 		relay.Stdout, relay.Stderr = &logs, &logs
-		if err := relay.Start(); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, relay.Start())
 		p.produce(t, producer)
 		consumeOne(t, p.kafka.ListenAddrs(), database)
-		if err := relay.Process.Signal(syscall.SIGTERM); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, relay.Process.Signal(syscall.SIGTERM))
 		if err := relay.Wait(); err != nil {
 			t.Errorf("%s: %v\n%s", database, err, &logs)
 		}
@@ -198,15 +180,11 @@ func TestComposeTopologyPublishesTheEventsOfBothDatabases(t *testing.T) {
 func consumeOne(t *testing.T, brokers []string, topic string) {
 	t.Helper()
 	client, err := kgo.NewClient(kgo.SeedBrokers(brokers...), kgo.ConsumeTopics(topic))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	defer client.Close()
 	for range 100 {
 		fetched := client.PollFetches(t.Context())
-		if err := fetched.Err0(); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, fetched.Err0())
 		if fetched.NumRecords() > 0 {
 			return
 		}

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdctest"
+	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
 
 const root = "../.."
@@ -19,21 +20,15 @@ const root = "../.."
 func read(t *testing.T, path string) string {
 	t.Helper()
 	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	return string(text)
 }
 
 // write creates a file that everyone may read, and its directory.
 func write(t *testing.T, path, text string) {
 	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, os.MkdirAll(filepath.Dir(path), 0o755))
+	testenv.Must(t, os.WriteFile(path, []byte(text), 0o644))
 }
 
 // output runs a command, which must succeed, and returns its standard output.
@@ -56,9 +51,7 @@ func goEnv(t *testing.T, name string) string {
 func relayBinary(t *testing.T) string {
 	t.Helper()
 	path, err := cdctest.Binary(t.Context(), t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	return path
 }
 

@@ -164,9 +164,7 @@ func TestChartMakes(t *testing.T) {
 		Args    []string
 		Objects map[string]any
 	}
-	if err := yaml.UnmarshalStrict([]byte(read(t, "testdata/chart.yaml")), &releases); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, yaml.UnmarshalStrict([]byte(read(t, "testdata/chart.yaml")), &releases))
 	for _, want := range releases {
 		t.Run(want.Values, func(t *testing.T) {
 			t.Parallel()
@@ -219,9 +217,7 @@ func TestChartInstallsAlertsAndDashboard(t *testing.T) {
 func TestChartNamesWhatIsWrong(t *testing.T) {
 	t.Parallel()
 	var refused map[string]struct{ Values, Want string }
-	if err := yaml.UnmarshalStrict([]byte(read(t, "testdata/chart_refused.yaml")), &refused); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, yaml.UnmarshalStrict([]byte(read(t, "testdata/chart_refused.yaml")), &refused))
 	for name, c := range refused {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -255,14 +251,10 @@ func TestChartSchemaHasEverySetting(t *testing.T) {
 		values, text, _ := strings.Cut(read(t, path), `  "$defs": `)
 		for name, part := range want {
 			encoded, err := json.Marshal(part)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.Must(t, err)
 			text = generatedLine(name).ReplaceAllLiteralString(text, `    "`+name+`": `+string(encoded)+",")
 		}
-		if err := os.WriteFile(path, []byte(values+`  "$defs": `+text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, os.WriteFile(path, []byte(values+`  "$defs": `+text), 0o600))
 	}
 	var have struct {
 		Defs map[string]any `json:"$defs"`

@@ -109,9 +109,7 @@ func TestImageRunsWithReadOnlyRootAsPlainUser(t *testing.T) {
 	}
 	bundle := t.TempDir()
 	rootfs := filepath.Join(bundle, "rootfs")
-	if err := os.Mkdir(rootfs, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, os.Mkdir(rootfs, 0o755))
 	img.unpack(t, rootfs)
 	if _, err := os.Stat(rootfs + "/bin"); err == nil {
 		t.Error("the image has a directory for programs that are not the relay")
@@ -194,9 +192,7 @@ func (c *container) command(args ...string) *exec.Cmd {
 	decode(c.t, filepath.Join(c.bundle, "config.json"), &config)
 	c.adapt(config, args)
 	encoded, err := json.Marshal(config)
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	testenv.Must(c.t, err)
 	write(c.t, filepath.Join(c.bundle, "config.json"), string(encoded))
 	c.runs++
 	return c.crun("run", "--bundle", c.bundle, c.id())
@@ -233,9 +229,7 @@ func (c *container) publishesAnEvent(t *testing.T) {
 	t.Helper()
 	db := testenv.Postgres(t, testenv.PostgresOptions{})
 	kafka, err := kfake.NewCluster(kfake.NumBrokers(1))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	defer kafka.Close()
 	write(t, filepath.Join(c.etc, "password"), "unused")
 	write(t, filepath.Join(c.etc, "cdc-relay.yaml"), fmt.Sprintf(`source: {postgres: {dsn: %q, password: "${file:password}"}}
@@ -249,14 +243,10 @@ http: {listen: "127.0.0.1:0"}
 	var logs bytes.Buffer
 	relay := c.command(c.img.config.Config.Cmd...)
 	relay.Stdout, relay.Stderr = &logs, &logs
-	if err := relay.Start(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, relay.Start())
 	stop := c.crun("kill", c.id(), "TERM")
-	if err := db.Exec(t.Context(), "postgres", `INSERT INTO outbox (event_id, aggregate_type, aggregate_id, event_type, occurred_at, payload)
-VALUES (gen_random_uuid(), 'Order', 'o-1', 'OrderPlaced', now(), '{}')`); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, db.Exec(t.Context(), "postgres", `INSERT INTO outbox (event_id, aggregate_type, aggregate_id, event_type, occurred_at, payload)
+VALUES (gen_random_uuid(), 'Order', 'o-1', 'OrderPlaced', now(), '{}')`))
 	consumeOne(t, kafka.ListenAddrs(), "orders")
 	output(t, stop)
 	if err := relay.Wait(); err != nil {

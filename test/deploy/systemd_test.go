@@ -78,14 +78,10 @@ func TestUnitRunsUnderSystemd(t *testing.T) {
 	needsRoot(t)
 	dir := t.TempDir()
 	address, release, err := testenv.ReservePort(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	defer func() { _ = release() }()
 	_, port, _ := strings.Cut(address, ":")
-	if err := os.Chmod(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, os.Chmod(dir, 0o755))
 	for name, text := range map[string]string{
 		"etc/cdc-relay/orders.secrets/postgres": "secret",
 		"etc/cdc-relay/orders.secrets/kafka":    "secret",
@@ -97,11 +93,9 @@ func TestUnitRunsUnderSystemd(t *testing.T) {
 	} {
 		write(t, filepath.Join(dir, name), text)
 	}
-	if err := errors.Join(
+	testenv.Must(t, errors.Join(
 		os.Symlink("shared.yaml", dir+"/etc/cdc-relay/orders.yaml"), os.Chmod(dir+"/etc/cdc-relay/orders.secrets", 0o700),
-	); err != nil {
-		t.Fatal(err)
-	}
+	))
 	output(t, exec.CommandContext(t.Context(), "install", "-D", relayBinary(t), dir+"/bin/cdc-relay"))
 
 	const want = `host "orders.db.internal" of source.postgres.dsn does not resolve` // it has read the configuration, the secret and the environment
@@ -116,14 +110,10 @@ func TestUnitRunsUnderSystemd(t *testing.T) {
 		"sh", "-c", bootScript, "sh", dir, systemdFiles(tool)+"/systemd")
 	boot.Env = slices.Concat(tool.Env, []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin"})
 	log, err := os.Create(filepath.Join(t.TempDir(), "log"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	defer log.Close()
 	boot.Stdout, boot.Stderr = log, log
-	if err := boot.Start(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, boot.Start())
 	defer func() { _, _ = boot.Process.Kill(), boot.Wait() }()
 
 	url := "http://127.0.0.1:" + port

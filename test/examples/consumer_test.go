@@ -27,9 +27,7 @@ import (
 func TestConsumer(t *testing.T) {
 	db, kafka := testenv.Postgres(t, testenv.PostgresOptions{}), testenv.Kafka(t, testenv.KafkaOptions{})
 	for topic, partitions := range map[string]int{"orders": 4, "lanes": 2} {
-		if err := kafka.CreateTopic(t.Context(), topic, partitions, nil); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, kafka.CreateTopic(t.Context(), topic, partitions, nil))
 	}
 	binary := build(t, "consumer")
 	started := func(t *testing.T, topic string) *consumer {
@@ -46,13 +44,9 @@ func TestConsumer(t *testing.T) {
 func (c *consumer) createTables(t *testing.T, db *testenv.PostgresServer) {
 	t.Helper()
 	script := outbox.PostgresTable(outbox.TableOptions{Name: outbox.Name{Schema: "public", Table: "outbox"}, Partition: outbox.PartitionNone})
-	if err := db.CreateDatabase(t.Context(), c.topic); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, db.CreateDatabase(t.Context(), c.topic))
 	for _, statement := range slices.Concat(outbox.InboxTables(false).Up, script.Up) {
-		if err := db.Exec(t.Context(), c.topic, statement.SQL); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, db.Exec(t.Context(), c.topic, statement.SQL))
 	}
 }
 
@@ -91,17 +85,13 @@ func handlesRepeatsOnce(t *testing.T, c *consumer) {
 func (c *consumer) checkLetters(t *testing.T, records []*kgo.Record) {
 	t.Helper()
 	rows, err := c.connect(t).Query(t.Context(), `SELECT topic, aggregate_id, headers->>'id', headers->>'error', payload FROM outbox ORDER BY event_id`)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	type letter struct {
 		Topic, Key, ID, Error string
 		Payload               []byte
 	}
 	letters, err := pgx.CollectRows(rows, pgx.RowToStructByPos[letter])
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	if len(letters) > len(records) {
 		cdctest.Violation(t, cdctest.Duplicates, "%d dead letters of %d records", len(letters), len(records))
 	}
@@ -142,17 +132,13 @@ func orderRecords(n int) []*kgo.Record {
 func produce(t *testing.T, brokers []string, records []*kgo.Record) {
 	t.Helper()
 	client, err := kgo.NewClient(kgo.SeedBrokers(brokers...))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	defer client.Close()
 	copies := make([]*kgo.Record, len(records))
 	for i, r := range records {
 		copies[i] = &kgo.Record{Topic: r.Topic, Key: r.Key, Value: r.Value, Headers: r.Headers}
 	}
-	if err := client.ProduceSync(t.Context(), copies...).FirstErr(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, client.ProduceSync(t.Context(), copies...).FirstErr())
 }
 
 func build(t *testing.T, name string) string {
@@ -184,9 +170,7 @@ func (c *consumer) process(t *testing.T, instance string) *exec.Cmd {
 	cmd.Env = append(os.Environ(), "PGAPPNAME="+instance)
 	cmd.SysProcAttr = cdctest.DieWithParent()
 	cmd.Stderr = &c.log
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, cmd.Start())
 	t.Cleanup(func() {
 		if kill(cmd); t.Failed() {
 			t.Log(c.log.text())
@@ -208,9 +192,7 @@ func kill(cmd *exec.Cmd) {
 func (c *consumer) connect(t *testing.T) *pgx.Conn {
 	t.Helper()
 	db, err := pgx.Connect(t.Context(), c.dsn)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	t.Cleanup(func() { _ = db.Close(context.WithoutCancel(t.Context())) })
 	return db
 }
@@ -235,17 +217,13 @@ func (c *consumer) await(t *testing.T, n, most int64) {
 		}
 		return count >= n, nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 }
 
 func (c *consumer) revenue(ctx context.Context, t *testing.T) (orders, total int64) {
 	t.Helper()
 	db, err := pgx.Connect(ctx, c.dsn)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	defer func() { _ = db.Close(ctx) }()
 	err = db.QueryRow(ctx, `SELECT coalesce(sum(orders), 0), coalesce(sum(total), 0)::bigint FROM revenue`).Scan(&orders, &total)
 	if err != nil {

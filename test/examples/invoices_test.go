@@ -19,16 +19,12 @@ func TestInvoices(t *testing.T) {
 	const orders = 300
 	kafka := testenv.Kafka(t, testenv.KafkaOptions{})
 	for _, topic := range []string{"orders", "invoices"} {
-		if err := kafka.CreateTopic(t.Context(), topic, 4, nil); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, kafka.CreateTopic(t.Context(), topic, 4, nil))
 	}
 	binary, records := build(t, "invoices"), orderRecords(orders)
 	start := func() (kill func()) {
 		cmd := exec.Command(binary, "-brokers", kafka.Bootstrap()[0])
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, cmd.Start())
 		kill = func() { _ = cmd.Process.Kill(); _ = cmd.Wait() }
 		t.Cleanup(kill)
 		return kill
@@ -62,22 +58,14 @@ func TestInvoices(t *testing.T) {
 func transact(t *testing.T, brokers []string, records []*kgo.Record, commit bool) {
 	t.Helper()
 	client, err := kgo.NewClient(kgo.SeedBrokers(brokers...), kgo.TransactionalID("relay"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	defer client.Close()
-	if err := client.BeginTransaction(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, client.BeginTransaction())
 	for _, r := range records {
 		client.Produce(t.Context(), &kgo.Record{Topic: r.Topic, Key: r.Key, Value: r.Value}, nil)
 	}
-	if err := client.Flush(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if err := client.EndTransaction(t.Context(), kgo.TransactionEndTry(commit)); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, client.Flush(t.Context()))
+	testenv.Must(t, client.EndTransaction(t.Context(), kgo.TransactionEndTry(commit)))
 }
 
 // invoices counts the committed records of the output by their value.
@@ -91,9 +79,7 @@ type invoices struct {
 func newInvoices(t *testing.T, brokers []string) *invoices {
 	t.Helper()
 	client, err := kgo.NewClient(kgo.SeedBrokers(brokers...), kgo.ConsumeTopics("invoices"), kgo.FetchIsolationLevel(kgo.ReadCommitted()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	t.Cleanup(client.Close)
 	return &invoices{t: t, client: client, count: map[string]int{}}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdctest"
+	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
 
 // each is how many orders a customer has.
@@ -38,9 +39,7 @@ func keepsOrderAndDrains(t *testing.T, first *consumer) {
 	before := strings.Count(first.log.text(), given)
 	first.process(t, "second")
 	first.log.await(t, given, before+2)
-	if err := slow.Rollback(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, slow.Rollback(t.Context()))
 	l.await(t, "all keys to be handled", "SELECT count(*) = 7 FROM revenue WHERE orders = 20")
 	l.awaitCommitted(t, 0, 5*each)
 	l.awaitCommitted(t, 1, 2*each)
@@ -61,9 +60,7 @@ type lanesTest struct {
 func newLanesTest(t *testing.T, c *consumer) *lanesTest {
 	t.Helper()
 	kafka, err := kgo.NewClient(kgo.SeedBrokers(c.brokers), kgo.RecordPartitioner(kgo.ManualPartitioner()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	t.Cleanup(kafka.Close)
 	l := &lanesTest{consumer: c, db: c.connect(t), kafka: kafka}
 	l.await(t, "the table", "SELECT to_regclass('revenue') IS NOT NULL")
@@ -83,9 +80,7 @@ func (l *lanesTest) lock(t *testing.T, customers ...string) pgx.Tx {
 		l.exec(t, "INSERT INTO revenue VALUES ('"+name+"', 0, 0)")
 	}
 	tx, err := l.connect(t).Begin(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	if _, err := tx.Exec(t.Context(), "SELECT FROM revenue WHERE customer = ANY ($1) FOR UPDATE", customers); err != nil {
 		t.Fatal(err)
 	}
@@ -103,9 +98,7 @@ func (l *lanesTest) produce(t *testing.T, partition int32, customers ...string) 
 			})
 		}
 	}
-	if err := l.kafka.ProduceSync(t.Context(), records...).FirstErr(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, l.kafka.ProduceSync(t.Context(), records...).FirstErr())
 }
 
 func orderHeaders() []kgo.RecordHeader {
@@ -117,12 +110,10 @@ func (l *lanesTest) await(t *testing.T, what, query string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), cdctest.Patience(time.Minute))
 	defer cancel()
-	if err := cdctest.Await(ctx, what, func(ctx context.Context) (reached bool, err error) {
+	testenv.Must(t, cdctest.Await(ctx, what, func(ctx context.Context) (reached bool, err error) {
 		err = l.db.QueryRow(ctx, query).Scan(&reached)
 		return reached, err
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 }
 
 // awaitCommitted waits for the group's offset. A higher one would lose records.
@@ -142,18 +133,14 @@ func (l *lanesTest) awaitCommitted(t *testing.T, partition int32, offset int64) 
 		}
 		return ok && at.At == offset, nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 }
 
 // checkOrder expects each customer's totals in the order of its records.
 func (l *lanesTest) checkOrder(t *testing.T) {
 	t.Helper()
 	rows, err := l.db.Query(t.Context(), "SELECT customer, array_agg(total ORDER BY id) FROM history WHERE total > 0 GROUP BY customer")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	var customer string
 	var totals, want []int64
 	for i := range int64(each) {
@@ -193,7 +180,5 @@ func (l *lines) await(t *testing.T, text string, n int) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), cdctest.Patience(time.Minute))
 	defer cancel()
-	if err := cdctest.Await(ctx, text, func(context.Context) (bool, error) { return strings.Count(l.text(), text) >= n, nil }); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, cdctest.Await(ctx, text, func(context.Context) (bool, error) { return strings.Count(l.text(), text) >= n, nil }))
 }

@@ -35,13 +35,9 @@ func TestLeavingAPoller(t *testing.T) {
 	if err == nil {
 		err = os.Symlink(binary, filepath.Join(bin, "cdc-relay"))
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	for i, name := range []string{"cdc-relay.yaml", "rehearsal.yaml"} {
-		if err := os.WriteFile(filepath.Join(sh.dir, name), []byte(blocksOf(t, page, "yaml")[i]), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, os.WriteFile(filepath.Join(sh.dir, name), []byte(blocksOf(t, page, "yaml")[i]), 0o600))
 	}
 	stop := inBackground(t, func(i int) error {
 		return insert(t.Context(), db, fmt.Sprintf("a-%d", i), i)
@@ -78,14 +74,10 @@ func shopWith(t *testing.T, server *testenv.PostgresServer, table string) *sql.D
 	for _, statement := range []string{
 		"CREATE ROLE app LOGIN PASSWORD 'app'", "CREATE ROLE cdc_relay LOGIN REPLICATION PASSWORD 'relay'", "CREATE DATABASE shop OWNER app",
 	} {
-		if err := server.Exec(t.Context(), "postgres", statement); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, server.Exec(t.Context(), "postgres", statement))
 	}
 	db, err := sql.Open("pgx", server.DSN("shop", "app"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	t.Cleanup(func() { _ = db.Close() })
 	if _, err := db.ExecContext(t.Context(), table); err != nil {
 		t.Fatal(err)
@@ -135,24 +127,18 @@ func publishedOnce(t *testing.T, db *sql.DB, brokers []string) {
 	t.Helper()
 	want := map[string]int{}
 	rows, err := db.QueryContext(t.Context(), "SELECT trim(id) FROM outbox_events WHERE status <> 'PUBLISHED'")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	defer func() { _ = rows.Close() }()
 	for rows.Next() {
 		var id string
-		if err := rows.Scan(&id); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, rows.Scan(&id))
 		want[id] = 1
 	}
 	if err := rows.Err(); err != nil || len(want) < 10 {
 		t.Fatalf("%d events, %v", len(want), err)
 	}
 	client, err := kgo.NewClient(kgo.SeedBrokers(brokers...), kgo.ConsumeTopics("shop.Order"), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.FetchIsolationLevel(kgo.ReadCommitted()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	defer client.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), cdctest.Patience(2*time.Minute))
 	defer cancel()

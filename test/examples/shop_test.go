@@ -50,9 +50,7 @@ func TestShop(t *testing.T) {
 			return nil
 		})
 	}
-	if err := customers.Wait(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, customers.Wait())
 	<-killed
 	s.await(t, orders, "SELECT reserved FROM stock WHERE item = 'pen'")
 	s.exactly(t, orders, "SELECT count(*) FROM orders WHERE item = 'pen'")
@@ -138,9 +136,7 @@ func startShop(t *testing.T) *shop {
 	t.Helper()
 	server := testenv.Postgres(t, testenv.PostgresOptions{})
 	for _, statement := range []string{"CREATE ROLE app LOGIN", "CREATE ROLE cdc_relay LOGIN REPLICATION", "CREATE DATABASE shop OWNER app"} {
-		if err := server.Exec(t.Context(), "postgres", statement); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, server.Exec(t.Context(), "postgres", statement))
 	}
 	kafka := testenv.Kafka(t, testenv.KafkaOptions{})
 	s := &shop{binary: build(t, "shop"), dsn: server.DSN("shop", "app")}
@@ -158,9 +154,7 @@ func startShop(t *testing.T) *shop {
 	t.Setenv("CDC_RELAY_OWNER_DSN", s.dsn)
 	startRelay(t, "../../examples/shop/cdc-relay.yaml")
 	first, err := bufio.NewReader(s.start(t, "serve").out).ReadString('\n')
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	s.url = strings.TrimSpace(strings.TrimPrefix(first, "serving orders at "))
 	return s
 }
@@ -169,29 +163,19 @@ func startShop(t *testing.T) *shop {
 func startRelay(t *testing.T, path string) *cdctest.Relay {
 	t.Helper()
 	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	var config cdctest.Config
-	if err := yaml.Unmarshal(text, &config); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, yaml.Unmarshal(text, &config))
 	dir := t.TempDir()
 	binary, err := cdctest.Binary(t.Context(), dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	r, err := cdctest.NewRelay(binary, dir, config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	t.Cleanup(func() { _ = r.Close() })
 	if _, err := r.Command(t.Context(), "setup"); err != nil {
 		t.Fatal(err)
 	}
-	if err := r.Start(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, r.Start(t.Context()))
 	ctx, cancel := context.WithTimeout(t.Context(), cdctest.Patience(4*time.Minute))
 	defer cancel()
 	if err := r.AwaitReady(ctx); err != nil {
@@ -308,9 +292,7 @@ func (s *shop) await(t *testing.T, n int, query string) {
 func (s *shop) exactly(t *testing.T, n int, query string) {
 	t.Helper()
 	var got int
-	if err := s.db.QueryRowContext(t.Context(), query).Scan(&got); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, s.db.QueryRowContext(t.Context(), query).Scan(&got))
 	if got > n {
 		cdctest.Violation(t, cdctest.Duplicates, "%s: %d, want %d", query, got, n)
 	}
@@ -322,9 +304,7 @@ func (s *shop) exactly(t *testing.T, n int, query string) {
 // The example's migrations are what the relay prints.
 func TestShopMigrations(t *testing.T) {
 	binary, err := cdctest.Binary(t.Context(), t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	for _, dialect := range []string{"postgres", "mysql", "mariadb"} {
 		for file, args := range map[string][]string{"1_outbox": {"--partition", "none"}, "2_inbox": {"--inbox"}, "3_idempotency": {"--idempotency"}} {
 			printed, errPrint := exec.CommandContext(t.Context(), binary, append([]string{"schema", "print", "--dialect", dialect}, args...)...).Output()

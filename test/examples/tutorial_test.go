@@ -46,9 +46,7 @@ func TestTutorial(t *testing.T) {
 func reservePort(t *testing.T) string {
 	t.Helper()
 	addr, release, err := testenv.ReservePort(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	t.Cleanup(func() { _ = release() })
 	return addr
 }
@@ -75,9 +73,7 @@ func commandsOf(t *testing.T, page string) (steps []step) {
 func blocksOf(t *testing.T, page, language string) (blocks []string) {
 	t.Helper()
 	text, err := os.ReadFile("../../docs/" + page)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	for _, block := range regexp.MustCompile("(?sm)^```([a-z]*)\n(.*?)\n```$").FindAllStringSubmatch(string(text), -1) {
 		if block[1] == language {
 			blocks = append(blocks, block[2])
@@ -99,18 +95,14 @@ func startShell(t *testing.T) *shell {
 	source, errPath := filepath.Abs("../..")
 	s := &shell{dir: t.TempDir()}
 	stderr, errLog := os.Create(filepath.Join(t.TempDir(), "stderr"))
-	if err := errors.Join(errPath, errLog); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, errors.Join(errPath, errLog))
 	t.Cleanup(func() { _ = stderr.Close() })
 	cmd := exec.Command("bash", "--norc", "--noprofile")
 	cmd.Dir, cmd.Stderr = s.dir, stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // for the trap below
 	in, errIn := cmd.StdinPipe()
 	out, errOut := cmd.StdoutPipe()
-	if err := errors.Join(errIn, errOut, cmd.Start()); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, errors.Join(errIn, errOut, cmd.Start()))
 	s.end = func() { _ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	t.Cleanup(func() {
 		s.end()
@@ -172,9 +164,7 @@ func (s *shell) follow(t *testing.T, here *strings.Replacer, step step) {
 		if err == nil {
 			err = os.WriteFile(path, []byte(here.Replace(string(text))), 0o600)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 	}
 }
 

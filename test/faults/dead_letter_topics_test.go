@@ -13,6 +13,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdctest"
+	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
 
 // allow sets how large a record of a compacted topic may be.
@@ -23,9 +24,7 @@ func allow(t *testing.T, topic, size string, refusal error) {
 	if err == nil {
 		_, err = responses.On(topic, func(r *kadm.AlterConfigsResponse) error { return r.Err })
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	awaitRefusal(t, topic, refusal)
 }
 
@@ -39,9 +38,7 @@ func forbid(t *testing.T, topic string) (permit func()) {
 	for _, r := range results {
 		err = errors.Join(err, r.Err)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	awaitRefusal(t, topic, kerr.TopicAuthorizationFailed)
 	return func() {
 		if _, err := admin.DeleteACLs(t.Context(), rights); err != nil {
@@ -62,9 +59,7 @@ func awaitRefusal(t *testing.T, topic string, refusal error) {
 		probe := &kgo.Record{Topic: topic, Value: make([]byte, 1000)}
 		return errors.Is(client.ProduceSync(ctx, probe).FirstErr(), refusal), nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 }
 
 // The topic of dead letters or its index is deleted, or takes no record, or may not be written, or Kafka is away while an event becomes a letter: the relay

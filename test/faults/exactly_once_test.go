@@ -276,9 +276,7 @@ func deleteTopic(t *testing.T, topic string) {
 		topics, err := admin.ListTopics(ctx, topic)
 		return !topics.Has(topic), err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 }
 
 // secondPartition adds one, and waits until the broker says so: it hears of it from the controller.
@@ -297,17 +295,13 @@ func secondPartition(r *cdctest.Rig, admin *kadm.Client, topic string) {
 func overwrite(t *testing.T, topic string) {
 	t.Helper()
 	record := &kgo.Record{Topic: topic, Key: []byte("position"), Value: []byte("none")}
-	if err := kafkaClient(t).ProduceSync(t.Context(), record).FirstErr(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, kafkaClient(t).ProduceSync(t.Context(), record).FirstErr())
 }
 
 func kafkaClient(t *testing.T) *kgo.Client {
 	t.Helper()
 	c, err := kgo.NewClient(kgo.SeedBrokers(shared.kafka.Bootstrap()...))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	t.Cleanup(c.Close)
 	return c
 }

@@ -269,15 +269,11 @@ func TestFixesOfBinlogs(t *testing.T) {
 			t.Parallel()
 			server := testenv.MySQL(t, testenv.MySQLOptions{Flavor: flavor})
 			eachDelivery(t, func(t *testing.T, d cdctest.Delivery) {
-				if err := server.Exec(t.Context(), "", map[string]string{
+				testenv.Must(t, server.Exec(t.Context(), "", map[string]string{
 					testenv.MySQLFlavor: "RESET BINARY LOGS AND GTIDS", testenv.MariaDBFlavor: "RESET MASTER",
-				}[flavor]); err != nil {
-					t.Fatal(err)
-				}
+				}[flavor]))
 				db, err := cdctest.NewMySQL(t.Context(), server, databaseName(t))
-				if err != nil {
-					t.Fatal(err)
-				}
+				testenv.Must(t, err)
 				f := newFixing(t, db, d)
 				f.Start()
 				f.binlogs()

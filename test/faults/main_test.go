@@ -229,9 +229,7 @@ func newMySQL(tb testing.TB, flavor string) *cdctest.MySQL {
 	server := shared.mysql[flavor]
 	restart(tb, server.PID, server.Start, server.LogTail)
 	m, err := cdctest.NewMySQL(tb.Context(), server, databaseName(tb))
-	if err != nil {
-		tb.Fatal(err)
-	}
+	testenv.Must(tb, err)
 	tb.Cleanup(func() {
 		if tb.Failed() {
 			tb.Logf("%s's log ends with:\n%s", flavor, m.Server.LogTail(20))
@@ -250,9 +248,7 @@ func restart(tb testing.TB, pid func() int, start func(ctx context.Context) erro
 		return
 	}
 	fmt.Fprintf(os.Stderr, "%s found a server down; its log ends with:\n%s\n", tb.Name(), log(40))
-	if err := start(tb.Context()); err != nil {
-		tb.Fatal(err)
-	}
+	testenv.Must(tb, start(tb.Context()))
 }
 
 func openPostgres(tb testing.TB) cdctest.Database {
@@ -264,9 +260,7 @@ func newPostgres(tb testing.TB, options ...string) *cdctest.Postgres {
 	tb.Helper()
 	restart(tb, shared.postgres.PID, shared.postgres.Start, shared.postgres.LogTail)
 	p, err := cdctest.NewPostgres(tb.Context(), shared.postgres, databaseName(tb), options...)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	testenv.Must(tb, err)
 	tb.Cleanup(func() { dropPostgres(tb, p) })
 	return p
 }

@@ -34,9 +34,7 @@ func maintained(tb testing.TB, source source) cdctest.Database {
 			outbox.MySQLMaintenance(cdc.Flavor(m.Server.Flavor), o.Name, outbox.MySQLRoutine(o.Name))...)
 	}
 	for _, st := range statements {
-		if err := db.Exec(tb.Context(), st.SQL); err != nil {
-			tb.Fatal(err)
-		}
+		testenv.Must(tb, db.Exec(tb.Context(), st.SQL))
 	}
 	return db
 }

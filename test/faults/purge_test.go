@@ -33,9 +33,7 @@ func plain(tb testing.TB, s source) cdctest.Database {
 	}
 	statements = append(statements, "ALTER TABLE outbox ALTER COLUMN created_at SET DEFAULT "+old)
 	for _, sql := range statements {
-		if err := db.Exec(tb.Context(), sql); err != nil {
-			tb.Fatal(err)
-		}
+		testenv.Must(tb, db.Exec(tb.Context(), sql))
 	}
 	return db
 }

@@ -142,9 +142,7 @@ func TestRepairKeepsRelaysOut(t *testing.T) {
 	for _, p := range both {
 		p.Must(p.Relay.AwaitLog(p.Within(time.Minute), "msg=reading"))
 	}
-	if err := proxy.Delay(testenv.Requests, time.Hour); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, proxy.Delay(testenv.Requests, time.Hour))
 	t.Run("meanwhile", func(t *testing.T) {
 		for name, p := range both {
 			t.Run(name, func(t *testing.T) {
@@ -333,9 +331,7 @@ func openTransaction(t *testing.T, db *cdctest.Postgres) (x transaction) {
 	if _, err = x.conn.Exec(t.Context(), "BEGIN"); err == nil {
 		err = x.conn.QueryRow(t.Context(), "SELECT pg_current_xact_id()::text").Scan(&x.id)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	return x
 }
 

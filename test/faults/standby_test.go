@@ -28,9 +28,7 @@ func newPair(t *testing.T, version int) *pair {
 func (p *pair) rig(t *testing.T, checkpoint cdctest.Checkpoint, delivery cdctest.Delivery) (*cdctest.Rig, *cdctest.Postgres) {
 	t.Helper()
 	db, err := cdctest.NewPostgres(t.Context(), p.primary, databaseName(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	db.Proxy = p.address
 	r := newRig(t, db, checkpoint, func(o *cdctest.RigOptions) { o.Delivery = delivery })
 	r.Start()
@@ -116,9 +114,7 @@ func TestStandbyIsPromotedWhileItIsRead(t *testing.T) {
 func onStandby(t *testing.T, primary, standby *testenv.PostgresServer, change func(*cdctest.Postgres) func(*cdctest.RigOptions)) (*cdctest.Rig, *cdctest.Postgres) {
 	t.Helper()
 	db, err := cdctest.NewPostgres(t.Context(), primary, databaseName(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	there := *db
 	there.Server = standby
 	waiting, cancel := context.WithTimeout(t.Context(), cdctest.Patience(time.Minute))
@@ -126,9 +122,7 @@ func onStandby(t *testing.T, primary, standby *testenv.PostgresServer, change fu
 	err = cdctest.Await(waiting, "the database on the standby", func(ctx context.Context) (bool, error) {
 		return standby.Exec(ctx, db.Name(), "SELECT 1 FROM outbox") == nil, nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	db.Proxy = testenv.Proxy(t, standby.Addr())
 	r := newRig(t, db, cdctest.InFile, change(&there))
 	r.Must(db.LoseLog(t.Context())) // it reads a slot of the standby

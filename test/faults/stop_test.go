@@ -119,9 +119,7 @@ func pauseKafka(t *testing.T) (resume func()) {
 		}
 	})
 	t.Cleanup(resume)
-	if err := broker.Pause(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, broker.Pause())
 	return resume
 }
 

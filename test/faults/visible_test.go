@@ -42,9 +42,7 @@ func rowsBeforeEvents(t *testing.T, r *cdctest.Rig) {
 func looker(t *testing.T, db cdctest.Database) cdctest.Looker {
 	t.Helper()
 	session, err := db.Connect(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	t.Cleanup(session.Close)
 	l, ok := session.(cdctest.Looker)
 	if !ok {
@@ -69,16 +67,12 @@ func synchronousPair(t *testing.T) (p *pair, way *testenv.ProxyServer) {
 	primary := testenv.Postgres(t, testenv.PostgresOptions{Version: 17})
 	way = testenv.Proxy(t, primary.Addr())
 	host, port, err := net.SplitHostPort(way.Addr())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	standby := testenv.PostgresStandby(t, primary, testenv.PostgresOptions{Settings: map[string]string{
 		"primary_conninfo": fmt.Sprintf("host=%s port=%s user=postgres dbname=postgres application_name=standby", host, port),
 	}})
 	for _, sql := range []string{"ALTER SYSTEM SET synchronous_standby_names = 'standby'", "SELECT pg_reload_conf()"} {
-		if err := primary.Exec(t.Context(), "postgres", sql); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, primary.Exec(t.Context(), "postgres", sql))
 	}
 	return &pair{primary: primary, standby: standby}, way
 }
@@ -103,12 +97,8 @@ func TestRowsBeforeEventsOfAReplica(t *testing.T) {
 		there := *db
 		there.Server = s.replica
 		gtids, err := s.primary.GTIDs(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := errors.Join(s.replica.AwaitGTIDs(t.Context(), gtids), s.address.Redirect(s.replica.Addr())); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
+		testenv.Must(t, errors.Join(s.replica.AwaitGTIDs(t.Context(), gtids), s.address.Redirect(s.replica.Addr())))
 		rowsBeforeEvents(t, newRig(t, db, cdctest.InFile, looks(t, &there)))
 	})
 }
@@ -118,9 +108,7 @@ func semiSync(t *testing.T, primary, replica *testenv.MySQLServer, way *testenv.
 	t.Helper()
 	run := func(s *testenv.MySQLServer, sql string) {
 		t.Helper()
-		if err := s.Exec(t.Context(), "", sql); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, s.Exec(t.Context(), "", sql))
 	}
 	from, to := "master", "slave"
 	if primary.Flavor == testenv.MySQLFlavor {
@@ -129,9 +117,7 @@ func semiSync(t *testing.T, primary, replica *testenv.MySQLServer, way *testenv.
 		run(replica, "INSTALL PLUGIN rpl_semi_sync_replica SONAME 'semisync_replica.so'")
 	}
 	run(replica, "SET GLOBAL rpl_semi_sync_"+to+"_enabled = ON")
-	if err := replica.FollowAt(t.Context(), primary, way.Addr()); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, replica.FollowAt(t.Context(), primary, way.Addr()))
 	for _, setting := range []string{"timeout = 4000000000", "wait_point = 'AFTER_SYNC'", "enabled = ON"} {
 		run(primary, "SET GLOBAL rpl_semi_sync_"+from+"_"+setting)
 	}
@@ -145,9 +131,7 @@ func TestCommitThatAFailoverTakesBack(t *testing.T) {
 	t.Parallel()
 	p, way := synchronousPair(t)
 	db, err := cdctest.NewPostgres(t.Context(), p.primary, databaseName(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	r := newRig(t, db, cdctest.InFile, nil)
 	r.Start()
 	r.AwaitEvents(r.Append("kept", 10))
@@ -237,9 +221,7 @@ func TestCommitThatAPromotionTakesBack(t *testing.T) {
 func commits(t *testing.T, db cdctest.Database, e *cdctest.Event) <-chan error {
 	t.Helper()
 	session, err := db.Connect(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	t.Cleanup(session.Close)
 	ended := make(chan error, 1)
 	go func() {

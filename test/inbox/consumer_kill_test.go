@@ -12,6 +12,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdctest"
+	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
 
 // Two consumers share the partitions; every message is published twice and 5 % of the attempts fail. The consumers are killed, stopped by the
@@ -42,9 +43,9 @@ func TestConsumersThatAreKilled(t *testing.T) {
 			case 2:
 				f.replace(i)
 			default:
-				must(t, f.members[i].Process.Signal(syscall.SIGSTOP))
+				testenv.Must(t, f.members[i].Process.Signal(syscall.SIGSTOP))
 				awaitMembers(t, client, group, 1) // the transactions of the stopped one hold its keys until it runs again
-				must(t, f.members[i].Process.Signal(syscall.SIGCONT))
+				testenv.Must(t, f.members[i].Process.Signal(syscall.SIGCONT))
 			}
 		})
 	})

@@ -24,6 +24,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/inbox/kgoinbox"
 	"github.com/cdc-relay/cdc-relay/inbox/parking"
 	"github.com/cdc-relay/cdc-relay/internal/cdctest"
+	"github.com/cdc-relay/cdc-relay/internal/testenv"
 	"github.com/cdc-relay/cdc-relay/writer"
 )
 
@@ -121,16 +122,16 @@ type fleet struct {
 func (f *fleet) start(i int) {
 	f.t.Helper()
 	exe, err := os.Executable()
-	must(f.t, err)
+	testenv.Must(f.t, err)
 	c := process.CommandContext(context.WithoutCancel(f.t.Context()), exe)
 	c.Env, c.Stderr = append(append(os.Environ(), f.env...), childBatch+"="+strconv.Itoa(20*i)), &f.logs[i]
 	out, err := c.StdoutPipe()
-	must(f.t, err)
+	testenv.Must(f.t, err)
 	c.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	must(f.t, c.Start())
+	testenv.Must(f.t, c.Start())
 	f.members[i] = c
 	_, err = io.ReadFull(out, make([]byte, len("ready\n"))) // now it ends itself at SIGTERM
-	must(f.t, err)
+	testenv.Must(f.t, err)
 }
 
 // end ends a process by a signal.
@@ -180,14 +181,14 @@ func consumeRounds(t *testing.T, db *database, rounds int, fault func(f *fleet, 
 // newChains makes the topic and the tables, and returns a client that publishes to the topic, and what an inbox needs for link.
 func newChains(t *testing.T, db *database, topic string) (*kgo.Client, inbox.Option) {
 	t.Helper()
-	must(t, kafka.CreateTopic(t.Context(), topic, 4, nil))
+	testenv.Must(t, kafka.CreateTopic(t.Context(), topic, 4, nil))
 	option := db.withOutbox(t)
 	db.exec(t, "CREATE TABLE chains (k varchar(10) PRIMARY KEY, n int NOT NULL)")
 	for k := range chains {
 		db.exec(t, fmt.Sprintf("INSERT INTO chains VALUES ('k%d', 0)", k))
 	}
 	producer, err := kgo.NewClient(kgo.SeedBrokers(kafka.Bootstrap()...), kgo.DefaultProduceTopic(topic))
-	must(t, err)
+	testenv.Must(t, err)
 	t.Cleanup(producer.Close)
 	return producer, option
 }
@@ -201,7 +202,7 @@ func settle(t *testing.T, p parked[*sql.Tx], db *database, rounds int) bool {
 	}
 	for tick := time.NewTicker(20 * time.Millisecond); !done() && db.count(t, "effects") == 0; <-tick.C {
 		_, err := p.Retry(t.Context(), parking.Filter{})
-		must(t, err)
+		testenv.Must(t, err)
 		if time.Now().After(deadline) {
 			t.Fatalf("not settled: %d are parked", db.count(t, "inbox_parked"))
 		}
@@ -241,5 +242,5 @@ func publish(t *testing.T, producer *kgo.Client, round int) {
 			return producer.ProduceSync(t.Context(), records...).FirstErr()
 		})
 	}
-	must(t, all.Wait())
+	testenv.Must(t, all.Wait())
 }

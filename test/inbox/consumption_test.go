@@ -19,6 +19,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/inbox/kgoinbox"
 	"github.com/cdc-relay/cdc-relay/inbox/parking"
 	"github.com/cdc-relay/cdc-relay/internal/cdctest"
+	"github.com/cdc-relay/cdc-relay/internal/testenv"
 	"github.com/cdc-relay/cdc-relay/writer"
 )
 
@@ -40,10 +41,10 @@ func newConsumption(tb testing.TB, db *database, partitions int) *consumption {
 	c := &consumption{database: db, t: tb, topic: fmt.Sprintf("t%d", topics.Add(1)), dsn: db.dsn()}
 	var err error
 	c.admin, err = kgo.NewClient(kgo.SeedBrokers(kafka.Bootstrap()...), kgo.RecordPartitioner(kgo.ManualPartitioner()))
-	must(tb, err)
+	testenv.Must(tb, err)
 	tb.Cleanup(c.admin.Close)
 	if partitions > 0 {
-		must(tb, kafka.CreateTopic(tb.Context(), c.topic, partitions, nil))
+		testenv.Must(tb, kafka.CreateTopic(tb.Context(), c.topic, partitions, nil))
 	}
 	return c
 }
@@ -56,10 +57,10 @@ func (c *consumption) start(h inbox.Handler[*sql.Tx], change func(*kgoinbox.Conf
 		driver = "pgx"
 	}
 	pool, err := sql.Open(driver, c.dsn)
-	must(c.t, err)
+	testenv.Must(c.t, err)
 	c.t.Cleanup(func() { _ = pool.Close() })
 	in, err := inbox.New(writer.SQL(pool, c.dialect), "c", opts...)
-	must(c.t, err)
+	testenv.Must(c.t, err)
 	var handlers inbox.Registry[*sql.Tx]
 	handlers.Default(h)
 	config := kgoinbox.Config{
@@ -71,7 +72,7 @@ func (c *consumption) start(h inbox.Handler[*sql.Tx], change func(*kgoinbox.Conf
 		change(&config)
 	}
 	consumer, err := kgoinbox.New(in, &handlers, config)
-	must(c.t, err)
+	testenv.Must(c.t, err)
 	ctx, cancel := context.WithCancel(context.WithoutCancel(c.t.Context()))
 	done := make(chan struct{})
 	go func() {
@@ -95,7 +96,7 @@ func (c *consumption) send(partition int32, messages ...string) {
 		key, id, _ := strings.Cut(m, " ")
 		records[i] = &kgo.Record{Topic: c.topic, Partition: partition, Key: []byte(key), Headers: []kgo.RecordHeader{{Key: "ce_source", Value: []byte("/s")}, {Key: "ce_id", Value: []byte(id)}}}
 	}
-	must(c.t, c.admin.ProduceSync(c.t.Context(), records...).FirstErr())
+	testenv.Must(c.t, c.admin.ProduceSync(c.t.Context(), records...).FirstErr())
 }
 
 // committed is the group's offset of a partition, -1 if there is none.

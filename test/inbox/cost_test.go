@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jackc/pgx/v5/stdlib"
 
+	"github.com/cdc-relay/cdc-relay/internal/testenv"
 	"github.com/cdc-relay/cdc-relay/writer"
 	"github.com/cdc-relay/cdc-relay/writer/pgxwriter"
 )
@@ -56,7 +57,7 @@ func TestHandleCostsOneRoundTrip(t *testing.T) {
 			work := func(ctx context.Context, tx execer) error { return tx(ctx, "UPDATE stock SET n = n + 1") }
 			cost := func(fn func() error) int64 {
 				before := trips.Load()
-				must(t, fn())
+				testenv.Must(t, fn())
 				return trips.Load() - before
 			}
 			alone := func() error { return access.transact(t.Context(), work) }
@@ -69,7 +70,7 @@ func TestHandleCostsOneRoundTrip(t *testing.T) {
 					return err
 				}
 			}
-			must(t, errors.Join(alone(), handle("warm up", false)())) // connects, and prepares what drivers keep
+			testenv.Must(t, errors.Join(alone(), handle("warm up", false)())) // connects, and prepares what drivers keep
 			got := [3]int64{cost(alone), cost(handle("1", false)), cost(handle("1", true))}
 			t.Logf("%s: round trips of the work alone, of Handle, of a repeat: %d", name, got)
 			want := got[0] + 1
@@ -88,27 +89,27 @@ func (db *database) countedWays(t *testing.T) map[string]func(trips *atomic.Int6
 	if db.my != nil {
 		return map[string]func(*atomic.Int64) access{"mysql": func(trips *atomic.Int64) access {
 			config, err := mysql.ParseDSN(db.my.DSN(db.name, ""))
-			must(t, err)
+			testenv.Must(t, err)
 			config.DialFunc = dial(trips)
 			connector, err := mysql.NewConnector(config)
-			must(t, err)
+			testenv.Must(t, err)
 			return db.countedSQL(t, sql.OpenDB(connector))
 		}}
 	}
 	return map[string]func(*atomic.Int64) access{
 		"sql/pgx": func(trips *atomic.Int64) access {
 			config, err := pgx.ParseConfig(db.pg.DSN(db.name, ""))
-			must(t, err)
+			testenv.Must(t, err)
 			config.DialFunc = dial(trips)
 			return db.countedSQL(t, stdlib.OpenDB(*config))
 		},
 		"pgx": func(trips *atomic.Int64) access {
 			config, err := pgxpool.ParseConfig(db.pg.DSN(db.name, ""))
-			must(t, err)
+			testenv.Must(t, err)
 			config.ConnConfig.DialFunc = dial(trips)
 			config.MaxConns = 1
 			pool, err := pgxpool.NewWithConfig(t.Context(), config)
-			must(t, err)
+			testenv.Must(t, err)
 			t.Cleanup(pool.Close)
 			return typed[pgx.Tx]{pgxwriter.Pool(pool)}
 		},

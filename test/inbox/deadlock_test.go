@@ -14,6 +14,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/inbox/idempotency"
 	"github.com/cdc-relay/cdc-relay/inbox/parking"
 	"github.com/cdc-relay/cdc-relay/internal/cdctest"
+	"github.com/cdc-relay/cdc-relay/internal/testenv"
 	"github.com/cdc-relay/cdc-relay/writer"
 )
 
@@ -61,7 +62,7 @@ func TestDeadlocks(t *testing.T) {
 	onEach(t, func(t *testing.T, db *database) {
 		db.exec(t, "INSERT INTO stock VALUES (2, 0), (3, 0), (4, 0)")
 		in, err := inbox.New(writer.SQL(db.conn, db.dialect), "c")
-		must(t, err)
+		testenv.Must(t, err)
 		const handlers, each = 6, 25
 		var all sync.WaitGroup
 		for h := range handlers {
@@ -93,7 +94,7 @@ func TestDeadlocks(t *testing.T) {
 func TestAllStopsAfterADeadlock(t *testing.T) {
 	onEachThatGoesOn(t, func(t *testing.T, db *database) {
 		in, err := inbox.New(writer.SQL(db.conn, db.dialect), "c")
-		must(t, err)
+		testenv.Must(t, err)
 		attempt := 0
 		handle := inbox.All(
 			func(ctx context.Context, tx *sql.Tx, _ *writer.Unit, _ *inbox.Message) error {
@@ -106,7 +107,7 @@ func TestAllStopsAfterADeadlock(t *testing.T) {
 		)
 		m := message("1")
 		_, err = in.Handle(t.Context(), m, func(ctx context.Context, tx *sql.Tx, u *writer.Unit) error { return handle(ctx, tx, u, m) })
-		must(t, err)
+		testenv.Must(t, err)
 		if n := db.count(t, "effects"); n != 1 || attempt != 2 {
 			cdctest.Violation(t, kindOf(n), "%d effects after %d attempts", n, attempt)
 		}
@@ -140,9 +141,9 @@ func TestHiddenDeadlock(t *testing.T) {
 		},
 		"Do": func(p parked[*sql.Tx], w work) error {
 			events, err := writer.New(p.db.Dialect())
-			must(t, err)
+			testenv.Must(t, err)
 			keys, err := idempotency.New(p.db, events)
-			must(t, err)
+			testenv.Must(t, err)
 			_, _, err = keys.Do(t.Context(), idempotency.Key{Scope: "a", Key: "1"}, [32]byte{}, func(ctx context.Context, tx *sql.Tx, u *writer.Unit) (*idempotency.Response, error) {
 				return &idempotency.Response{Status: 201}, w(ctx, tx, u, m)
 			})
@@ -157,12 +158,12 @@ func TestHiddenDeadlock(t *testing.T) {
 				params = "autocommit=1"
 			}
 			pool, err := sql.Open("mysql", db.my.DSN(db.name, params))
-			must(t, err)
+			testenv.Must(t, err)
 			access := writer.SQL(pool, db.dialect)
 			in, err := inbox.New(access, "c", option)
-			must(t, err)
+			testenv.Must(t, err)
 			shelf, err := parking.New(in)
-			must(t, err)
+			testenv.Must(t, err)
 			p := parked[*sql.Tx]{shelf, t, in, access}
 			for name, handle := range handlers {
 				if name == "Redo" {
@@ -178,7 +179,7 @@ func TestHiddenDeadlock(t *testing.T) {
 							t.Errorf("no deadlock: %v", err)
 						}
 						if c.between {
-							must(t, handle(p, w))
+							testenv.Must(t, handle(p, w))
 						}
 					}
 					var err error
@@ -193,13 +194,13 @@ func TestHiddenDeadlock(t *testing.T) {
 				if got, n := e.take(), db.count(t, "outbox"); got != "a1 rolled back" || n != 0 {
 					t.Errorf("%+v, %s: ended with %q, %d events", c, name, got, n)
 				}
-				must(t, handle(p, w))
+				testenv.Must(t, handle(p, w))
 				if n := db.count(t, "effects WHERE message = 'a1'"); n != 1 && !c.autocommit {
 					cdctest.Violation(t, kindOf(n), "%+v, %s: %d effects", c, name, n)
 				}
 				db.exec(t, "DELETE FROM effects", "DELETE FROM inbox", "DELETE FROM inbox_parked", "DELETE FROM idempotency_keys")
 			}
-			must(t, pool.Close())
+			testenv.Must(t, pool.Close())
 		}
 	})
 }
@@ -211,7 +212,7 @@ func TestHiddenLossOfTheConnection(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), cdctest.Patience(10*time.Second))
 		defer cancel()
 		pool, err := sql.Open("mysql", db.my.DSN(db.name, ""))
-		must(t, err)
+		testenv.Must(t, err)
 		t.Cleanup(func() { _ = pool.Close() })
 		pool.SetMaxOpenConns(1)
 		p := newParked(t, writer.SQL(pool, db.dialect), "c")

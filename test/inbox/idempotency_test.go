@@ -20,6 +20,7 @@ import (
 
 	"github.com/cdc-relay/cdc-relay/inbox"
 	"github.com/cdc-relay/cdc-relay/inbox/idempotency"
+	"github.com/cdc-relay/cdc-relay/internal/testenv"
 	"github.com/cdc-relay/cdc-relay/writer"
 )
 
@@ -58,7 +59,7 @@ func TestKeyInProgress(t *testing.T) {
 			}
 			return timeouts(ctx, tx)
 		})
-		must(t, err)
+		testenv.Must(t, err)
 		if _, replayed, err := keys.do(t.Context(), w.name, timeouts); !replayed || err != nil {
 			t.Errorf("after the commit: replayed %v, error %v", replayed, err)
 		}
@@ -236,7 +237,7 @@ func TestKeyOnADeadConnection(t *testing.T) {
 		keys := w.open(t, sql.LevelDefault).keys(t)
 		for range 2 {
 			_, _, err := keys.do(t.Context(), w.name, func(context.Context, execer) (*idempotency.Response, error) { return ok, nil })
-			must(t, err)
+			testenv.Must(t, err)
 			db.exec(t, "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()")
 		}
 	}
@@ -275,11 +276,11 @@ func (db *database) hourBefore(column string) string {
 func TestInvalidKeys(t *testing.T) {
 	db := writer.SQL(new(sql.DB), writer.Postgres)
 	events, err := writer.New(writer.Postgres)
-	must(t, err)
+	testenv.Must(t, err)
 	keys, err := idempotency.New(db, events)
-	must(t, err)
+	testenv.Must(t, err)
 	other, err := writer.New(writer.MySQL)
-	must(t, err)
+	testenv.Must(t, err)
 	for _, w := range []*writer.Writer{nil, other} {
 		if _, err := idempotency.New(db, w); err == nil || !strings.Contains(err.Error(), "give New one") {
 			t.Errorf("writer %v: %v", w, err)
@@ -324,7 +325,7 @@ func TestMiddleware(t *testing.T) {
 			}
 			u.AfterCommit(func(context.Context) error { hooks = append(hooks, "committed"); return nil })
 			u.AfterRollback(func(context.Context) error { hooks = append(hooks, "rolled back"); return nil })
-			must(t, tx(r.Context(), "INSERT INTO effects VALUES ('x')"))
+			testenv.Must(t, tx(r.Context(), "INSERT INTO effects VALUES ('x')"))
 			if r.URL.Path == "/retried" && !retried.Swap(true) {
 				return tx(r.Context(), db.deadlock())
 			}
@@ -453,14 +454,14 @@ const upload = "--x\r\nContent-Disposition: form-data; name=\"f\"; filename=\"f\
 func TestOptionalKey(t *testing.T) {
 	onEach(t, func(t *testing.T, db *database) {
 		handler := db.ways()[0].open(t, sql.LevelDefault).keys(t, idempotency.WithOptionalKey()).serve(func(w http.ResponseWriter, r *http.Request, tx execer, _ *writer.Unit) error {
-			must(t, tx(r.Context(), "INSERT INTO effects VALUES ('x')"))
+			testenv.Must(t, tx(r.Context(), "INSERT INTO effects VALUES ('x')"))
 			status, err := strconv.Atoi(r.URL.RawQuery)
-			must(t, err)
+			testenv.Must(t, err)
 			switch status {
 			case http.StatusConflict:
 				_ = tx(r.Context(), "INSERT INTO stock VALUES (1, 0)") // exists
 			case http.StatusAccepted:
-				must(t, tx(r.Context(), "ROLLBACK")) // as a deadlock does whose error is not returned
+				testenv.Must(t, tx(r.Context(), "ROLLBACK")) // as a deadlock does whose error is not returned
 			}
 			w.WriteHeader(status)
 			return nil
@@ -492,7 +493,7 @@ func TestMaxResponse(t *testing.T) {
 		limit := 2 * idempotency.MaxBody
 		server := httptest.NewServer(db.ways()[0].open(t, sql.LevelDefault).keys(t, idempotency.WithMaxResponse(limit)).serve(func(w http.ResponseWriter, r *http.Request, _ execer, _ *writer.Unit) error {
 			size, err := strconv.Atoi(r.URL.RawQuery)
-			must(t, err)
+			testenv.Must(t, err)
 			_, _ = w.Write(make([]byte, size))
 			return nil
 		}))
@@ -515,7 +516,7 @@ func write(t *testing.T, w http.ResponseWriter, r *http.Request) {
 	switch r.URL.Path {
 	case "/created":
 		body, err := io.ReadAll(r.Body)
-		must(t, err)
+		testenv.Must(t, err)
 		w.Header().Set("Set-Cookie", "session=secret")
 		w.Header().Add("Vary", "Accept")
 		w.Header().Del("Unwanted")
@@ -523,14 +524,14 @@ func write(t *testing.T, w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Too-Late", "not sent")
 		_, _ = io.WriteString(w, "created "+string(body))
 	case "/uploaded":
-		must(t, r.ParseMultipartForm(0)) // nothing in memory
+		testenv.Must(t, r.ParseMultipartForm(0)) // nothing in memory
 		file, _, err := r.FormFile("f")
-		must(t, err)
+		testenv.Must(t, err)
 		_, _ = io.WriteString(w, file.(*os.File).Name())
-		must(t, file.Close())
+		testenv.Must(t, file.Close())
 	case "/status":
 		status, err := strconv.Atoi(r.URL.RawQuery)
-		must(t, err)
+		testenv.Must(t, err)
 		w.WriteHeader(status)
 	case "/refused":
 		http.Error(w, "refused", http.StatusConflict)
@@ -558,7 +559,7 @@ func write(t *testing.T, w http.ResponseWriter, r *http.Request) {
 func send(t *testing.T, url string, q request) (r *http.Response, body string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url+q.path, strings.NewReader(q.body))
-	must(t, err)
+	testenv.Must(t, err)
 	req.Header.Set("Caller", "alice")
 	req.Host = q.host // "" is that of url
 	switch q.path {
@@ -572,9 +573,9 @@ func send(t *testing.T, url string, q request) (r *http.Response, body string) {
 		req.Header.Add(idempotency.HeaderKey, k)
 	}
 	r, err = http.DefaultClient.Do(req)
-	must(t, err)
+	testenv.Must(t, err)
 	all, err := io.ReadAll(r.Body)
-	must(t, errors.Join(err, r.Body.Close()))
+	testenv.Must(t, errors.Join(err, r.Body.Close()))
 	return r, string(all)
 }
 
@@ -582,15 +583,15 @@ func send(t *testing.T, url string, q request) (r *http.Response, body string) {
 func cutShort(t *testing.T, addr string) {
 	t.Helper()
 	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", addr)
-	must(t, err)
+	testenv.Must(t, err)
 	defer func() { _ = conn.Close() }()
 	_, err = io.WriteString(conn, "POST /created HTTP/1.1\r\nHost: x\r\nCaller: alice\r\nIdempotency-Key: short\r\nContent-Length: 10\r\n\r\nhalf")
-	must(t, err)
-	must(t, conn.(*net.TCPConn).CloseWrite())
+	testenv.Must(t, err)
+	testenv.Must(t, conn.(*net.TCPConn).CloseWrite())
 	r, err := http.ReadResponse(bufio.NewReader(conn), nil)
-	must(t, err)
+	testenv.Must(t, err)
 	if r.StatusCode != http.StatusBadRequest {
 		t.Errorf("cut short: status %d", r.StatusCode)
 	}
-	must(t, r.Body.Close())
+	testenv.Must(t, r.Body.Close())
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/cdc-relay/cdc-relay/inbox"
 	"github.com/cdc-relay/cdc-relay/internal/cdctest"
+	"github.com/cdc-relay/cdc-relay/internal/testenv"
 	"github.com/cdc-relay/cdc-relay/writer"
 )
 
@@ -127,7 +128,7 @@ func TestOnceInTheCallersTransaction(t *testing.T) {
 			if again, err := tx.once(m); err != nil || again {
 				t.Fatalf("again in the transaction: first %v, error %v", again, err)
 			}
-			must(t, map[string]func() error{"commit": tx.commit, "rollback": tx.rollback}[step.end]())
+			testenv.Must(t, map[string]func() error{"commit": tx.commit, "rollback": tx.rollback}[step.end]())
 			if _, err := tx.once(m); !errors.Is(err, sql.ErrTxDone) || !strings.Contains(err.Error(), "use the transaction before it is committed") {
 				t.Errorf("after the end: %v", err)
 			}
@@ -137,7 +138,7 @@ func TestOnceInTheCallersTransaction(t *testing.T) {
 		if err != nil || n != 1 {
 			t.Fatalf("forgot %d, error %v", n, err)
 		}
-		must(t, tx.commit())
+		testenv.Must(t, tx.commit())
 		if repeat, err := in.handle(t.Context(), m, func(context.Context, execer) error { return nil }); repeat || err != nil {
 			t.Errorf("after it was forgotten: repeat %v, error %v", repeat, err)
 		}
@@ -285,7 +286,7 @@ func TestBatchesAtTheSameTime(t *testing.T) {
 			}()
 		}
 		for range 8 {
-			must(t, <-errs)
+			testenv.Must(t, <-errs)
 		}
 		if n := db.count(t, "effects"); n != len(forwards) {
 			cdctest.Violation(t, kindOf(n-len(forwards)+1), "%d effects of %d messages", n, len(forwards))
@@ -305,7 +306,7 @@ func TestPurge(t *testing.T) {
 		}
 		for _, each := range []handler{in, other} {
 			_, err := each.handleBatch(t.Context(), ms, nothing)
-			must(t, err)
+			testenv.Must(t, err)
 		}
 		hour := map[bool]string{true: "handled_at - INTERVAL 1 HOUR", false: "handled_at - interval '1 hour'"}[db.my != nil]
 		db.exec(t, "UPDATE inbox SET handled_at = "+hour+" WHERE message_id < 'k'")
@@ -345,7 +346,7 @@ func TestInvalidMessages(t *testing.T) {
 	}
 	var none *sql.Tx
 	known, err := inbox.New(writer.SQL(new(sql.DB), writer.MySQL), "c", inbox.WithSource(func(*inbox.Message) string { return "known" }))
-	must(t, err)
+	testenv.Must(t, err)
 	if _, err := known.Once(t.Context(), none, &inbox.Message{ID: "1"}); !errors.Is(err, writer.ErrNoTransaction) {
 		t.Errorf("nil transaction: %v", err)
 	}

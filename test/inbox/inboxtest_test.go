@@ -12,6 +12,7 @@ import (
 
 	"github.com/cdc-relay/cdc-relay/inbox"
 	"github.com/cdc-relay/cdc-relay/inbox/inboxtest"
+	"github.com/cdc-relay/cdc-relay/internal/testenv"
 	"github.com/cdc-relay/cdc-relay/writer"
 )
 
@@ -21,10 +22,10 @@ func TestInboxtest(t *testing.T) {
 		placed := &writer.Event{AggregateType: "Order", AggregateID: "o-1", Type: "OrderPlaced"}
 		m, bad := inboxtest.Message(placed), inboxtest.Message(placed)
 		in, err := inbox.New(writer.SQL(db.conn, db.dialect), "c")
-		must(t, err)
+		testenv.Must(t, err)
 		seen := 0
 		err = inboxtest.Handle(t, in, effect, m, func(tx *sql.Tx) {
-			must(t, tx.QueryRowContext(t.Context(), "SELECT count(*) FROM effects").Scan(&seen))
+			testenv.Must(t, tx.QueryRowContext(t.Context(), "SELECT count(*) FROM effects").Scan(&seen))
 		})
 		if refused := errors.New("refused"); err != nil || seen != 1 || db.count(t, "effects") != 0 ||
 			!errors.Is(inboxtest.Handle(t, in, func(context.Context, *sql.Tx, *writer.Unit, *inbox.Message) error { return refused }, m, func(*sql.Tx) { seen++ }), refused) || seen != 1 {
@@ -37,7 +38,7 @@ func TestInboxtest(t *testing.T) {
 			for _, h := range m.Headers {
 				r.Headers = append(r.Headers, kgo.RecordHeader{Key: h.Key, Value: h.Value})
 			}
-			must(t, c.admin.ProduceSync(t.Context(), r).FirstErr())
+			testenv.Must(t, c.admin.ProduceSync(t.Context(), r).FirstErr())
 		}
 		stop, _ := c.start(func(ctx context.Context, tx *sql.Tx, _ *writer.Unit, m *inbox.Message) error {
 			if m.ID == bad.ID {
@@ -52,7 +53,7 @@ func TestInboxtest(t *testing.T) {
 		if said := failed(t, func(f *failing) { inboxtest.Await(f, in, bad) }); !strings.HasSuffix(said, "is parked: refused") {
 			t.Error(said)
 		}
-		must(t, stop())
+		testenv.Must(t, stop())
 	})
 }
 

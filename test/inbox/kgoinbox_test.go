@@ -59,7 +59,7 @@ func TestWhatEndsRun(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c1 := newConsumption(t, db, 1)
 			c1.send(0, "a first"+name)
-			must(t, c1.admin.ProduceSync(t.Context(), &kgo.Record{Topic: c1.topic, Key: []byte("a"), Headers: c.headers}).FirstErr())
+			testenv.Must(t, c1.admin.ProduceSync(t.Context(), &kgo.Record{Topic: c1.topic, Key: []byte("a"), Headers: c.headers}).FirstErr())
 			c1.send(0, "a after"+name)
 			var opts []inbox.Option
 			if c.table != "" {
@@ -107,14 +107,14 @@ func TestHandlersDrain(t *testing.T) {
 			if finishes {
 				time.AfterFunc(50*time.Millisecond, func() { close(end) })
 			}
-			must(t, stop())
+			testenv.Must(t, stop())
 			if n, next := c.count(t, "effects"), c.committed(0); (next == 1) != finishes || (n == 1) != finishes {
 				t.Errorf("offset %d, %d effects", next, n)
 			}
 			c.send(0, "a 2")
 			stop, _ = c.start(effect, nil)
 			c.await("both are handled", func() bool { return c.committed(0) == 2 })
-			must(t, stop())
+			testenv.Must(t, stop())
 			if n, parked := c.count(t, "effects"), c.count(t, "inbox_parked"); n != 2 || parked != 0 {
 				t.Errorf("%d effects, %d parked", n, parked)
 			}
@@ -148,7 +148,7 @@ func TestRevokedPartitionDrains(t *testing.T) {
 	c.send(0, "a 3")
 	c.send(1, "b 4")
 	c.await("all are handled", func() bool { return c.count(t, "effects") == 4 && c.committed(0) == 2 && c.committed(1) == 2 })
-	must(t, errors.Join(first(), second()))
+	testenv.Must(t, errors.Join(first(), second()))
 	if !slices.Contains(o[0].outcomes, "1 handled 1 <nil>") || !slices.Contains(o[0].outcomes, "2 handled 1 <nil>") || len(o[0].outcomes)+len(o[1].outcomes) != 4 {
 		t.Errorf("the first consumer: %q, the second: %q", o[0].outcomes, o[1].outcomes)
 	}
@@ -196,7 +196,7 @@ func TestFullPartitionIsPaused(t *testing.T) {
 	c.await("the fast partition is handled, and the slow one is full", func() bool { return handled[1].Load() == fast && inFlight() >= 1000 })
 	close(gate)
 	c.await("the slow partition is handled", func() bool { return handled[0].Load() == slow })
-	must(t, stop())
+	testenv.Must(t, stop())
 	if n := inFlight(); n > 2500 {
 		t.Errorf("%d messages of a partition were polled and not handled", n)
 	}
@@ -226,10 +226,10 @@ func TestFullParking(t *testing.T) {
 	p := newParked(t, writer.SQL(c.conn, c.dialect), "c")
 	c.await("all are handled", func() bool {
 		_, err := p.Retry(t.Context(), parking.Filter{})
-		must(t, err)
+		testenv.Must(t, err)
 		return c.count(t, "effects") == 5 && c.committed(0) == 5
 	})
-	must(t, stop())
+	testenv.Must(t, stop())
 	if n := c.count(t, "inbox_parked"); n != 0 {
 		t.Errorf("%d are parked", n)
 	}
@@ -260,10 +260,10 @@ func TestDatabaseOutage(t *testing.T) {
 			before := outages()
 			proxy.Cut()
 			c.await("the database was tried more often than messages are", func() bool { return outages() > before+8*(cuts+2) })
-			must(t, proxy.Restore())
+			testenv.Must(t, proxy.Restore())
 		}
 		c.await("all are handled", func() bool { return c.committed(0) == keys*each })
-		must(t, stop())
+		testenv.Must(t, stop())
 		if n, parked := c.count(t, "effects"), c.count(t, "inbox_parked"); n != 2*keys*each || parked != 0 {
 			cdctest.Violation(t, cdctest.Lost, "%d effects, %d parked", n, parked)
 		}
@@ -285,9 +285,9 @@ func TestObserver(t *testing.T) {
 	c.await("offsets are committed", func() bool { return c.committed(0) == 4 })
 	repaired.Store(true)
 	_, err := newParked(t, writer.SQL(c.conn, c.dialect), "c").Retry(t.Context(), parking.Filter{IDs: []inbox.MessageID{{Source: "/s", ID: "1"}}})
-	must(t, err)
+	testenv.Must(t, err)
 	c.await("nothing is parked", func() bool { return c.count(t, "inbox_parked") == 0 })
-	must(t, stop())
+	testenv.Must(t, stop())
 	if o.inFlight == 0 || o.now != 0 {
 		t.Errorf("at most %d in flight, %d in the end", o.inFlight, o.now)
 	}
@@ -306,10 +306,10 @@ func TestMissingTopic(t *testing.T) {
 	c.await("the topic is named", func() bool {
 		return strings.Contains(c.log.String(), "topic does not exist") && strings.Contains(c.log.String(), c.topic)
 	})
-	must(t, kafka.CreateTopic(t.Context(), c.topic, 1, nil))
+	testenv.Must(t, kafka.CreateTopic(t.Context(), c.topic, 1, nil))
 	c.send(0, "a 1")
 	c.await("it is consumed", func() bool { return c.count(t, "effects") == 1 })
-	must(t, stop())
+	testenv.Must(t, stop())
 }
 
 // A topic that is deleted and made anew has other records at the same offsets: Run ends, and says it in a few lines. The next Run consumes
@@ -322,7 +322,7 @@ func TestTopicMadeAnew(t *testing.T) {
 	c.await("the record is handled", func() bool { return c.committed(0) == 1 })
 	admin := kadm.NewClient(c.admin)
 	_, err := admin.DeleteTopics(t.Context(), c.topic)
-	must(t, err)
+	testenv.Must(t, err)
 	c.await("the topic is made anew", func() bool { return kafka.CreateTopic(t.Context(), c.topic, 1, nil) == nil })
 	c.await("Run ends", func() bool {
 		select {
@@ -337,11 +337,11 @@ func TestTopicMadeAnew(t *testing.T) {
 	}
 	stop, _ = c.start(effect, nil)
 	producer, err := kgo.NewClient(kgo.SeedBrokers(kafka.Bootstrap()...))
-	must(t, err)
+	testenv.Must(t, err)
 	defer producer.Close()
-	must(t, producer.ProduceSync(t.Context(), &kgo.Record{Topic: c.topic, Headers: []kgo.RecordHeader{{Key: "ce_source", Value: []byte("/s")}, {Key: "ce_id", Value: []byte("2")}}}).FirstErr())
+	testenv.Must(t, producer.ProduceSync(t.Context(), &kgo.Record{Topic: c.topic, Headers: []kgo.RecordHeader{{Key: "ce_source", Value: []byte("/s")}, {Key: "ce_id", Value: []byte("2")}}}).FirstErr())
 	c.await("a record of the new topic is handled", func() bool { return c.count(t, "effects") == 2 })
-	must(t, stop())
+	testenv.Must(t, stop())
 }
 
 // Config.Bytes bounds what a consumer holds of all partitions, also while no handler ends.
@@ -358,7 +358,7 @@ func TestMemoryOfManyPartitions(t *testing.T) {
 				{Key: "ce_source", Value: []byte("/s")}, {Key: "ce_id", Value: []byte(id)},
 			}})
 		}
-		must(t, c.admin.ProduceSync(t.Context(), records...).FirstErr())
+		testenv.Must(t, c.admin.ProduceSync(t.Context(), records...).FirstErr())
 	}
 	heap := func() int64 {
 		var m runtime.MemStats
@@ -386,5 +386,5 @@ func TestMemoryOfManyPartitions(t *testing.T) {
 	}
 	close(gate)
 	c.await("all are handled", func() bool { return handled.Load() == partitions*each })
-	must(t, stop())
+	testenv.Must(t, stop())
 }

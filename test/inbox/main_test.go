@@ -130,13 +130,13 @@ func newDatabase(tb testing.TB, s *server) *database {
 	db := &database{server: s, name: fmt.Sprintf("inbox%d", databases.Add(1))}
 	var err error
 	if s.pg != nil {
-		must(tb, s.pg.CreateDatabase(tb.Context(), db.name))
+		testenv.Must(tb, s.pg.CreateDatabase(tb.Context(), db.name))
 		db.conn, err = sql.Open("pgx", s.pg.DSN(db.name, ""))
 	} else {
-		must(tb, s.my.CreateDatabase(tb.Context(), db.name))
+		testenv.Must(tb, s.my.CreateDatabase(tb.Context(), db.name))
 		db.conn, err = sql.Open("mysql", s.my.DSN(db.name, ""))
 	}
-	must(tb, err)
+	testenv.Must(tb, err)
 	tb.Cleanup(func() { _ = db.conn.Close() })
 	for _, script := range []outbox.Script{outbox.InboxTables(s.my != nil), outbox.IdempotencyTable(s.my != nil)} {
 		for _, statement := range script.Up {
@@ -172,7 +172,7 @@ func (db *database) exec(tb testing.TB, statements ...string) {
 
 func (db *database) count(t *testing.T, from string) (n int) {
 	t.Helper()
-	must(t, db.conn.QueryRowContext(t.Context(), "SELECT count(*) FROM "+from).Scan(&n))
+	testenv.Must(t, db.conn.QueryRowContext(t.Context(), "SELECT count(*) FROM "+from).Scan(&n))
 	return n
 }
 
@@ -230,7 +230,7 @@ type typedInbox[Tx any] struct {
 func (a typed[Tx]) inbox(tb testing.TB, consumer string, opts ...inbox.Option) handler {
 	tb.Helper()
 	in, err := inbox.New(a.db, consumer, opts...)
-	must(tb, err)
+	testenv.Must(tb, err)
 	return typedInbox[Tx]{in, a.db}
 }
 
@@ -247,9 +247,9 @@ type typedKeys[Tx any] struct {
 func (a typed[Tx]) keys(t *testing.T, opts ...idempotency.Option) keys {
 	t.Helper()
 	events, err := writer.New(a.db.Dialect())
-	must(t, err)
+	testenv.Must(t, err)
 	s, err := idempotency.New(a.db, events, opts...)
-	must(t, err)
+	testenv.Must(t, err)
 	return typedKeys[Tx]{s, a.db}
 }
 
@@ -315,7 +315,7 @@ func (in typedInbox[Tx]) begin(t *testing.T) transaction {
 	t.Helper()
 	ctx := t.Context()
 	tx, err := in.db.Begin(ctx)
-	must(t, err)
+	testenv.Must(t, err)
 	return transaction{
 		once:     func(m *inbox.Message) (bool, error) { return in.Once(ctx, tx, m) },
 		forget:   func(ids ...inbox.MessageID) (int64, error) { return in.Forget(ctx, tx, ids...) },
@@ -343,7 +343,7 @@ func (db *database) ways() []way {
 func (db *database) sql(name, driver, dsn string) way {
 	return way{name, func(tb testing.TB, isolation sql.IsolationLevel) access {
 		pool, err := sql.Open(driver, dsn)
-		must(tb, err)
+		testenv.Must(tb, err)
 		tb.Cleanup(func() { _ = pool.Close() })
 		pool.SetMaxIdleConns(64)
 		d := writer.SQL(pool, db.dialect)
@@ -355,26 +355,19 @@ func (db *database) sql(name, driver, dsn string) way {
 func (db *database) pgx(tb testing.TB, isolation sql.IsolationLevel, change func(*pgxpool.Config)) access {
 	tb.Helper()
 	config, err := pgxpool.ParseConfig(db.pg.DSN(db.name, ""))
-	must(tb, err)
+	testenv.Must(tb, err)
 	config.MaxConns = 64
 	if change != nil {
 		change(config)
 	}
 	pool, err := pgxpool.NewWithConfig(tb.Context(), config)
-	must(tb, err)
+	testenv.Must(tb, err)
 	tb.Cleanup(pool.Close)
 	d := pgxwriter.Pool(pool)
 	d.TxOptions.IsoLevel = map[sql.IsolationLevel]pgx.TxIsoLevel{
 		sql.LevelReadCommitted: pgx.ReadCommitted, sql.LevelRepeatableRead: pgx.RepeatableRead, sql.LevelSerializable: pgx.Serializable,
 	}[isolation]
 	return typed[pgx.Tx]{d}
-}
-
-func must(tb testing.TB, err error) {
-	tb.Helper()
-	if err != nil {
-		tb.Fatal(err)
-	}
 }
 
 // message returns the message with an ID of one source.

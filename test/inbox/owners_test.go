@@ -17,6 +17,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/inbox/kgoinbox"
 	"github.com/cdc-relay/cdc-relay/inbox/parking"
 	"github.com/cdc-relay/cdc-relay/internal/cdctest"
+	"github.com/cdc-relay/cdc-relay/internal/testenv"
 	"github.com/cdc-relay/cdc-relay/writer"
 )
 
@@ -41,7 +42,7 @@ func TestTwoOwners(t *testing.T) {
 				return
 			}
 		}
-		must(t, errors.Join(stops[0](), stops[1]()))
+		testenv.Must(t, errors.Join(stops[0](), stops[1]()))
 		allRecorded(t, db, rounds)
 	})
 }
@@ -91,7 +92,7 @@ func TestRetryOfTwoOwners(t *testing.T) {
 func (p parked[Tx]) first() *parking.Parked {
 	p.t.Helper()
 	row, err := p.First(p.t.Context(), "orders", 3, parking.KeyOf(record("a", 1)))
-	must(p.t, err)
+	testenv.Must(p.t, err)
 	return row
 }
 
@@ -138,7 +139,7 @@ func (p parked[Tx]) whileRetried(db *database, row *parking.Parked, ends error, 
 		p.t.Errorf("the first owner's retry: %v, %v", a.repeat, a.err)
 	}
 	a := <-second
-	must(p.t, a.err)
+	testenv.Must(p.t, a.err)
 	return a.repeat
 }
 
@@ -151,7 +152,7 @@ func (db *database) waits(t *testing.T) bool {
 	}
 	var name string
 	var n int
-	must(t, db.conn.QueryRowContext(t.Context(), "SHOW GLOBAL STATUS LIKE 'Innodb_row_lock_current_waits'").Scan(&name, &n))
+	testenv.Must(t, db.conn.QueryRowContext(t.Context(), "SHOW GLOBAL STATUS LIKE 'Innodb_row_lock_current_waits'").Scan(&name, &n))
 	return n > 0
 }
 
@@ -177,7 +178,7 @@ func TestLostPartition(t *testing.T) {
 	t.Cleanup(func() { close(over) })
 	c.await("the message is handled", func() bool { return calls.Load() == 1 })
 	groups, err := kadm.NewClient(c.admin).DescribeGroups(t.Context(), c.topic)
-	must(t, err)
+	testenv.Must(t, err)
 	remove := kmsg.NewPtrLeaveGroupRequest()
 	remove.Group = c.topic
 	for _, m := range groups[c.topic].Members {
@@ -186,12 +187,12 @@ func TestLostPartition(t *testing.T) {
 		remove.Members = append(remove.Members, member)
 	}
 	answer, err := remove.RequestWith(t.Context(), c.admin)
-	must(t, err)
+	testenv.Must(t, err)
 	if len(answer.Members) != 1 || answer.Members[0].ErrorCode != 0 {
 		t.Fatalf("remove the member: %+v", answer)
 	}
 	c.await("the message is handled when the partition is back", func() bool { return c.count(t, "effects") > 0 })
-	must(t, stop())
+	testenv.Must(t, stop())
 	if n, parked := c.count(t, "effects"), c.count(t, "inbox_parked"); n != 1 || parked != 0 || calls.Load() != 2 || c.committed(0) != 1 {
 		t.Errorf("%d effects, %d parked, %d calls, offset %d", n, parked, calls.Load(), c.committed(0))
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/inbox"
 	"github.com/cdc-relay/cdc-relay/inbox/parking"
 	"github.com/cdc-relay/cdc-relay/internal/cdctest"
+	"github.com/cdc-relay/cdc-relay/internal/testenv"
 	"github.com/cdc-relay/cdc-relay/writer"
 )
 
@@ -32,9 +33,9 @@ type parked[Tx any] struct {
 func newParked[Tx any](t *testing.T, db writer.DB[Tx], consumer string, opts ...parking.Option) parked[Tx] {
 	t.Helper()
 	in, err := inbox.New(db, consumer)
-	must(t, err)
+	testenv.Must(t, err)
 	p, err := parking.New(in, opts...)
-	must(t, err)
+	testenv.Must(t, err)
 	return parked[Tx]{p, t, in, db}
 }
 
@@ -73,7 +74,7 @@ func (p parked[Tx]) follow(m *inbox.Message, want bool) {
 func (p parked[Tx]) ready(want string) *parking.Parked {
 	p.t.Helper()
 	rows, err := p.Ready(p.t.Context(), "orders", 3)
-	must(p.t, err)
+	testenv.Must(p.t, err)
 	if want == "" && len(rows) == 0 {
 		return nil
 	}
@@ -93,7 +94,7 @@ func (p parked[Tx]) redo(row *parking.Parked, fails error, want bool) {
 	}
 	if fails != nil {
 		row.Message.Attempt++
-		must(p.t, p.Failed(p.t.Context(), row, err))
+		testenv.Must(p.t, p.Failed(p.t.Context(), row, err))
 	}
 }
 
@@ -114,7 +115,7 @@ func TestParking(t *testing.T) {
 func park[Tx any](t *testing.T, db *database, access writer.DB[Tx]) {
 	t.Helper()
 	p, other := newParked(t, access, "c", parking.WithLimit(6)), newParked(t, access, "other")
-	must(t, p.Check(t.Context()))
+	testenv.Must(t, p.Check(t.Context()))
 	if err := newParked(t, access, "c", parking.WithTable("nowhere")).Check(t.Context()); !errors.Is(err, inbox.ErrDatabase) {
 		t.Errorf("a missing table: %v", err)
 	}
@@ -198,7 +199,7 @@ func drop[Tx any](p parked[Tx]) {
 	p.park(d1, true)
 	p.follow(d2, true)
 	_, err := p.in.Purge(ctx, time.Now().Add(time.Hour), 100)
-	must(p.t, err)
+	testenv.Must(p.t, err)
 	p.follow(d1, true)
 	p.count(parking.Filter{Key: []byte("d")}, 2)
 	if n, err := p.Drop(ctx, parking.Filter{Key: []byte("d"), Error: "stock"}); err != nil || n != 1 {
@@ -255,7 +256,7 @@ func pages[Tx any](p parked[Tx], want int) {
 	p.t.Helper()
 	seen := map[string]bool{}
 	for row, err := range p.List(p.t.Context(), parking.Filter{}) {
-		must(p.t, err)
+		testenv.Must(p.t, err)
 		if row.Error == "" || seen[row.ID.ID] {
 			p.t.Errorf("%s has no error, or is listed twice", row.ID.ID)
 		}
@@ -285,7 +286,7 @@ func TestParkedMessageThatCannotBeDecoded(t *testing.T) {
 		}
 		db.exec(t, "UPDATE inbox_parked SET record = '{' WHERE message_id = 'a1'")
 		_, err := p.Retry(t.Context(), parking.Filter{})
-		must(t, err)
+		testenv.Must(t, err)
 		rows, err := p.Ready(t.Context(), "orders", 3)
 		if len(rows) != 1 || rows[0].ID.ID != "b1" || err == nil || errors.Is(err, inbox.ErrDatabase) {
 			t.Errorf("%d are ready (%v)", len(rows), err)

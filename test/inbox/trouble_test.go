@@ -11,6 +11,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/inbox"
 	"github.com/cdc-relay/cdc-relay/inbox/kgoinbox"
 	"github.com/cdc-relay/cdc-relay/internal/cdctest"
+	"github.com/cdc-relay/cdc-relay/internal/testenv"
 	"github.com/cdc-relay/cdc-relay/writer"
 )
 
@@ -49,7 +50,7 @@ func TestWhoseError(t *testing.T) {
 		if err := access.inbox(t, "c", inbox.WithTable("nowhere")).Check(t.Context()); !errors.Is(err, inbox.ErrDatabase) {
 			t.Errorf("check of a missing table: %v", err)
 		}
-		must(t, in.Check(t.Context()))
+		testenv.Must(t, in.Check(t.Context()))
 	})
 }
 
@@ -58,7 +59,7 @@ func TestCheckOfAReadOnlyServer(t *testing.T) {
 	onEach(t, func(t *testing.T, db *database) {
 		d := writer.SQL(db.conn, db.dialect)
 		p := newParked(t, d, "c")
-		must(t, errors.Join(p.in.Check(t.Context()), p.Check(t.Context())))
+		testenv.Must(t, errors.Join(p.in.Check(t.Context()), p.Check(t.Context())))
 		d.TxOptions = &sql.TxOptions{ReadOnly: true}
 		for what, err := range map[string]error{"inbox": p.in.Check(t.Context()), "parking": p.Check(t.Context())} {
 			if !errors.Is(err, inbox.ErrDatabase) || !strings.Contains(err.Error(), "connect to the primary") {
@@ -130,7 +131,7 @@ func TestHandlerTimeout(t *testing.T) {
 			return effect(ctx, tx, nil, m)
 		}, func(k *kgoinbox.Config) { k.Attempts, k.Timeout, k.Observer = 2, cdctest.Patience(2*time.Second), &o })
 		c.await("both are done", func() bool { return c.committed(0) == 2 })
-		must(t, stop())
+		testenv.Must(t, stop())
 		if n, outages := c.count(t, "inbox_parked WHERE attempts = 2 AND error LIKE '%took longer than%'"), o.get(func(s *seen) int { return s.outages })(); n != 1 || outages != 0 || c.count(t, "effects") != 1 {
 			t.Errorf("%d are parked, %d outages\n%s", n, outages, c.log.String())
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/inbox/parking"
 	"github.com/cdc-relay/cdc-relay/internal/cdctest"
 	"github.com/cdc-relay/cdc-relay/internal/outbox"
+	"github.com/cdc-relay/cdc-relay/internal/testenv"
 	"github.com/cdc-relay/cdc-relay/writer"
 )
 
@@ -63,7 +64,7 @@ func (db *database) withOutbox(t *testing.T) inbox.Option {
 		db.exec(t, s.SQL)
 	}
 	events, err := writer.New(db.dialect)
-	must(t, err)
+	testenv.Must(t, err)
 	return inbox.WithWriter(events)
 }
 
@@ -102,7 +103,7 @@ func TestUnitOfAHandler(t *testing.T) {
 					}
 					return nil
 				})
-				must(t, err)
+				testenv.Must(t, err)
 				if got, n := e.take(), db.count(t, "outbox"); got != "2 committed, 3 committed" || n != 3 {
 					t.Errorf("the batch ended with %q, %d events", got, n)
 				}
@@ -118,7 +119,7 @@ func TestUnitThatFails(t *testing.T) {
 		option := db.withOutbox(t)
 		e := new(ends)
 		elsewhere, err := writer.New(db.dialect, writer.WithTable("nowhere"))
-		must(t, err)
+		testenv.Must(t, err)
 		for name, c := range map[string]struct {
 			option    inbox.Option
 			work      func(u *writer.Unit, m *inbox.Message)
@@ -195,9 +196,9 @@ func TestUnitsInKgoinbox(t *testing.T) {
 			})
 			repaired.Store(true)
 			_, err := p.Retry(t.Context(), parking.Filter{All: true})
-			must(t, err)
+			testenv.Must(t, err)
 			c.await("b1 is handled", func() bool { return db.count(t, "effects") == 3 })
-			must(t, stop())
+			testenv.Must(t, stop())
 			counts := map[string]int{}
 			for end := range strings.SplitSeq(e.take(), ", ") {
 				counts[end]++

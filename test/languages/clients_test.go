@@ -63,9 +63,7 @@ func TestClients(t *testing.T) {
 	for _, e := range engines {
 		t.Run(e.dialect, func(t *testing.T) {
 			r := started[e]
-			if err := r.relay.Start(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			testenv.Must(t, r.relay.Start(t.Context()))
 			t.Cleanup(r.relay.Kill)
 			got := e.published(t, r.topic)
 			wanted := map[string][]string{"django": {plain("django", "OrderPlaced", `{"total": 1999}`), plain("django", "OrderPaid", "{}"), plain("django", "OrderSent", "{}")}}
@@ -98,16 +96,12 @@ func (e *engine) published(t *testing.T, topic string) map[string][]string {
 	}
 	e.exec(t, "clients", "INSERT INTO outbox (event_id, aggregate_type, aggregate_id, event_type, occurred_at, payload) VALUES ("+last+", 'Order', 'last', 'Last', '2026-01-01', '')")
 	client, err := kgo.NewClient(kgo.SeedBrokers(kafka.Bootstrap()...), kgo.ConsumeTopics(topic), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	t.Cleanup(client.Close)
 	byKey := map[string][]string{}
 	for ended := false; !ended; {
 		fetches := client.PollFetches(t.Context())
-		if err := fetches.Err(); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, fetches.Err())
 		fetches.EachRecord(func(r *kgo.Record) {
 			if ended = string(r.Key) == "last"; !ended {
 				byKey[string(r.Key)] = append(byKey[string(r.Key)], describe(r))
@@ -191,13 +185,9 @@ func typeScript(t *testing.T) string {
 	for name, content := range map[string]string{
 		"package.json": `{"type": "module"}`, "clients.ts": text(t, "testdata/clients.ts"), "outbox.ts": text(t, filepath.Join(root, "clients", "typescript", "outbox.ts")),
 	} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600))
 	}
-	if err := os.Symlink(modules, filepath.Join(dir, "node_modules")); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, os.Symlink(modules, filepath.Join(dir, "node_modules")))
 	output(t, testenv.Interpreter(t, testenv.Node, filepath.Join(modules, "typescript", "bin", "tsc"), "--strict", "--noUncheckedIndexedAccess", "--exactOptionalPropertyTypes",
 		"--skipLibCheck", "--module", "nodenext", "--target", "es2022", "--types", "node", "--typeRoots", filepath.Join(modules, "@types"), filepath.Join(dir, "clients.ts")))
 	return filepath.Join(dir, "clients.js")

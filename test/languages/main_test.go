@@ -98,9 +98,7 @@ func (e *engine) database(t *testing.T, name string) {
 	if e.pg != nil {
 		create = func() error { return e.pg.CreateDatabase(t.Context(), name) }
 	}
-	if err := create(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, create())
 }
 
 func (e *engine) exec(t *testing.T, database, statements string) {
@@ -109,9 +107,7 @@ func (e *engine) exec(t *testing.T, database, statements string) {
 	if e.pg != nil {
 		run = func() error { return e.pg.Exec(t.Context(), database, statements) }
 	}
-	if err := run(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, run())
 }
 
 // querier is a database of cdctest.
@@ -146,9 +142,7 @@ func (e *engine) jdbc(database string) string {
 func (e *engine) relay(t *testing.T, database string) (r *cdctest.Relay, topic string) {
 	t.Helper()
 	dir, topic := t.TempDir(), e.dialect+"-"+database
-	if err := kafka.CreateTopic(t.Context(), topic, 1, nil); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, kafka.CreateTopic(t.Context(), topic, 1, nil))
 	config := cdctest.Config{
 		"source": e.open(database).Config(), "kafka": map[string]any{"brokers": kafka.Bootstrap()}, "routes": []any{map[string]any{"topic": topic}},
 		"log": map[string]any{"format": "text"},
@@ -157,9 +151,7 @@ func (e *engine) relay(t *testing.T, database string) (r *cdctest.Relay, topic s
 		config["checkpoint"] = map[string]any{"file": filepath.Join(dir, "position")}
 	}
 	r, err := cdctest.NewRelay(binary, dir, config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	return r, topic
 }
 
@@ -189,17 +181,13 @@ func compile(t *testing.T, files ...string) string {
 func jars(t *testing.T) string {
 	t.Helper()
 	found, err := filepath.Glob(filepath.Join(testenv.Libraries(t, testenv.Java), "*.jar"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	return strings.Join(found, string(filepath.ListSeparator))
 }
 
 func text(t *testing.T, path string) string {
 	t.Helper()
 	content, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	return string(content)
 }

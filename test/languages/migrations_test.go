@@ -52,9 +52,7 @@ func TestMigrations(t *testing.T) {
 				relay, _ := e.relay(t, "made_by_"+tool)
 				for _, command := range []string{"setup", "check"} {
 					out, err := relay.Command(t.Context(), command)
-					if err != nil {
-						t.Fatal(err)
-					}
+					testenv.Must(t, err)
 					if command == "setup" && !strings.Contains(out, "outbox: exists") {
 						t.Errorf("setup did not find the table:\n%s", out)
 					}
@@ -107,9 +105,7 @@ func (e *engine) atlas(t *testing.T, database, dir string) {
 	} else {
 		db, err = sql.Open("mysql", e.my.DSN(database, ""))
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	t.Cleanup(func() { _ = db.Close() })
 	db.SetMaxOpenConns(1) // settings of the session hold for the next statement
 	if e.pg != nil {
@@ -117,27 +113,15 @@ func (e *engine) atlas(t *testing.T, database, dir string) {
 	} else {
 		driver, err = atlasmysql.Open(db)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	files, err := migrate.NewLocalDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	sum, err := files.Checksum()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := migrate.WriteSumFile(files, sum); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
+	testenv.Must(t, migrate.WriteSumFile(files, sum))
 	executor, err := migrate.NewExecutor(driver, files, migrate.NopRevisionReadWriter{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := executor.ExecuteN(t.Context(), 0); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
+	testenv.Must(t, executor.ExecuteN(t.Context(), 0))
 }
 
 // shape describes the table with its partitions and the function that maintains them.
@@ -155,8 +139,6 @@ func (e *engine) shape(t *testing.T, database string) (shape string) {
 	} else {
 		err = db.Query(t.Context(), []any{&name, &shape}, "SHOW CREATE TABLE outbox")
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	return shape
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cdctest"
 	"github.com/cdc-relay/cdc-relay/internal/kafka"
 	"github.com/cdc-relay/cdc-relay/internal/publisher"
+	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
 
 // A renewal of the fence under load causes no duplicates, and the new fence works.
@@ -44,9 +45,7 @@ func TestFenceRenewalUnderLoad(t *testing.T) {
 
 func durable(t *testing.T, s *sink, batches int) {
 	t.Helper()
-	if err := s.await(t, soon, batches); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, s.await(t, soon, batches))
 }
 
 // fenced verifies the error of a publisher that sent a batch after its successor did.

@@ -53,9 +53,7 @@ func TestMain(m *testing.M) {
 
 func newTopic(t *testing.T, k *testenv.KafkaCluster, name string, partitions int, settings map[string]string) {
 	t.Helper()
-	if err := k.CreateTopic(t.Context(), name, partitions, settings); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, k.CreateTopic(t.Context(), name, partitions, settings))
 }
 
 // sink is a publisher and its results.
@@ -121,9 +119,7 @@ func describe(t *testing.T, opts kafka.Options, transactionalID string, topics .
 	t.Helper()
 	c := kafka.NewClient(reached(opts))
 	d, err := c.Describe(t.Context(), topics, transactionalID)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	return d
 }
 
@@ -188,9 +184,7 @@ func (s *sink) send(t *testing.T, msgs ...cdc.Message) {
 	t.Helper()
 	r := &cdc.Routed{Batch: &cdc.Batch{Seq: s.next, Txs: []cdc.Tx{{Time: time.Now().UnixMicro()}}}, Messages: msgs}
 	s.next++
-	if err := s.Send(t.Context(), r); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, s.Send(t.Context(), r))
 }
 
 // numbered returns n messages of some keys in turn, whose values count up from first.
@@ -210,9 +204,7 @@ func numbered(topic string, first, n, keys int) []cdc.Message {
 func readAll(t *testing.T, addrs []string, topic string, done func(*kgo.Record) bool) {
 	t.Helper()
 	cl, err := kgo.NewClient(kgo.SeedBrokers(addrs...), kgo.ConsumeTopics(topic), kgo.FetchMaxWait(100*time.Millisecond))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	defer cl.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), soon)
 	defer cancel()
@@ -300,9 +292,7 @@ func eventually(t *testing.T, within time.Duration, what string, cond func() boo
 func trust(t *testing.T, k *testenv.KafkaCluster) func() (*tls.Config, error) {
 	t.Helper()
 	pem, err := os.ReadFile(k.CAFile())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM(pem)
 	return func() (*tls.Config, error) { return &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}, nil }

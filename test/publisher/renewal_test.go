@@ -39,12 +39,8 @@ func TestFenceRenewalAfterLostResponse(t *testing.T) {
 	eventually(t, soon, "renewals that are due and fail", func() bool {
 		return alone.log.has("fencing in Kafka not renewed") && first.log.has("fencing in Kafka not renewed")
 	})
-	if err := b.Start(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if err := k.AwaitHealthy(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, b.Start(t.Context()))
+	testenv.Must(t, k.AwaitHealthy(t.Context()))
 	n := 3
 	eventually(t, soon, "a newer epoch", func() bool {
 		alone.send(t, numbered("across", n, 1, 1)...)
@@ -74,9 +70,7 @@ func newest(t *testing.T, k *testenv.KafkaCluster, topic string, n int) *kgo.Rec
 func renewBeside(t *testing.T, k *testenv.KafkaCluster, transactional string, r *kgo.Record) (id int64, epoch int16) {
 	t.Helper()
 	cl, err := kgo.NewClient(kgo.SeedBrokers(k.Bootstrap()...))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	defer cl.Close()
 	req := kmsg.NewPtrInitProducerIDRequest()
 	req.TransactionalID, req.TransactionTimeoutMillis = &transactional, 10_000
@@ -85,8 +79,6 @@ func renewBeside(t *testing.T, k *testenv.KafkaCluster, transactional string, r 
 	if err == nil {
 		err = kerr.ErrorForCode(res.ErrorCode)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	return res.ProducerID, res.ProducerEpoch
 }

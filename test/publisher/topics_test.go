@@ -101,9 +101,7 @@ func TestPartitionsAreAddedUnderLoad(t *testing.T) {
 	progress(t, s, "before")
 	topics := admin(t, shared)
 	res, err := topics.UpdatePartitions(t.Context(), 7, "grows")
-	if err := errors.Join(err, res.Error()); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, errors.Join(err, res.Error()))
 	used := func() bool {
 		ends, err := topics.ListEndOffsets(t.Context(), "grows")
 		end, _ := ends.Lookup("grows", 2)
@@ -142,9 +140,7 @@ func TestTopicIsDeletedAndCreatedAgainUnderLoad(t *testing.T) {
 	topics := admin(t, shared)
 	id := func() kadm.TopicID {
 		details, err := topics.ListTopics(t.Context(), "again")
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		return details["again"].ID
 	}
 	deleted := id()
@@ -211,9 +207,7 @@ func producers(t *testing.T, k *testenv.KafkaCluster, topic string) int {
 	set.Add(topic, 0)
 	described, err := admin(t, k).DescribeProducers(t.Context(), set)
 	p := described[topic].Partitions[0]
-	if err := errors.Join(err, p.Err); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, errors.Join(err, p.Err))
 	return len(p.ActiveProducers)
 }
 
@@ -222,18 +216,14 @@ func deleteRecords(t *testing.T, k *testenv.KafkaCluster, topic string, before i
 	offsets := kadm.Offsets{}
 	offsets.AddOffset(topic, 0, before, -1)
 	res, err := admin(t, k).DeleteRecords(t.Context(), offsets)
-	if err := errors.Join(err, res.Error()); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, errors.Join(err, res.Error()))
 }
 
 // admin returns a client that is closed with the test.
 func admin(t *testing.T, k *testenv.KafkaCluster) *kadm.Client {
 	t.Helper()
 	cl, err := kgo.NewClient(kgo.SeedBrokers(k.Bootstrap()...))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	t.Cleanup(cl.Close)
 	return kadm.NewClient(cl)
 }

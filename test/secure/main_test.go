@@ -99,7 +99,7 @@ func databaseName(tb testing.TB) string {
 func newPostgres(tb testing.TB) *cdctest.Postgres {
 	tb.Helper()
 	db, err := cdctest.NewPostgres(tb.Context(), shared.postgres, databaseName(tb))
-	must(tb, err)
+	testenv.Must(tb, err)
 	return db
 }
 
@@ -115,13 +115,6 @@ func newRig(tb testing.TB, db cdctest.Database, change func(*cdctest.RigOptions)
 func write(tb testing.TB, path, text string) {
 	tb.Helper()
 	next := filepath.Join(filepath.Dir(path), ".next-"+filepath.Base(path))
-	must(tb, os.WriteFile(next, []byte(text), 0o600))
-	must(tb, os.Rename(next, path))
-}
-
-func must(tb testing.TB, err error) {
-	tb.Helper()
-	if err != nil {
-		tb.Fatal(err)
-	}
+	testenv.Must(tb, os.WriteFile(next, []byte(text), 0o600))
+	testenv.Must(tb, os.Rename(next, path))
 }

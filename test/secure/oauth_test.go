@@ -101,7 +101,7 @@ func TestGivenToken(t *testing.T) {
 		"file": {"token": "${file:" + path + "}"}, "command": {"token_command": []string{"cat", path}},
 	} {
 		token, err := shared.issuer.sign(audience, time.Now().Add(time.Minute))
-		must(t, err)
+		testenv.Must(t, err)
 		write(t, path, token+"\n")
 		t.Run(name, func(t *testing.T) {
 			r := oauthRig(t, cdctest.AtLeastOnce, map[string]any{"mechanism": "OAUTHBEARER", "oauth": oauth})
@@ -116,7 +116,7 @@ func TestGivenToken(t *testing.T) {
 func TestBadTokens(t *testing.T) {
 	t.Parallel()
 	expired, err := shared.issuer.sign(audience, time.Now().Add(-time.Hour))
-	must(t, err)
+	testenv.Must(t, err)
 	for name, tt := range map[string]struct {
 		oauth map[string]any
 		says  []string

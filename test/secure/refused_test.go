@@ -5,13 +5,14 @@ import (
 	"testing"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdctest"
+	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
 
 // A connection that PostgreSQL or the relay refuses is one clear line with the fix, and not a server that cannot be reached.
 func TestRefusedPostgres(t *testing.T) {
 	t.Parallel()
 	db := newPostgres(t)
-	must(t, db.Exec(t.Context(), "CREATE ROLE plain LOGIN SUPERUSER PASSWORD 'hunter2'"))
+	testenv.Must(t, db.Exec(t.Context(), "CREATE ROLE plain LOGIN SUPERUSER PASSWORD 'hunter2'"))
 	r := newRig(t, db, func(o *cdctest.RigOptions) { o.Checkpoint, o.Settings = cdctest.InFile, map[string]any{} })
 	ca := map[string]any{"ca": shared.postgres.CAFile()}
 	for name, tt := range map[string]struct {

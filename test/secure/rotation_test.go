@@ -74,14 +74,14 @@ func (c *connection) rotateCertificates() {
 	write(c.t, c.file("client.key"), key)
 	c.progress()
 
-	must(c.t, c.renew(c.t.Context(), false))
+	testenv.Must(c.t, c.renew(c.t.Context(), false))
 	c.progress()
 }
 
 // rotateCA has the server's certificate signed by a new CA, before the relay knows it.
 func (c *connection) rotateCA() {
 	old := c.read("ca.pem")
-	must(c.t, c.renew(c.t.Context(), true))
+	testenv.Must(c.t, c.renew(c.t.Context(), true))
 	c.interrupt()
 	c.says(".tls.ca")
 	write(c.t, c.file("ca.pem"), old[:len(old)/2])
@@ -93,10 +93,10 @@ func (c *connection) rotateCA() {
 }
 
 func (c *connection) rotatePassword() {
-	must(c.t, c.setPassword(c.t.Context(), second))
+	testenv.Must(c.t, c.setPassword(c.t.Context(), second))
 	c.interrupt()
 	c.says(c.refused)
-	must(c.t, os.Remove(c.file("password")))
+	testenv.Must(c.t, os.Remove(c.file("password")))
 	c.says("o such file or directory")
 	write(c.t, c.file("password"), second+"\n")
 	c.progress()
@@ -107,7 +107,7 @@ func (c *connection) file(name string) string { return filepath.Join(c.dir, name
 func (c *connection) read(name string) string {
 	c.t.Helper()
 	text, err := os.ReadFile(c.file(name))
-	must(c.t, err)
+	testenv.Must(c.t, err)
 	return string(text)
 }
 
@@ -115,7 +115,7 @@ func (c *connection) read(name string) string {
 func (c *connection) client(expires time.Time) {
 	c.t.Helper()
 	cert, key, err := c.certs.Client("relay", expires)
-	must(c.t, err)
+	testenv.Must(c.t, err)
 	write(c.t, c.file("client.key"), key)
 	write(c.t, c.file("client.pem"), cert)
 }
@@ -133,7 +133,7 @@ func (c *connection) interrupt() {
 	c.t.Helper()
 	c.FaultUnbounded("cut")
 	c.proxy.Cut()
-	must(c.t, c.proxy.Restore())
+	testenv.Must(c.t, c.proxy.Restore())
 }
 
 // progress interrupts the connection and waits until events arrive and positions are saved over the next one.
@@ -142,7 +142,7 @@ func (c *connection) progress() {
 	c.interrupt()
 	c.AwaitProgress(50)
 	before, _, err := c.Saved(c.t.Context())
-	must(c.t, err)
+	testenv.Must(c.t, err)
 	c.Await("a position to be saved", func(ctx context.Context) (bool, error) {
 		now, _, err := c.Saved(ctx)
 		return now != before, err
@@ -172,7 +172,7 @@ func (c *connection) showsNoSecret() {
 	}
 	for _, path := range []string{"/metrics", "/status", "/api/page"} {
 		body, err := c.Relay.Get(ctx, path)
-		must(c.t, err)
+		testenv.Must(c.t, err)
 		text += body
 	}
 	for _, secret := range []string{"hunter2", "hunter3", "PRIVATE KEY"} {
@@ -189,8 +189,8 @@ func postgresConnection(t *testing.T, c *connection) {
 	c.setPassword = func(ctx context.Context, password string) error {
 		return db.Exec(ctx, "ALTER ROLE relay PASSWORD '"+strings.ReplaceAll(password, "'", "''")+"'")
 	}
-	must(t, db.Exec(t.Context(), "CREATE ROLE relay LOGIN SUPERUSER"))
-	must(t, c.setPassword(t.Context(), first))
+	testenv.Must(t, db.Exec(t.Context(), "CREATE ROLE relay LOGIN SUPERUSER"))
+	testenv.Must(t, c.setPassword(t.Context(), first))
 	c.refused = "PostgreSQL refuses the password"
 	c.Rig = newRig(t, db, func(o *cdctest.RigOptions) {
 		o.Checkpoint = cdctest.InFile
@@ -205,7 +205,7 @@ func mysqlConnection(t *testing.T, c *connection, flavor string) {
 	t.Helper()
 	server := testenv.MySQL(t, testenv.MySQLOptions{Flavor: flavor, TLS: true})
 	db, err := cdctest.NewMySQL(t.Context(), server, databaseName(t))
-	must(t, err)
+	testenv.Must(t, err)
 	identified := "IDENTIFIED WITH caching_sha2_password BY "
 	if flavor == testenv.MariaDBFlavor {
 		identified = "IDENTIFIED BY "
@@ -215,9 +215,9 @@ func mysqlConnection(t *testing.T, c *connection, flavor string) {
 	c.setPassword = func(ctx context.Context, password string) error {
 		return db.Exec(ctx, "ALTER USER relay@'127.0.0.1' "+identified+"'"+quote.Replace(password)+"'")
 	}
-	must(t, db.Exec(t.Context(), "CREATE USER relay@'127.0.0.1' REQUIRE X509"))
-	must(t, db.Exec(t.Context(), "GRANT ALL ON *.* TO relay@'127.0.0.1'"))
-	must(t, c.setPassword(t.Context(), first))
+	testenv.Must(t, db.Exec(t.Context(), "CREATE USER relay@'127.0.0.1' REQUIRE X509"))
+	testenv.Must(t, db.Exec(t.Context(), "GRANT ALL ON *.* TO relay@'127.0.0.1'"))
+	testenv.Must(t, c.setPassword(t.Context(), first))
 	c.refused = "the server refuses the user"
 	c.Rig = newRig(t, db, func(o *cdctest.RigOptions) {
 		o.Settings = map[string]any{
@@ -235,7 +235,7 @@ func redisConnection(t *testing.T, c *connection) {
 		_, err := server.Do(ctx, "ACL", "SETUSER", "relay", "resetpass", ">"+password)
 		return err
 	}
-	must(t, c.setPassword(t.Context(), first))
+	testenv.Must(t, c.setPassword(t.Context(), first))
 	c.refused = "refused the username or the password"
 	c.Rig = newRig(t, newPostgres(t), func(o *cdctest.RigOptions) {
 		o.Checkpoint, o.Redis = cdctest.InRedis, server
@@ -253,7 +253,7 @@ func kafkaConnection(t *testing.T, c *connection) {
 		return shared.kafka.Renew(ctx, newCA, testenv.ListenerProxied)
 	}
 	c.setPassword = setKafkaPassword
-	must(t, c.setPassword(t.Context(), first))
+	testenv.Must(t, c.setPassword(t.Context(), first))
 	c.refused = "kafka.sasl.username"
 	c.Rig = newRig(t, newPostgres(t), func(o *cdctest.RigOptions) {
 		o.Checkpoint, o.Listener = cdctest.InFile, testenv.ListenerProxied

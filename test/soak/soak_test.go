@@ -124,9 +124,7 @@ func timeline(all ...[]cdctest.Step) string {
 func newRig(t *testing.T, database string, redis *failoverRedis) *cdctest.Rig {
 	t.Helper()
 	binary, err := cdctest.Binary(t.Context(), t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	settings := map[string]any{"checkpoint.redis.addrs": []string{redis.address.Addr()}}
 	return cdctest.NewRig(t, cdctest.RigOptions{
 		Binary: binary, DB: newDatabase(t, database), Checkpoint: cdctest.InRedis, Redis: redis.nodes[0],
@@ -147,8 +145,6 @@ func newDatabase(t *testing.T, name string) cdctest.Database {
 	default:
 		t.Fatalf("%s: there is no database %q: use postgres, mysql or mariadb", envDatabases, name)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	return db
 }

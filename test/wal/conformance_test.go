@@ -13,6 +13,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/postgres"
 	"github.com/cdc-relay/cdc-relay/internal/relay"
 	"github.com/cdc-relay/cdc-relay/internal/tableread"
+	"github.com/cdc-relay/cdc-relay/internal/testenv"
 	"github.com/cdc-relay/cdc-relay/test/conformance"
 )
 
@@ -50,9 +51,7 @@ func (c *conforming) Hold(statements ...string) (end func(commit bool)) {
 		if commit {
 			finish = tx.Commit
 		}
-		if err := finish(c.t.Context()); err != nil {
-			c.t.Fatal(err)
-		}
+		testenv.Must(c.t, finish(c.t.Context()))
 	}
 }
 
@@ -169,9 +168,7 @@ func TestOldRowsThatCannotBeDeleted(t *testing.T) {
 	})
 	c.exec("INSERT INTO events VALUES (1, '2020-01-01')")
 	r, err := c.rows(c.role)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	end := c.Hold("SELECT FROM events FOR UPDATE")
 	if _, err := r.Act(t.Context(), []cdc.RowKey{{ID: "1", Value: "1"}}, false); err == nil || !strings.Contains(cdc.Explain(err), "a transaction held a lock on it") {
 		t.Errorf("a locked row: %v", err)

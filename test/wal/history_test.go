@@ -24,9 +24,7 @@ func TestOtherHistoryConfirmsNothing(t *testing.T) {
 	d := newDatabase(t)
 	s, q := d.source(), newQueue(t)
 	id, from, err := s.Acquire(t.Context(), none)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	s.Release(t.Context())
 	d.awaitFree()
 	d.insert(1, 1)
@@ -54,9 +52,7 @@ func TestOtherTransactionAtTheSamePosition(t *testing.T) {
 	d := newDatabase(t)
 	s, q := d.source(), newQueue(t)
 	id, _, err := s.Acquire(t.Context(), none)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	s.Release(t.Context())
 	d.awaitFree()
 	stop := tailing(t, s, q)
@@ -112,9 +108,7 @@ func TestRestoredServerIsPastTheCheckpoint(t *testing.T) {
 	d, c := newDatabase(t), cdc.Checkpoint{}
 	must := func(errs ...error) {
 		t.Helper()
-		if err := errors.Join(errs...); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, errors.Join(errs...))
 		d.conn = d.connect("")
 	}
 	run := func(tables ...string) error { // until the position is at the end of the WAL

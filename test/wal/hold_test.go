@@ -21,9 +21,7 @@ func TestSlotIsHeldUntilRun(t *testing.T) {
 	defer s.Release(t.Context())
 	const walsender = `FROM pg_stat_replication JOIN pg_replication_slots ON active_pid = pid WHERE slot_name = $1`
 	var pid int
-	if err := d.conn.QueryRow(t.Context(), "SELECT pid "+walsender, d.name).Scan(&pid); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, d.conn.QueryRow(t.Context(), "SELECT pid "+walsender, d.name).Scan(&pid))
 	for i := range 30 {
 		d.insert(1000*i+1, 1000*i+1000)
 	}
@@ -38,9 +36,7 @@ func TestSlotIsHeldUntilRun(t *testing.T) {
 	go func() { done <- s.Run(ctx, q) }()
 	q.waitCount(t, 30_000)
 	cancel()
-	if err := <-done; err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, <-done)
 	q.holds(t, 1, 30_000)
 }
 
@@ -60,9 +56,7 @@ func TestReadingBeginsDuringALook(t *testing.T) {
 	}}}), newQueue(t)
 	acquire(t, s)
 	defer s.Release(t.Context())
-	if err := way.Swallow(testenv.Responses); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, way.Swallow(testenv.Responses))
 	since := d.text("SELECT clock_timestamp()::text")
 	d.await("a look at the publication", `EXISTS (SELECT FROM pg_stat_activity
 		WHERE datname = $1 AND backend_type = 'client backend' AND pid <> pg_backend_pid() AND query_start > $2::text::timestamptz)`, d.name, since)
@@ -76,9 +70,7 @@ func TestReadingBeginsDuringALook(t *testing.T) {
 	case <-q.changed:
 	}
 	cancel()
-	if err := <-done; err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, <-done)
 }
 
 // A shutdown of the server waits for its walsenders. The connection is closed even before Run, and Run reports it.
@@ -93,15 +85,11 @@ func TestShutdownBeforeRun(t *testing.T) {
 	d.insert(1, 30_000)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	if err := server.Stop(ctx, testenv.Fast); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, server.Stop(ctx, testenv.Fast))
 	if err := s.Run(t.Context(), q); err == nil {
 		t.Error("Run continued with a closed connection")
 	}
-	if err := server.Start(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, server.Start(t.Context()))
 	tailing(t, s, q)
 	q.waitCount(t, 30_000)
 	q.holds(t, 1, 30_000)

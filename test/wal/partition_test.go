@@ -209,14 +209,10 @@ func TestTimeoutsOfTheRole(t *testing.T) {
 			names = names[:3]
 		}
 		for _, name := range names {
-			if err := p.Exec(t.Context(), "postgres", "ALTER ROLE postgres SET "+name+" = '30s'"); err != nil {
-				t.Fatal(err)
-			}
+			testenv.Must(t, p.Exec(t.Context(), "postgres", "ALTER ROLE postgres SET "+name+" = '30s'"))
 		}
 		conn, err := postgres.ConnectReplication(t.Context(), postgres.Options{DSN: func(context.Context) (string, error) { return p.DSN("postgres", ""), nil }})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		for _, name := range names {
 			if result, err := conn.Exec(t.Context(), "SHOW "+name).ReadAll(); err != nil || string(result[0].Rows[0][0]) != "0" {
 				t.Errorf("PostgreSQL %d, %s: %v, %v", version, name, result, err)

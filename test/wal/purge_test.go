@@ -7,6 +7,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cdctest"
 	"github.com/cdc-relay/cdc-relay/internal/checkpoint"
 	"github.com/cdc-relay/cdc-relay/internal/postgres"
+	"github.com/cdc-relay/cdc-relay/internal/testenv"
 	"github.com/cdc-relay/cdc-relay/test/conformance"
 )
 
@@ -26,14 +27,10 @@ func TestRowsOfAChildAreKept(t *testing.T) {
 	d := newDatabase(t)
 	d.exec("CREATE DOMAIN moment AS timestamptz; CREATE TABLE events (id int UNIQUE, at moment); INSERT INTO events VALUES (1, now() - interval '40 days')")
 	r, err := d.rows("")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	d.exec("CREATE TABLE child () INHERITS (events); INSERT INTO child VALUES (1, now() - interval '40 days'), (2, now() - interval '40 days')")
 	keys, _, err := r.Due(t.Context(), 10)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	if n, err := r.Act(t.Context(), keys, false); n != 1 || err != nil {
 		t.Errorf("%d deleted, %v", n, err)
 	}

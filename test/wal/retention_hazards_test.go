@@ -15,6 +15,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cleanup"
 	"github.com/cdc-relay/cdc-relay/internal/outbox"
 	"github.com/cdc-relay/cdc-relay/internal/postgres"
+	"github.com/cdc-relay/cdc-relay/internal/testenv"
 	"github.com/cdc-relay/cdc-relay/test/conformance"
 )
 
@@ -33,9 +34,7 @@ func (d *database) takeOutOldest(role string) cdc.Partition {
 	d.t.Helper()
 	p := d.parts(role)
 	part := oldest(conformance.List(d.t, p))
-	if err := p.TakeOut(d.t.Context(), part); err != nil {
-		d.t.Fatal(err)
-	}
+	testenv.Must(d.t, p.TakeOut(d.t.Context(), part))
 	return d.listed(role, part.Name)
 }
 
@@ -133,9 +132,7 @@ func TestTakeOutWaitsForNothingBehindTheTablesLock(t *testing.T) {
 				t.Fatalf("it waited for %s with the table locked", held)
 			}
 		}
-		if err := tx.Rollback(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, tx.Rollback(t.Context()))
 	}
 }
 
@@ -156,9 +153,7 @@ func TestForeignKeysOfThePartitions(t *testing.T) {
 	if !errors.Is(err, cdc.ErrBusy) || !strings.Contains(cdc.Explain(err), "Fix: end long transactions on these tables") {
 		t.Errorf("while kinds is locked: %v", err)
 	}
-	if err := tx.Rollback(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, tx.Rollback(t.Context()))
 	d.insertAt(3, 1, 1)
 	d.insertAt(2, 2, 2)
 	d.exec("INSERT INTO receipts SELECT event_id, created_at FROM outbox ORDER BY created_at LIMIT 1")
@@ -181,9 +176,7 @@ func (d *database) holding(sql string) pgx.Tx {
 	if err == nil {
 		_, err = tx.Exec(d.t.Context(), sql)
 	}
-	if err != nil {
-		d.t.Fatal(err)
-	}
+	testenv.Must(d.t, err)
 	return tx
 }
 
@@ -198,9 +191,7 @@ func TestOthersPartitionsAreLeftAlone(t *testing.T) {
 	d.exec("CREATE TABLE cdc_relay.public_outbox_first PARTITION OF outbox FOR VALUES FROM (MINVALUE) TO ('" + day(-20) + "')")
 	d.exec("CREATE TABLE cdc_relay.public_outbox_last PARTITION OF outbox FOR VALUES FROM ('" + day(9) + "') TO (MAXVALUE)")
 	p := d.parts(role)
-	if err := conformance.Maintain(d.t, p, cleanup.PartitionOptions{Ahead: 12, TTL: 48 * time.Hour}); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, conformance.Maintain(d.t, p, cleanup.PartitionOptions{Ahead: 12, TTL: 48 * time.Hour}))
 	parts := conformance.List(d.t, p)
 	if n := count(parts, func(p cdc.Partition) bool { return p.Foreign && !p.Out }); n != 4 || cleanup.Ahead(parts, time.Now()) < 12 {
 		t.Errorf("%d are left alone: %v", n, parts)
@@ -259,16 +250,12 @@ func TestPartitionsOfAnExoticTable(t *testing.T) {
 	tailing(t, s, q)
 	q.waitCount(t, 6)
 	p := d.parts(role)
-	if err := conformance.Maintain(d.t, p, cleanup.PartitionOptions{Ahead: 7, TTL: 36 * time.Hour, Drop: true}); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, conformance.Maintain(d.t, p, cleanup.PartitionOptions{Ahead: 7, TTL: 36 * time.Hour, Drop: true}))
 	d.insertAt(-7, 7, 9)
 	q.waitCount(t, 9)
 	q.holds(t, 1, 9)
 	d.age(49 * time.Hour)
-	if err := conformance.Maintain(d.t, p, cleanup.PartitionOptions{Ahead: 7, TTL: 25 * time.Hour, Drop: true}); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, conformance.Maintain(d.t, p, cleanup.PartitionOptions{Ahead: 7, TTL: 25 * time.Hour, Drop: true}))
 	if parts := conformance.List(d.t, p); count(parts, out) != 0 {
 		t.Errorf("still there: %v", parts)
 	}
@@ -282,9 +269,7 @@ func TestRoutineIsTheTablesAndThisVersions(t *testing.T) {
 	may := func() bool {
 		t.Helper()
 		ok, err := d.open(role).MayMaintain(t.Context(), "public.outbox", routine())
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		return ok
 	}
 	if !may() {
@@ -332,9 +317,7 @@ func TestTablesWhoseNamesJoinAlike(t *testing.T) {
 	pass := func(n outbox.Name, ahead int) (parts []cdc.Partition) {
 		t.Helper()
 		p := db.Partitions(n.String(), routineOf(n), d.name, checkpoint.None{}.Load)
-		if err := p.Maintainable(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, p.Maintainable(t.Context()))
 		for _, drop := range []bool{false, true} {
 			if err := conformance.Maintain(d.t, p, cleanup.PartitionOptions{Ahead: ahead, TTL: 36 * time.Hour, Drop: drop}); err != nil {
 				t.Fatalf("%s: %v", n, err)
@@ -358,9 +341,7 @@ func TestTablesWhoseNamesJoinAlike(t *testing.T) {
 	p := db.Partitions(after.String(), routineOf(after), d.name, checkpoint.None{}.Load)
 	setup(after)
 	setup(before, after)
-	if err := p.Maintainable(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, p.Maintainable(t.Context()))
 	for _, n := range []outbox.Name{before, after} {
 		if may, err := db.MayMaintain(t.Context(), n.String(), routineOf(n)); !may || err != nil {
 			t.Errorf("%s: %v", n, err)

@@ -14,6 +14,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/checkpoint"
 	"github.com/cdc-relay/cdc-relay/internal/outbox"
 	"github.com/cdc-relay/cdc-relay/internal/postgres"
+	"github.com/cdc-relay/cdc-relay/internal/testenv"
 	"github.com/cdc-relay/cdc-relay/test/conformance"
 )
 
@@ -52,9 +53,7 @@ func (d *database) parts(role string) *postgres.Partitions {
 		load = checkpoint.None{}.Load
 	}
 	p := d.open(role).Partitions("public.outbox", routine(), d.name, load)
-	if err := p.Maintainable(d.t.Context()); err != nil {
-		d.t.Fatal(err)
-	}
+	testenv.Must(d.t, p.Maintainable(d.t.Context()))
 	return p
 }
 

@@ -19,9 +19,7 @@ import (
 func TestStandbyWithoutTheSlot(t *testing.T) {
 	primary := testenv.Postgres(t, testenv.PostgresOptions{Version: 17})
 	for _, sql := range []string{"CREATE TABLE outbox (id INT PRIMARY KEY)", "CREATE PUBLICATION standby FOR TABLE outbox"} {
-		if err := primary.Exec(t.Context(), "postgres", sql); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, primary.Exec(t.Context(), "postgres", sql))
 	}
 	standby := testenv.PostgresStandby(t, primary, testenv.PostgresOptions{})
 	d := &database{t: t, name: "standby"}
@@ -30,9 +28,7 @@ func TestStandbyWithoutTheSlot(t *testing.T) {
 	if _, final := errors.AsType[*cdc.StopError](err); final || err == nil || !strings.Contains(err.Error(), "is a standby") {
 		t.Errorf("standby: %v, want an error that may pass", err)
 	}
-	if err := standby.Promote(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, standby.Promote(t.Context()))
 	_, _, err = s.Acquire(t.Context(), none)
 	if stop, final := errors.AsType[*cdc.StopError](err); !final || stop.Reason != "slot_missing" {
 		t.Errorf("promoted: %v, want slot_missing", err)
@@ -48,9 +44,7 @@ func bare(t *testing.T, version int) (source func(*cdc.Problems) *wal.Source, ex
 	execute = func(statements ...string) {
 		t.Helper()
 		for _, sql := range statements {
-			if err := own.Exec(t.Context(), "postgres", sql); err != nil {
-				t.Fatal(err)
-			}
+			testenv.Must(t, own.Exec(t.Context(), "postgres", sql))
 		}
 	}
 	execute("CREATE TABLE outbox (payload bytea)")

@@ -12,6 +12,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/postgres"
 	"github.com/cdc-relay/cdc-relay/internal/tableread"
+	"github.com/cdc-relay/cdc-relay/internal/testenv"
 	"github.com/cdc-relay/cdc-relay/internal/wal"
 	"github.com/cdc-relay/cdc-relay/test/conformance"
 )
@@ -70,9 +71,7 @@ func (d *database) reader(o postgres.ReadOptions) *postgres.TableReader {
 		o.Table, o.SQL, o.Key, o.At = "public.outbox", "public.outbox", "event_id", "created_at"
 	}
 	r, err := postgres.OpenTable(d.t.Context(), postgres.Options{DSN: func(context.Context) (string, error) { return server.DSN(d.name, ""), nil }, Needs: d.needs}, o)
-	if err != nil {
-		d.t.Fatal(err)
-	}
+	testenv.Must(d.t, err)
 	d.t.Cleanup(func() { r.Close(context.WithoutCancel(d.t.Context())) })
 	return r
 }
@@ -180,9 +179,7 @@ func TestRowsReadBySQLAreThoseOfTheWAL(t *testing.T) {
 			d.exec("INSERT INTO outbox (row_id, at) VALUES (3, '2026-01-02')")
 			q.waitCount(t, 3)
 			inText.waitCount(t, 3)
-			if err := errors.Join(stop(), stopText()); err != nil {
-				t.Fatal(err)
-			}
+			testenv.Must(t, errors.Join(stop(), stopText()))
 			if binary := strings.Contains(q.rows[0], fmt.Sprintf("payload %d ", cdc.FormBytes)); binary != (name != "text") {
 				t.Errorf("the stream is binary: %t", binary)
 			}
@@ -191,12 +188,10 @@ func TestRowsReadBySQLAreThoseOfTheWAL(t *testing.T) {
 			}
 			var got []string
 			r := d.reader(postgres.ReadOptions{Table: "public.outbox", SQL: "public.outbox", Key: "row_id", At: "at"})
-			if err := tableread.Each(t.Context(), r, tableread.Filter{}, tableread.Key{}, nil, func(b *cdc.Batch, _ tableread.Key) error {
+			testenv.Must(t, tableread.Each(t.Context(), r, tableread.Filter{}, tableread.Key{}, nil, func(b *cdc.Batch, _ tableread.Key) error {
 				got = append(got, cells(b)...)
 				return nil
-			}); err != nil {
-				t.Fatal(err)
-			}
+			}))
 			if len(got) != 3 || len(q.rows) != 3 {
 				t.Fatalf("%d rows by SQL, %d in the WAL", len(got), len(q.rows))
 			}
@@ -235,9 +230,7 @@ func TestKeysAreInTheOrderOfTheirTypes(t *testing.T) {
 			var got []string
 			for after := (tableread.Key{}); ; {
 				keys, err := r.Keys(t.Context(), tableread.Filter{}, tableread.Window{}, after, 3)
-				if err != nil {
-					t.Fatal(err)
-				}
+				testenv.Must(t, err)
 				for _, key := range keys {
 					got, after = append(got, key.ID), key
 				}

@@ -9,6 +9,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/postgres"
 	"github.com/cdc-relay/cdc-relay/internal/tableread"
+	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
 
 // days makes the table days with a partition of three rows and another one of two.
@@ -33,9 +34,7 @@ func (d *database) exportSnapshot() (name string) {
 	if err == nil {
 		err = conn.QueryRow(d.t.Context(), "SELECT pg_export_snapshot()").Scan(&name)
 	}
-	if err != nil {
-		d.t.Fatal(err)
-	}
+	testenv.Must(d.t, err)
 	d.t.Cleanup(func() { _ = conn.PgConn().Conn().Close() })
 	return name
 }

@@ -17,9 +17,7 @@ import (
 func TestConnectionsToTwoServersAreRefused(t *testing.T) {
 	d := newDatabase(t)
 	other := testenv.Postgres(t, testenv.PostgresOptions{})
-	if err := other.CreateDatabase(t.Context(), d.name); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, other.CreateDatabase(t.Context(), d.name))
 	var connections atomic.Int64
 	var moved atomic.Bool
 	s := d.sourceWith(wal.Options{Options: postgres.Options{DSN: func(context.Context) (string, error) {

@@ -43,9 +43,7 @@ func (d *database) await(what, question string, args ...any) {
 		err = d.conn.QueryRow(ctx, "SELECT ("+question+")", args...).Scan(&yes)
 		return yes, err
 	})
-	if err != nil {
-		d.t.Fatal(err)
-	}
+	testenv.Must(d.t, err)
 }
 
 // asking is the relay's connection that asks for snapshots.
@@ -64,9 +62,7 @@ func (d *database) hidden(q *queue, visible, n int) {
 		if time.Now().After(deadline) {
 			d.t.Fatalf("the relay asked %d times within %s", asked, patience)
 		}
-		if err := d.conn.QueryRow(d.t.Context(), "SELECT coalesce(max(query_start), 'epoch'), pg_sleep(0.005) "+asking).Scan(&at, nil); err != nil {
-			d.t.Fatal(err)
-		}
+		testenv.Must(d.t, d.conn.QueryRow(d.t.Context(), "SELECT coalesce(max(query_start), 'epoch'), pg_sleep(0.005) "+asking).Scan(&at, nil))
 		if at.After(last) {
 			last = at
 			asked++
@@ -125,9 +121,7 @@ func TestRowsWaitUntilTheyAreVisible(t *testing.T) {
 			d.insert(last, last) // visible at once
 			d.hidden(q, 1, 10)
 			d.setNames("")
-			if err := <-done; err != nil {
-				t.Fatal(err)
-			}
+			testenv.Must(t, <-done)
 			q.waitCount(t, last)
 			ends(t, stop)
 			q.holds(t, 1, last)
@@ -152,9 +146,7 @@ func TestStopWhileACommitWaits(t *testing.T) {
 		cdctest.Violation(t, cdctest.Phantom, "%d events were handed on before their rows are visible", len(got))
 	}
 	d.setNames("")
-	if err := <-done; err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, <-done)
 	tailing(t, s, q)
 	q.waitCount(t, 100)
 	q.holds(t, 1, 100)
@@ -201,9 +193,7 @@ func TestVisibilityIsAskedAgain(t *testing.T) {
 	}
 	d.hidden(q, 1, 2)
 	d.setNames("")
-	if err := <-done; err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, <-done)
 	q.waitCount(t, 2)
 	d.insert(3, 3)
 	q.waitCount(t, 3)
@@ -216,9 +206,7 @@ func TestVisibilityIsAskedAgain(t *testing.T) {
 func TestVisibilityOfAnotherServer(t *testing.T) {
 	d := newDatabase(t)
 	other := testenv.Postgres(t, testenv.PostgresOptions{})
-	if err := other.CreateDatabase(t.Context(), d.name); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, other.CreateDatabase(t.Context(), d.name))
 	var connects atomic.Int64
 	var moved atomic.Bool
 	moved.Store(true)
@@ -280,9 +268,7 @@ func TestRelayIsNoSynchronousStandby(t *testing.T) {
 	}
 	done := d.held(insertSQL("2", "2"))
 	d.setNames("")
-	if err := <-done; err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, <-done)
 	q.waitCount(t, 2)
 	q.holds(t, 1, 2)
 }

@@ -60,9 +60,7 @@ func newDatabase(t *testing.T) *database {
 	t.Helper()
 	ctx := t.Context()
 	name := strings.ToLower(strings.NewReplacer("/", "_", " ", "_").Replace(t.Name()))
-	if err := server.CreateDatabase(ctx, name); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, server.CreateDatabase(ctx, name))
 	d := &database{t: t, name: name}
 	d.conn = d.connect("")
 	t.Cleanup(func() {
@@ -81,9 +79,7 @@ func newDatabase(t *testing.T) *database {
 func (d *database) connect(role string) *pgx.Conn {
 	d.t.Helper()
 	conn, err := pgx.Connect(d.t.Context(), server.DSN(d.name, role))
-	if err != nil {
-		d.t.Fatal(err)
-	}
+	testenv.Must(d.t, err)
 	d.t.Cleanup(func() { _ = conn.Close(context.WithoutCancel(d.t.Context())) })
 	return conn
 }
@@ -92,9 +88,7 @@ func (d *database) connect(role string) *pgx.Conn {
 func (d *database) open(role string) *postgres.Database {
 	d.t.Helper()
 	db, err := postgres.OpenDatabase(d.t.Context(), postgres.Options{DSN: func(context.Context) (string, error) { return server.DSN(d.name, role), nil }})
-	if err != nil {
-		d.t.Fatal(err)
-	}
+	testenv.Must(d.t, err)
 	d.t.Cleanup(func() { db.Close(context.WithoutCancel(d.t.Context())) })
 	return db
 }
@@ -247,9 +241,7 @@ func acquire(t *testing.T, s *wal.Source) {
 // ends stops a source, which has to end without an error.
 func ends(t *testing.T, stop func() error) {
 	t.Helper()
-	if err := stop(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, stop())
 }
 
 // tailing runs a source until stop is called, which returns Run's error.
@@ -375,9 +367,7 @@ func TestNewType(t *testing.T) {
 			done := d.held("BEGIN", "CREATE DOMAIN body AS bytea", "ALTER TABLE outbox ALTER payload TYPE body", insertSQL("11", "20"), "COMMIT")
 			d.hidden(q, 10, 10)
 			d.setNames("")
-			if err := <-done; err != nil {
-				t.Fatal(err)
-			}
+			testenv.Must(t, <-done)
 			q.waitCount(t, 20)
 			d.insert(21, 30)
 			q.waitCount(t, 30)
@@ -456,14 +446,10 @@ func TestIdleOutboxAdvances(t *testing.T) {
 		d.exec("INSERT INTO busy VALUES ('x')") // a commit, and a keepalive
 		err := d.conn.QueryRow(t.Context(), `SELECT write_lsn > sent_lsn FROM pg_stat_replication JOIN pg_replication_slots ON pid = active_pid
 			WHERE slot_name = $1`, d.name).Scan(&quiet)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 	}
 	neighbour := &database{t: t, name: d.name + "_neighbour"}
-	if err := server.CreateDatabase(t.Context(), neighbour.name); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, server.CreateDatabase(t.Context(), neighbour.name))
 	neighbour.conn = neighbour.connect("")
 	neighbour.exec("CREATE TABLE busy (x text)")
 	for began := time.Now(); time.Since(began) < 15*time.Second || s.Lag() > 0; { // longer than what does not count
@@ -480,9 +466,7 @@ func (d *database) awaitLag(s *wal.Source, late bool) {
 	d.t.Helper()
 	ctx, cancel := context.WithTimeout(d.t.Context(), patience)
 	defer cancel()
-	if err := cdctest.Await(ctx, fmt.Sprintf("late: %t", late), func(context.Context) (bool, error) { return s.Lag() > 0 == late, nil }); err != nil {
-		d.t.Fatal(err)
-	}
+	testenv.Must(d.t, cdctest.Await(ctx, fmt.Sprintf("late: %t", late), func(context.Context) (bool, error) { return s.Lag() > 0 == late, nil }))
 }
 
 // advances waits until the slot of an idle outbox has come past what another table wrote.

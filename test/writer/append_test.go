@@ -135,18 +135,18 @@ func eventsGoTheTransactionsWay(t *testing.T, e engine) {
 			events := newEvents(3)
 			attempt := func() transaction {
 				tx := session.begin(t)
-				must(t, tx.Exec(ctx, "INSERT INTO orders VALUES ('o-1')"))
-				must(t, tx.Append(ctx, events[0]))
-				must(t, tx.Append(ctx, events[1:]...))
+				testenv.Must(t, tx.Exec(ctx, "INSERT INTO orders VALUES ('o-1')"))
+				testenv.Must(t, tx.Append(ctx, events[0]))
+				testenv.Must(t, tx.Append(ctx, events[1:]...))
 				return tx
 			}
 			tx := attempt()
 			ids := []uuid.UUID{events[0].ID, events[1].ID, events[2].ID}
-			must(t, tx.Rollback(ctx))
+			testenv.Must(t, tx.Rollback(ctx))
 			if orders, rows := count(t, db, "orders"), count(t, db, "outbox"); orders != 0 || rows != 0 {
 				t.Fatalf("%d orders and %d events after the rollback", orders, rows)
 			}
-			must(t, attempt().Commit(ctx))
+			testenv.Must(t, attempt().Commit(ctx))
 			if orders, rows := count(t, db, "orders"), count(t, db, "outbox"); orders != 1 || rows != 3 {
 				t.Fatalf("%d orders and %d events after the commit", orders, rows)
 			}
@@ -167,8 +167,8 @@ func TestABadEventLeavesTheTransactionUsable(t *testing.T) {
 			t.Fatal("a bad event was accepted")
 		}
 		events[2].AggregateID = "o-2"
-		must(t, tx.Append(t.Context(), events...))
-		must(t, tx.Commit(t.Context()))
+		testenv.Must(t, tx.Append(t.Context(), events...))
+		testenv.Must(t, tx.Commit(t.Context()))
 		requireRows(t, db.rows(t, "outbox"), events)
 	})
 }

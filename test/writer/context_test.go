@@ -10,6 +10,7 @@ import (
 	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/cdc-relay/cdc-relay/internal/testenv"
 	"github.com/cdc-relay/cdc-relay/writer"
 	"github.com/cdc-relay/cdc-relay/writer/writertest"
 )
@@ -32,12 +33,12 @@ func operator(ctx context.Context) map[string]string {
 func TestHeadersOfTheContext(t *testing.T) {
 	var recorder writertest.Recorder
 	events, err := writer.New(writer.Postgres, writer.WithHeaders(traceContext), writer.WithHeaders(operator), recorder.Option())
-	must(t, err)
+	testenv.Must(t, err)
 	ctx := context.WithValue(t.Context(), operatorKey{}, "u-7")
 	ctx = trace.ContextWithSpanContext(ctx, trace.NewSpanContext(trace.SpanContextConfig{TraceID: trace.TraceID{1}, SpanID: trace.SpanID{2}}))
 	secret, err := baggage.Parse("customer=c-3")
-	must(t, err)
-	must(t, events.Append(baggage.ContextWithBaggage(ctx, secret), recorder.Tx(), newEvent(1)))
+	testenv.Must(t, err)
+	testenv.Must(t, events.Append(baggage.ContextWithBaggage(ctx, secret), recorder.Tx(), newEvent(1)))
 	got := writertest.RequireAppended(t, events, &recorder, writertest.Match{Headers: map[string]string{
 		"operator-id": "u-7", "traceparent": "00-01000000000000000000000000000000-0200000000000000-00",
 	}})

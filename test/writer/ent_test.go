@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/cdc-relay/cdc-relay/internal/outbox"
+	"github.com/cdc-relay/cdc-relay/internal/testenv"
 	"github.com/cdc-relay/cdc-relay/writer"
 )
 
@@ -38,16 +39,16 @@ func TestEnt(t *testing.T) {
 func buildEnt(t *testing.T) (program string) {
 	t.Helper()
 	root, err := filepath.Abs("../..")
-	must(t, err)
+	testenv.Must(t, err)
 	dir := t.TempDir()
-	must(t, os.CopyFS(dir, os.DirFS("testdata/ent")))
+	testenv.Must(t, os.CopyFS(dir, os.DirFS("testdata/ent")))
 	for _, name := range []string{"main.go", "ent/schema/purchase.go"} { // as .txt they are no package without ent's code
-		must(t, os.Rename(filepath.Join(dir, name+".txt"), filepath.Join(dir, name)))
+		testenv.Must(t, os.Rename(filepath.Join(dir, name+".txt"), filepath.Join(dir, name)))
 	}
 	for _, name := range []string{"go.mod", "go.sum"} {
 		text, err := os.ReadFile(filepath.Join("..", name))
-		must(t, err)
-		must(t, os.WriteFile(filepath.Join(dir, name), text, 0o600))
+		testenv.Must(t, err)
+		testenv.Must(t, os.WriteFile(filepath.Join(dir, name), text, 0o600))
 	}
 	program = filepath.Join(dir, "program")
 	for _, args := range [][]string{

@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/cdc-relay/cdc-relay/internal/outbox"
+	"github.com/cdc-relay/cdc-relay/internal/testenv"
 	"github.com/cdc-relay/cdc-relay/writer"
 )
 
@@ -67,7 +68,7 @@ func errorsSayWhatToDo(t *testing.T, db *database, mistakes map[string]mistake) 
 					switch c.before {
 					case "":
 					case "append":
-						must(t, tx.Append(ctx, events...))
+						testenv.Must(t, tx.Append(ctx, events...))
 					default:
 						_ = tx.Exec(ctx, c.before)
 					}
@@ -95,9 +96,9 @@ func TestDuplicatesAreSkipped(t *testing.T) {
 		changed.Type = "SomethingElse"
 		tx := session.begin(t)
 		for _, batch := range [][]*writer.Event{{&changed}, events[:3], events} {
-			must(t, tx.Append(t.Context(), batch...))
+			testenv.Must(t, tx.Append(t.Context(), batch...))
 		}
-		must(t, tx.Commit(t.Context()))
+		testenv.Must(t, tx.Commit(t.Context()))
 		requireRows(t, db.rows(t, "outbox"), events)
 	})
 }
@@ -105,7 +106,7 @@ func TestDuplicatesAreSkipped(t *testing.T) {
 func TestAppendAfterTheEndIsAnError(t *testing.T) {
 	onEachWay(t, func(t *testing.T, db *database, w way) {
 		tx := w.open(t, db.name, "").begin(t)
-		must(t, tx.Commit(t.Context()))
+		testenv.Must(t, tx.Commit(t.Context()))
 		if err := tx.Append(t.Context(), newEvent(1)); err == nil || !strings.Contains(err.Error(), "before the transaction is committed") {
 			t.Errorf("error %v", err)
 		}
@@ -121,7 +122,7 @@ func appendEndsWithItsContext(t *testing.T, e engine) {
 	var hung int // the newest connection that hung; MySQL continues statements of lost connections
 	hangs := func() bool {
 		var newest sql.NullInt64
-		must(t, db.conn.QueryRowContext(t.Context(), db.speech().hanging, hung).Scan(&newest))
+		testenv.Must(t, db.conn.QueryRowContext(t.Context(), db.speech().hanging, hung).Scan(&newest))
 		if newest.Valid {
 			hung = int(newest.Int64)
 		}

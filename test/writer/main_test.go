@@ -134,9 +134,9 @@ type database struct {
 func newDatabase(tb testing.TB, e engine, tables ...outbox.TableOptions) *database {
 	tb.Helper()
 	name := fmt.Sprintf("writer%d", databases.Add(1))
-	must(tb, e.CreateDatabase(tb.Context(), name))
+	testenv.Must(tb, e.CreateDatabase(tb.Context(), name))
 	conn, err := e.look(name)
-	must(tb, err)
+	testenv.Must(tb, err)
 	conn.SetMaxOpenConns(1)
 	tb.Cleanup(func() { _ = conn.Close() })
 	db := &database{engine: e, name: name, conn: conn}
@@ -188,6 +188,6 @@ func daily(name string) outbox.TableOptions {
 
 func count(tb testing.TB, db *database, table string) (n int) {
 	tb.Helper()
-	must(tb, db.conn.QueryRowContext(tb.Context(), "SELECT count(*) FROM "+table).Scan(&n))
+	testenv.Must(tb, db.conn.QueryRowContext(tb.Context(), "SELECT count(*) FROM "+table).Scan(&n))
 	return n
 }

@@ -107,7 +107,7 @@ func onBoth(t *testing.T, test func(t *testing.T, m mysql)) {
 func TestMySQLSessionSettingsDoNotMatter(t *testing.T) {
 	onBoth(t, func(t *testing.T, m mysql) {
 		mode, err := m.Value(t.Context(), "SELECT @@global.sql_mode")
-		must(t, err)
+		testenv.Must(t, err)
 		db := newDatabase(t, m, plain("outbox"))
 		defer db.exec(t, "SET GLOBAL time_zone = DEFAULT", "SET GLOBAL sql_mode = '"+mode+"'")
 		for _, modes := range []string{"", "ANSI_QUOTES,NO_BACKSLASH_ESCAPES,NO_ZERO_DATE,NO_ZERO_IN_DATE,STRICT_ALL_TABLES,PAD_CHAR_TO_FULL_LENGTH"} {
@@ -129,7 +129,7 @@ func TestMySQLStoresLongTexts(t *testing.T) {
 			e.AggregateType, e.AggregateID, e.Type, e.TenantID, e.Topic, e.PartitionKey, e.ContentType, e.SchemaID = long, long, long, long, long, long, long, long
 			appendAll(t, session, e)
 			tx := session.begin(t)
-			must(t, tx.Exec(t.Context(), "SET sql_mode = ''"))
+			testenv.Must(t, tx.Exec(t.Context(), "SET sql_mode = ''"))
 			tooLong := newEvent(1)
 			tooLong.TenantID = long + "x"
 			if err := tx.Append(t.Context(), newEvent(2), tooLong); !errors.Is(err, writer.ErrInvalidEvent) {
@@ -175,7 +175,7 @@ func position(t *testing.T, db *database) (set string) {
 	if db.engine.(mysql).Flavor == testenv.MariaDBFlavor {
 		query = "SELECT @@global.gtid_binlog_pos"
 	}
-	must(t, db.conn.QueryRowContext(t.Context(), query).Scan(&set))
+	testenv.Must(t, db.conn.QueryRowContext(t.Context(), query).Scan(&set))
 	if set == "" {
 		t.Fatal("there is no binlog")
 	}

@@ -10,6 +10,7 @@ import (
 	gormpostgres "gorm.io/driver/postgres"
 	"gorm.io/gorm"
 
+	"github.com/cdc-relay/cdc-relay/internal/testenv"
 	"github.com/cdc-relay/cdc-relay/writer"
 	"github.com/cdc-relay/cdc-relay/writer/gormwriter"
 )
@@ -35,7 +36,7 @@ func openGORM(t *testing.T, db *database, pool *sql.DB, config *gorm.Config) *go
 		dialector = gormmysql.New(gormmysql.Config{Conn: pool})
 	}
 	opened, err := gorm.Open(dialector, config)
-	must(t, err)
+	testenv.Must(t, err)
 	return opened
 }
 
@@ -43,13 +44,13 @@ func openGORM(t *testing.T, db *database, pool *sql.DB, config *gorm.Config) *go
 func nestedGORM(t *testing.T, db *database, opened *gorm.DB, events *writer.Writer) {
 	t.Helper()
 	refused := errors.New("refused")
-	must(t, writer.Run(t.Context(), gormwriter.DB(opened, events.Dialect()), events, func(ctx context.Context, tx *gorm.DB, u *writer.Unit) error {
+	testenv.Must(t, writer.Run(t.Context(), gormwriter.DB(opened, events.Dialect()), events, func(ctx context.Context, tx *gorm.DB, u *writer.Unit) error {
 		place := func(tx *gorm.DB, id string, result error) error {
 			u.Add(Purchase{ID: id}.placed())
 			flushed, err := gormwriter.Tx(tx)
 			return errors.Join(tx.Create(&Purchase{ID: id}).Error, err, events.Flush(ctx, flushed, u), result)
 		}
-		must(t, place(tx, "first", nil))
+		testenv.Must(t, place(tx, "first", nil))
 		undone := u.Savepoint(func() error {
 			return tx.Transaction(func(tx *gorm.DB) error { return place(tx, "undone", refused) })
 		})
@@ -89,7 +90,7 @@ func transactionsOfGORM(t *testing.T, e engine) {
 	db := newDatabase(t, e, plain("outbox"))
 	db.exec(t, "CREATE TABLE purchases (id varchar(10) PRIMARY KEY, total int NOT NULL)")
 	pool, err := db.look(db.name)
-	must(t, err)
+	testenv.Must(t, err)
 	t.Cleanup(func() { _ = pool.Close() })
 	for _, prepared := range []bool{false, true} {
 		opened := openGORM(t, db, pool, &gorm.Config{PrepareStmt: prepared})
@@ -98,7 +99,7 @@ func transactionsOfGORM(t *testing.T, e engine) {
 			d = m.dialect()
 		}
 		events, err := writer.New(d)
-		must(t, err)
+		testenv.Must(t, err)
 		require := func(db *gorm.DB, want error) {
 			t.Helper()
 			if tx, err := gormwriter.Tx(db); tx != nil || !errors.Is(err, want) {
@@ -113,9 +114,9 @@ func transactionsOfGORM(t *testing.T, e engine) {
 			t.Error("a dry run has a transaction")
 		}
 		require(tx.Where("id = ?", "x").First(&Hooked{}), gorm.ErrRecordNotFound)
-		must(t, tx.Rollback().Error)
+		testenv.Must(t, tx.Rollback().Error)
 		db.clear(t, "outbox", "purchases")
-		must(t, opened.Create(&Hooked{ID: "1", events: events}).Error)
+		testenv.Must(t, opened.Create(&Hooked{ID: "1", events: events}).Error)
 		err = opened.Session(&gorm.Session{SkipDefaultTransaction: true}).Create(&Hooked{ID: "2", events: events}).Error
 		if !errors.Is(err, writer.ErrNoTransaction) {
 			t.Errorf("a hook without a transaction: error %v", err)

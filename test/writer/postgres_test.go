@@ -102,9 +102,9 @@ type pgxSession struct {
 func openPgx(tb testing.TB, dsn string, opts ...writer.Option) session {
 	tb.Helper()
 	events, err := writer.New(writer.Postgres, opts...)
-	must(tb, err)
+	testenv.Must(tb, err)
 	conn, err := pgx.Connect(tb.Context(), dsn)
-	must(tb, err)
+	testenv.Must(tb, err)
 	tb.Cleanup(func() { _ = conn.Close(context.WithoutCancel(tb.Context())) })
 	return pgxSession{conn, opts, events}
 }
@@ -112,7 +112,7 @@ func openPgx(tb testing.TB, dsn string, opts ...writer.Option) session {
 func (s pgxSession) begin(tb testing.TB) transaction {
 	tb.Helper()
 	tx, err := s.conn.Begin(tb.Context())
-	must(tb, err)
+	testenv.Must(tb, err)
 	return pgxTx{tx, s.events}
 }
 
@@ -175,7 +175,7 @@ func TestPreparedStatementsAreFew(t *testing.T) {
 		t.Run(w.name, func(t *testing.T) {
 			tx := w.open(t, db.name, "").begin(t)
 			for n := 1; n <= 300; n++ {
-				must(t, tx.Append(t.Context(), newEvents(n)...))
+				testenv.Must(t, tx.Append(t.Context(), newEvents(n)...))
 			}
 			const raise = `DO $$ BEGIN
   IF (SELECT count(*) FROM pg_prepared_statements WHERE statement LIKE 'INSERT%') <> 9 THEN RAISE 'not nine'; END IF;

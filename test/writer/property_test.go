@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/cdc-relay/cdc-relay/internal/outbox"
+	"github.com/cdc-relay/cdc-relay/internal/testenv"
 	"github.com/cdc-relay/cdc-relay/writer"
 	"github.com/cdc-relay/cdc-relay/writer/writertest"
 )
@@ -31,12 +32,8 @@ func anyEventsAreStoredAsTheyAre(t *testing.T, e engine) {
 		events := rapid.SliceOfNDistinct(anEvent(), 1, 20, idOrNew).Draw(r, "events")
 		tx := sessions[name].begin(t)
 		defer func() { _ = tx.Rollback(t.Context()) }()
-		if err := tx.Append(t.Context(), events...); err != nil {
-			r.Fatal(err)
-		}
-		if err := tx.Commit(t.Context()); err != nil {
-			r.Fatal(err)
-		}
+		testenv.Must(r, tx.Append(t.Context(), events...))
+		testenv.Must(r, tx.Commit(t.Context()))
 		requireRows(r, db.rows(t, "outbox"), events)
 	})
 }
@@ -79,7 +76,7 @@ func anEvent() *rapid.Generator[*writer.Event] {
 // Writer and relay refuse the same header names.
 func TestReservedHeadersAreRefused(t *testing.T) {
 	events, err := writer.New(writer.Postgres)
-	must(t, err)
+	testenv.Must(t, err)
 	name := rapid.OneOf(
 		rapid.StringMatching(`[cC][eE][_-]?[a-z]{0,3}`), rapid.StringMatching(`[cC]ontent[-_][tT]ype.?`), rapid.StringN(1, 8, -1),
 		rapid.SampledFrom([]string{"ce_", "CE_ID", "content-type", "CONTENT-TYPE", "traceparent", "id", "ce", "K"}),

@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 	"pgregory.net/rapid"
 
+	"github.com/cdc-relay/cdc-relay/internal/testenv"
 	"github.com/cdc-relay/cdc-relay/writer"
 )
 
@@ -34,19 +35,17 @@ func (db *database) rows(tb testing.TB, table string) []stored {
 func (db *database) rowsAs(tb testing.TB, table, payload string) []stored {
 	tb.Helper()
 	result, err := db.conn.QueryContext(tb.Context(), fmt.Sprintf(db.speech().rows, payload, table))
-	must(tb, err)
+	testenv.Must(tb, err)
 	defer result.Close()
 	var all []stored
 	for result.Next() {
 		var s stored
 		err := result.Scan(&s.ID, &s.AggregateType, &s.AggregateID, &s.Type, &s.Tenant, &s.Topic, &s.Key, &s.ContentType,
 			&s.SchemaID, &s.SchemaVersion, &s.Headers, &s.Payload, &s.OccurredMicros, &s.CreatedMillis, &s.CreatedIsNow)
-		if err != nil {
-			tb.Fatal(err)
-		}
+		testenv.Must(tb, err)
 		all = append(all, s)
 	}
-	must(tb, result.Err())
+	testenv.Must(tb, result.Err())
 	return all
 }
 
@@ -115,7 +114,7 @@ func requireHeaders(tb rapid.TB, have *string, want map[string]string) {
 		return
 	}
 	var headers map[string]string
-	must(tb, json.Unmarshal([]byte(*have), &headers))
+	testenv.Must(tb, json.Unmarshal([]byte(*have), &headers))
 	if !reflect.DeepEqual(headers, want) {
 		tb.Fatalf("headers %q, want %q", headers, want)
 	}

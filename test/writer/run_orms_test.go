@@ -20,6 +20,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/inbox"
 	"github.com/cdc-relay/cdc-relay/inbox/idempotency"
 	"github.com/cdc-relay/cdc-relay/internal/outbox"
+	"github.com/cdc-relay/cdc-relay/internal/testenv"
 	sqlcmysql "github.com/cdc-relay/cdc-relay/test/writer/sqlc/mysql"
 	sqlcpostgres "github.com/cdc-relay/cdc-relay/test/writer/sqlc/postgres"
 	"github.com/cdc-relay/cdc-relay/writer"
@@ -87,7 +88,7 @@ func runWithEveryORM(t *testing.T, e engine) {
 		db.exec(t, s.SQL)
 	}
 	pool, err := db.look(db.name)
-	must(t, err)
+	testenv.Must(t, err)
 	t.Cleanup(func() { _ = pool.Close() })
 	d, sqlxDB, bunDB := writer.Postgres, sqlx.NewDb(pool, "pgx"), bun.NewDB(pool, pgdialect.New())
 	if m, ok := e.(mysql); ok {
@@ -103,7 +104,7 @@ func runWithEveryORM(t *testing.T, e engine) {
 	}
 	if e == engine(pg) {
 		pool, err := pgxpool.New(t.Context(), pg.DSN(db.name, ""))
-		must(t, err)
+		testenv.Must(t, err)
 		t.Cleanup(pool.Close)
 		onORM(t, db, "pgx", pgxwriter.Pool(pool), placePgx)
 	}
@@ -115,13 +116,13 @@ func onORM[T any](t *testing.T, db *database, name string, d writer.DB[T], place
 	t.Run(name, func(t *testing.T) {
 		db.clear(t, "outbox", "purchases", "inbox", "idempotency_keys")
 		events, err := writer.New(d.Dialect())
-		must(t, err)
+		testenv.Must(t, err)
 		s, first := shop[T]{d, events}, Purchase{ID: "first", Total: 12}
-		must(t, place(t.Context(), s, first))
+		testenv.Must(t, place(t.Context(), s, first))
 		if err := place(t.Context(), s, first); err == nil {
 			t.Error("a second row with its key was stored")
 		}
-		must(t, place(t.Context(), s, Purchase{ID: "victim", Total: 13}))
+		testenv.Must(t, place(t.Context(), s, Purchase{ID: "victim", Total: 13}))
 		placedTwiceInTheInbox(t, s)
 		placedTwiceByKey(t, s)
 		if rows, n := written(t, db), count(t, db, "purchases"); rows != "first Placed, victim Placed, second Placed, third Placed" || n != 2 {
@@ -134,7 +135,7 @@ func onORM[T any](t *testing.T, db *database, name string, d writer.DB[T], place
 func placedTwiceInTheInbox[T any](t *testing.T, s shop[T]) {
 	t.Helper()
 	in, err := inbox.New(s.db, "orms", inbox.WithWriter(s.events))
-	must(t, err)
+	testenv.Must(t, err)
 	refused, ends := errors.New("refused"), ""
 	for i, result := range []error{refused, nil, nil} {
 		repeat, err := in.Handle(t.Context(), &inbox.Message{Source: "shop", ID: "1"}, func(_ context.Context, _ T, u *writer.Unit) error {
@@ -156,7 +157,7 @@ func placedTwiceInTheInbox[T any](t *testing.T, s shop[T]) {
 func placedTwiceByKey[T any](t *testing.T, s shop[T]) {
 	t.Helper()
 	keys, err := idempotency.New(s.db, s.events)
-	must(t, err)
+	testenv.Must(t, err)
 	caller := func(*http.Request) (string, error) { return "alice", nil }
 	for i, status := range []int{500, 503, 201, 201} { // an error, a status that is not stored, the work, a replay
 		handler := keys.Middleware(caller, func(w http.ResponseWriter, _ *http.Request, _ T, u *writer.Unit) error {
@@ -177,10 +178,10 @@ func placedTwiceByKey[T any](t *testing.T, s shop[T]) {
 func TestRecorderServesORMs(t *testing.T) {
 	var recorder writertest.Recorder
 	events, err := writer.New(writer.Postgres, recorder.Option())
-	must(t, err)
+	testenv.Must(t, err)
 	pool := recorder.DB(t)
 	opened, err := gorm.Open(gormpostgres.New(gormpostgres.Config{Conn: pool}))
-	must(t, err)
+	testenv.Must(t, err)
 	for id, err := range map[string]error{
 		"sqlc": placeSQLC(t.Context(), shop[*sql.Tx]{writer.SQL(pool, writer.Postgres), events}, Purchase{ID: "sqlc"}),
 		"sqlx": placeSQLX(t.Context(), shop[*sqlx.Tx]{
@@ -192,7 +193,7 @@ func TestRecorderServesORMs(t *testing.T) {
 		"gorm": placeGORM(t.Context(), shop[*gorm.DB]{gormwriter.DB(opened, writer.Postgres), events}, Purchase{ID: "gorm"}),
 		"pgx":  placePgx(t.Context(), shop[pgx.Tx]{pgxwritertest.DB(&recorder), events}, Purchase{ID: "pgx"}),
 	} {
-		must(t, err)
+		testenv.Must(t, err)
 		writertest.RequireAppended(t, events, &recorder, writertest.Match{Type: "Placed", AggregateID: id})
 	}
 }

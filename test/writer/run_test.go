@@ -52,7 +52,7 @@ func runAgainAfterADeadlock(t *testing.T, e engine) {
 			var both errgroup.Group
 			both.Go(take("1", "2"))
 			both.Go(take("2", "1"))
-			must(t, both.Wait())
+			testenv.Must(t, both.Wait())
 			if got := written(t, db); got != "1 Taken, 2 Taken" && got != "2 Taken, 1 Taken" {
 				t.Errorf("rows %q", got)
 			}
@@ -81,20 +81,20 @@ func runAgainAfterAConflict(t *testing.T, e engine) {
 							o.raise("Placed")
 						}
 						for _, s := range append(c.before, "SELECT n FROM stock") {
-							must(t, tx.Exec(ctx, s))
+							testenv.Must(t, tx.Exec(ctx, s))
 						}
 						if *attempts++; *attempts == 1 {
-							must(t, other.Exec(ctx, "UPDATE stock SET n = n + 1"))
+							testenv.Must(t, other.Exec(ctx, "UPDATE stock SET n = n + 1"))
 						}
 						if c.commit == (*attempts == 1) { // an open transaction ends before the second attempt
-							must(t, other.Commit(ctx))
+							testenv.Must(t, other.Commit(ctx))
 						}
 						return tx.Exec(ctx, "UPDATE stock SET n = n + 1")
 					}
 				}
 				var attempts int
 				did, err := conflicting(func() *order { return &order{id: "new"} }, &attempts).run(t, db, w.open(t, db.name, ""), writer.WithAttempts(2))
-				must(t, err)
+				testenv.Must(t, err)
 				did.require(t, "new Placed", 2, "rolled back", "committed")
 				if !c.commit {
 					return // a lock takes a second to fail
@@ -109,7 +109,7 @@ func runAgainAfterAConflict(t *testing.T, e engine) {
 				made.raise("Placed")
 				attempts, other = 0, w.open(t, db.name, "").begin(t)
 				did, err = conflicting(func() *order { return made }, &attempts).run(t, db, w.open(t, db.name, ""))
-				must(t, err)
+				testenv.Must(t, err)
 				did.require(t, "new Placed, made Placed", 2, "rolled back", "committed")
 			})
 		}
@@ -139,12 +139,12 @@ func TestCommitRolledBack(t *testing.T) {
 				var attempts int
 				observer := writer.WithObserver(func(ctx context.Context, _ []*writer.Event) {
 					if attempts == 1 && c.other != "" { // between the last statement and COMMIT
-						must(t, other.Commit(ctx))
+						testenv.Must(t, other.Commit(ctx))
 					}
 				})
 				did, err := work(func(ctx context.Context, tx transaction, u *writer.Unit) error {
 					if attempts++; c.other != "" {
-						must(t, tx.Exec(ctx, "SET TRANSACTION ISOLATION LEVEL SERIALIZABLE"))
+						testenv.Must(t, tx.Exec(ctx, "SET TRANSACTION ISOLATION LEVEL SERIALIZABLE"))
 					}
 					for s := range strings.SplitSeq(c.before, "; ") {
 						if err := tx.Exec(ctx, s); (err != nil) != c.failed {
@@ -152,9 +152,9 @@ func TestCommitRolledBack(t *testing.T) {
 						}
 					}
 					if c.other != "" && attempts == 1 {
-						must(t, other.Exec(ctx, "SET TRANSACTION ISOLATION LEVEL SERIALIZABLE"))
-						must(t, other.Exec(ctx, "SELECT sum(n) FROM pair"))
-						must(t, other.Exec(ctx, c.other))
+						testenv.Must(t, other.Exec(ctx, "SET TRANSACTION ISOLATION LEVEL SERIALIZABLE"))
+						testenv.Must(t, other.Exec(ctx, "SELECT sum(n) FROM pair"))
+						testenv.Must(t, other.Exec(ctx, c.other))
 					}
 					if !c.failed {
 						u.Add(newEvent(1))
@@ -189,7 +189,7 @@ func TestCommitWithoutAnAnswer(t *testing.T) {
 			}
 			t.Run(name, func(t *testing.T) {
 				db.clear(t, "outbox")
-				must(t, proxy.Restore())
+				testenv.Must(t, proxy.Restore())
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
 				s, a := w.openThrough(t, proxy, db.name), &order{id: "a"}
@@ -201,10 +201,10 @@ func TestCommitWithoutAnAnswer(t *testing.T) {
 					interference.Go(func() { //nolint:contextcheck // it ends ctx
 						<-held.Caught()
 						if !c.answered {
-							must(t, proxy.Swallow(testenv.Requests)) // or it may arrive while the connection is closed
+							testenv.Must(t, proxy.Swallow(testenv.Requests)) // or it may arrive while the connection is closed
 						} else {
-							must(t, proxy.Swallow(testenv.Responses))
-							must(t, held.Release(t.Context()))
+							testenv.Must(t, proxy.Swallow(testenv.Responses))
+							testenv.Must(t, held.Release(t.Context()))
 						}
 						if c.ends {
 							cancel()
@@ -255,13 +255,13 @@ func runNoticesAHiddenError(t *testing.T, e engine) {
 				did, err := work(func(ctx context.Context, tx transaction, u *writer.Unit) error {
 					u.Add(newEvent(1))
 					for _, s := range append(c.before, "SELECT n FROM stock") {
-						must(t, tx.Exec(ctx, s))
+						testenv.Must(t, tx.Exec(ctx, s))
 					}
-					must(t, other.Exec(ctx, "UPDATE stock SET n = 1 WHERE id > 1"))
-					must(t, tx.Exec(ctx, "UPDATE stock SET n = 2 WHERE id = 1"))
+					testenv.Must(t, other.Exec(ctx, "UPDATE stock SET n = 1 WHERE id > 1"))
+					testenv.Must(t, tx.Exec(ctx, "UPDATE stock SET n = 2 WHERE id = 1"))
 					var both sync.WaitGroup
 					if c.commit {
-						must(t, other.Commit(ctx))
+						testenv.Must(t, other.Commit(ctx))
 					} else {
 						both.Go(func() { _ = other.Exec(ctx, "UPDATE stock SET n = 1 WHERE id = 1") })
 					}
@@ -272,7 +272,7 @@ func runNoticesAHiddenError(t *testing.T, e engine) {
 					return nil
 				}).run(t, db, w.open(t, db.name, ""))
 				if !c.commit {
-					must(t, other.Rollback(t.Context()))
+					testenv.Must(t, other.Rollback(t.Context()))
 				}
 				if err == nil || e != engine(pg) && !errors.Is(err, writer.ErrNoTransaction) {
 					t.Errorf("error %v", err)

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/cdc-relay/cdc-relay/internal/testenv"
 	"github.com/cdc-relay/cdc-relay/writer"
 )
 
@@ -104,7 +105,7 @@ func unitCommitted(t *testing.T, db *database, s session) {
 		u.Track(a)
 		return nil
 	}).run(t, db, s)
-	must(t, err)
+	testenv.Must(t, err)
 	did.require(t, "a Placed, b Placed, b Paid, o-1 OrderPlaced, a Paid", 1, "committed")
 	if len(a.Events())+len(b.Events()) != 0 {
 		t.Error("events were not cleared")
@@ -114,7 +115,7 @@ func unitCommitted(t *testing.T, db *database, s session) {
 		a.raise("Sent")
 		return nil
 	}).run(t, db, s)
-	must(t, err)
+	testenv.Must(t, err)
 	did.require(t, "a Placed, b Placed, b Paid, o-1 OrderPlaced, a Paid, a Sent", 1, "committed")
 }
 
@@ -137,7 +138,7 @@ func unitRolledBack(t *testing.T, db *database, s session) {
 	}
 	did.require(t, "", 1, "rolled back")
 	did, err = place(nil).run(t, db, s)
-	must(t, err)
+	testenv.Must(t, err)
 	did.require(t, "a Placed", 1, "committed")
 	did, err = work(func(_ context.Context, _ transaction, u *writer.Unit) error {
 		u.Add(newEvent(1), &writer.Event{})
@@ -158,13 +159,13 @@ func unitSavepoint(t *testing.T, db *database, s session) {
 		a.raise("Placed")
 		soldOut := errors.New("sold out")
 		err := u.Savepoint(func() error {
-			must(t, tx.Exec(ctx, "SAVEPOINT gift"))
+			testenv.Must(t, tx.Exec(ctx, "SAVEPOINT gift"))
 			u.Track(b)
 			b.raise("Placed")
 			a.raise("Wrapped")
 			u.AfterCommit(func(context.Context) error { return errors.New("called") })
-			must(t, tx.Flush(ctx, u))
-			must(t, tx.Exec(ctx, "ROLLBACK TO SAVEPOINT gift"))
+			testenv.Must(t, tx.Flush(ctx, u))
+			testenv.Must(t, tx.Exec(ctx, "ROLLBACK TO SAVEPOINT gift"))
 			return soldOut
 		})
 		if !errors.Is(err, soldOut) {
@@ -173,7 +174,7 @@ func unitSavepoint(t *testing.T, db *database, s session) {
 		a.raise("Paid")
 		return nil
 	}).run(t, db, s)
-	must(t, err)
+	testenv.Must(t, err)
 	did.require(t, "a Placed, a Paid", 1, "committed")
 	if did.handled != nil {
 		t.Errorf("hooks failed: %v", did.handled)
@@ -199,7 +200,7 @@ func unitHooks(t *testing.T, db *database, s session) {
 		u.AfterCommit(func(context.Context) error { u.Add(newEvent(1)); return nil })
 		return nil
 	}).run(t, db, s)
-	must(t, err)
+	testenv.Must(t, err)
 	did.require(t, "", 1, "committed")
 	if h := did.handled; len(h) != 4 || !errors.Is(h[0], failed) || !errors.Is(h[1], failed) || !strings.Contains(h[1].Error(), "unit_test.go") ||
 		!strings.Contains(h[2].Error(), "no stamp") || !strings.Contains(h[3].Error(), "has ended") {
@@ -212,18 +213,18 @@ func unitByHand(t *testing.T, db *database, s session) {
 	t.Helper()
 	var did outcome
 	events, err := writer.New(writer.Postgres, writer.WithHookErrors(func(_ context.Context, err error) { did.handled = append(did.handled, err) }))
-	must(t, err)
+	testenv.Must(t, err)
 	u := events.NewUnit()
 	u.AfterCommit(func(context.Context) error { did.hooks = append(did.hooks, "committed"); return nil })
 	a, tx := &order{id: "a"}, s.begin(t)
 	u.Track(a)
 	a.raise("Placed")
-	must(t, tx.Flush(t.Context(), u))
+	testenv.Must(t, tx.Flush(t.Context(), u))
 	a.raise("Forgotten")
 	err = writer.CommitError(t.Context(), tx.Commit(t.Context()))
 	u.End(t.Context(), err)
 	u.End(t.Context(), errors.New("the first End counts"))
-	must(t, err)
+	testenv.Must(t, err)
 	did.rows = written(t, db)
 	did.require(t, "a Placed", 0, "committed")
 	if left := a.Events(); len(left) != 1 || left[0].Type != "Forgotten" || len(did.handled) != 1 {
@@ -268,7 +269,7 @@ func unitPanics(t *testing.T, db *database, s session) {
 			u.AfterRollback(func(context.Context) error { did.hooks = append(did.hooks, "rolled back"); return nil })
 			u.Track(a)
 			a.raise("Placed")
-			must(t, tx.Flush(ctx, u))
+			testenv.Must(t, tx.Flush(ctx, u))
 			panic("sold out")
 		})
 	}()

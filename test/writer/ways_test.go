@@ -57,9 +57,9 @@ type sqlSession struct {
 func openSQL(tb testing.TB, d writer.Dialect, driver, dsn string, opts []writer.Option) session {
 	tb.Helper()
 	events, err := writer.New(d, opts...)
-	must(tb, err)
+	testenv.Must(tb, err)
 	pool, err := sql.Open(driver, dsn)
-	must(tb, err)
+	testenv.Must(tb, err)
 	pool.SetMaxOpenConns(1)
 	tb.Cleanup(func() { _ = pool.Close() })
 	return sqlSession{pool, d, opts, events}
@@ -68,7 +68,7 @@ func openSQL(tb testing.TB, d writer.Dialect, driver, dsn string, opts []writer.
 func (s sqlSession) begin(tb testing.TB) transaction {
 	tb.Helper()
 	tx, err := s.pool.BeginTx(tb.Context(), nil)
-	must(tb, err)
+	testenv.Must(tb, err)
 	tb.Cleanup(func() { _ = tx.Rollback() })
 	return sqlTx{tx, s.events}
 }
@@ -106,6 +106,6 @@ func (t sqlTx) Rollback(context.Context) error { return t.tx.Rollback() }
 func appendAll(tb testing.TB, s session, events ...*writer.Event) {
 	tb.Helper()
 	tx := s.begin(tb)
-	must(tb, tx.Append(tb.Context(), events...))
-	must(tb, tx.Commit(tb.Context()))
+	testenv.Must(tb, tx.Append(tb.Context(), events...))
+	testenv.Must(tb, tx.Commit(tb.Context()))
 }

@@ -3,6 +3,7 @@ package writer_test
 import (
 	"testing"
 
+	"github.com/cdc-relay/cdc-relay/internal/testenv"
 	"github.com/cdc-relay/cdc-relay/writer"
 	"github.com/cdc-relay/cdc-relay/writer/writertest"
 )
@@ -16,7 +17,7 @@ func readsWhatWasAppended(t *testing.T, e engine) {
 	for _, w := range e.ways() {
 		t.Run(w.name, func(t *testing.T) {
 			tx, events := w.open(t, db.name, "").begin(t), append(awkwardEvents(), newEvent(101), newEvent(102), newEvent(103))
-			must(t, tx.Append(t.Context(), events...))
+			testenv.Must(t, tx.Append(t.Context(), events...))
 			table, reader := tx.look()
 			var matches []writertest.Match
 			for _, event := range events {
@@ -35,11 +36,11 @@ func readsWhatWasAppended(t *testing.T, e engine) {
 				matches = append(matches, m)
 			}
 			writertest.RequireAppendedInOrder(t, table, reader, matches[len(matches)-3:]...) // those with IDs of Append
-			must(t, tx.Rollback(t.Context()))
+			testenv.Must(t, tx.Rollback(t.Context()))
 			tx = w.open(t, db.name, "").begin(t)
 			table, reader = tx.look()
 			writertest.RequireNotAppended(t, table, reader, writertest.Match{})
-			must(t, tx.Rollback(t.Context()))
+			testenv.Must(t, tx.Rollback(t.Context()))
 		})
 	}
 }
@@ -56,9 +57,9 @@ func TestWritertestReadsJSON(t *testing.T) {
 	db.addTables(t, options)
 	for _, w := range pg.ways() {
 		tx := w.open(t, db.name, "", writer.WithPayloadColumn(writer.PayloadJSONB)).begin(t)
-		must(t, tx.Append(t.Context(), &writer.Event{AggregateType: "Order", AggregateID: "o-1", Type: "Placed", Payload: []byte(`{"b":1,  "a":[2]}`)}))
+		testenv.Must(t, tx.Append(t.Context(), &writer.Event{AggregateType: "Order", AggregateID: "o-1", Type: "Placed", Payload: []byte(`{"b":1,  "a":[2]}`)}))
 		table, reader := tx.look()
 		writertest.RequireAppended(t, table, reader, writertest.Match{Payload: `{"a": [2], "b": 1}`})
-		must(t, tx.Rollback(t.Context()))
+		testenv.Must(t, tx.Rollback(t.Context()))
 	}
 }
