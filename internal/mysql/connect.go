@@ -99,10 +99,8 @@ func Open(ctx context.Context, cfg *mysql.Config) (*sql.DB, error) {
 	cfg.Params["autocommit"], cfg.Params["time_zone"], cfg.Params["sql_select_limit"] = "1", "'+00:00'", "18446744073709551615"
 	heard := &listener{}
 	cfg.Logger = heard
-	var reached atomic.Bool
 	cfg.DialFunc = func(ctx context.Context, network, addr string) (net.Conn, error) {
 		conn, err := (&net.Dialer{}).DialContext(ctx, network, addr)
-		reached.Store(err == nil)
 		if err != nil {
 			return nil, err
 		}
@@ -122,7 +120,7 @@ func Open(ctx context.Context, cfg *mysql.Config) (*sql.DB, error) {
 		if lost := heard.last.Load(); errors.Is(err, mysql.ErrInvalidConn) && lost != nil {
 			err = *lost
 		}
-		return nil, connectError(silent(err, reached.Load()), cfg)
+		return nil, connectError(err, cfg)
 	}
 	return db, nil
 }
@@ -145,13 +143,12 @@ func ConnectReplication(ctx context.Context, cfg *mysql.Config) (*client.Conn, e
 	ctx, cancel := context.WithTimeout(ctx, ConnectTimeout)
 	defer cancel()
 	var guard *guardedConn
-	reached := false
 	dial := func(ctx context.Context, network, addr string) (net.Conn, error) {
 		conn, err := (&net.Dialer{KeepAlive: ConnectTimeout}).DialContext(ctx, network, addr)
 		if err != nil {
 			return nil, err
 		}
-		reached, conn = true, socket.Direct(conn)
+		conn = socket.Direct(conn)
 		if cfg.TLS == nil && !cfg.AllowCleartextPasswords {
 			guard = &guardedConn{Conn: conn}
 			conn = guard
@@ -168,26 +165,13 @@ func ConnectReplication(ctx context.Context, cfg *mysql.Config) (*client.Conn, e
 	case err != nil && guard != nil && guard.asked:
 		return nil, connectError(errCleartext, cfg)
 	case err != nil:
-		return nil, connectError(silent(err, reached), cfg)
+		return nil, connectError(err, cfg)
 	}
 	if err := conn.SetDeadline(time.Now().Add(ConnectTimeout)); err != nil {
 		_ = conn.Close()
 		return nil, fmt.Errorf("connect to %s: %w", cfg.Addr, err)
 	}
 	return conn, nil
-}
-
-// silentError is what came of a connection that was accepted, and of which nothing was heard in time or nothing that MySQL says.
-type silentError struct{ error }
-
-func (e *silentError) Unwrap() error { return e.error }
-
-func silent(err error, reached bool) error {
-	late, ok := errors.AsType[net.Error](err)
-	if code, _ := ErrorNumber(err); reached && code == 0 && (ok && late.Timeout() || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, mysql.ErrMalformPkt) || errors.Is(err, mysql.ErrPktSync)) {
-		return &silentError{err}
-	}
-	return err
 }
 
 var errCleartext = errors.New("it asks for the password in clear text")
@@ -288,9 +272,6 @@ func connectError(err error, cfg *mysql.Config) error {
 		return cdc.ConfigError("tls_refused", "switch TLS on at the server, or remove source.mysql.tls", "MySQL at %s does not offer TLS but the configuration asks for it", cfg.Addr)
 	case errors.Is(err, context.Canceled):
 		return err
-	case errors.As(err, new(*silentError)):
-		return cdc.Fixable("correct host and port in source.mysql.dsn, or see why the server does not answer",
-			"%s accepts connections and does not answer as MySQL does", cfg.Addr)
 	}
 	return cdc.Fixable("start it, or correct host and port in source.mysql.dsn", "MySQL at %s cannot be reached (%s)", cfg.Addr, cdc.LastCause(err))
 }
