@@ -341,8 +341,16 @@ func (r *Rig) AwaitCount(n int) {
 // AwaitProgress waits until n more events were read.
 func (r *Rig) AwaitProgress(n int) {
 	r.tb.Helper()
+	r.Progress(n)()
+}
+
+// Progress returns a function that waits until n more events than now were read.
+func (r *Rig) Progress(n int) (wait func()) {
 	_, have := r.Reader.Count()
-	r.Must(r.arrive(func(ctx context.Context) error { return r.Reader.AwaitEvents(ctx, have+n) }))
+	return func() {
+		r.tb.Helper()
+		r.Must(r.arrive(func(ctx context.Context) error { return r.Reader.AwaitEvents(ctx, have+n) }))
+	}
 }
 
 // Delay sleeps for a random time up to most, to vary when the next fault happens. No condition depends on it.

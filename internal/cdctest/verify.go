@@ -75,8 +75,8 @@ func (r *Rig) Truth(ctx context.Context) (*Truth, error) {
 	return t, r.DB.Committed(ctx, t.Add)
 }
 
-// stopLoad stops all writers.
-func (r *Rig) stopLoad() {
+// StopLoad stops all writers.
+func (r *Rig) StopLoad() {
 	r.tb.Helper()
 	for _, l := range r.loads {
 		r.Must(l.Stop())
@@ -88,7 +88,7 @@ func (r *Rig) stopLoad() {
 // promises. What is broken is a [Violation].
 func (r *Rig) Verify() *Report {
 	r.tb.Helper()
-	r.stopLoad()
+	r.StopLoad()
 	truth, err := r.Truth(r.Within(patience))
 	r.Must(err)
 	for _, l := range r.loads {

@@ -21,7 +21,7 @@ type Workload struct {
 	Prefix string
 	// Writers and Keys are the numbers of writers and keys; 0 is 4 and 64.
 	Writers, Keys int
-	// Pause is the mean time between two transactions of a writer; 0 is 5 ms.
+	// Pause is the mean time between two transactions of a writer; 0 is 20 ms.
 	Pause time.Duration
 	// Rows is the most rows of a key in most transactions; 0 is 8. Some have up to ten times as many.
 	Rows int
@@ -44,7 +44,7 @@ type Load struct {
 // Start starts the writers. They run until Stop or until ctx ends, and retry while the database is away.
 func (w Workload) Start(ctx context.Context) *Load {
 	w.Writers, w.Keys, w.Rows, w.Size = orElse(w.Writers, 4), orElse(w.Keys, 64), orElse(w.Rows, 8), orElse(w.Size, 200)
-	w.Pause, w.Prefix = orElse(w.Pause, 5*time.Millisecond), orElse(w.Prefix, "k")
+	w.Pause, w.Prefix = orElse(w.Pause, 20*time.Millisecond), orElse(w.Prefix, "k")
 	ctx, cancel := context.WithCancel(ctx)
 	l := &Load{Workload: w, Ledger: &Ledger{}, cancel: cancel}
 	for i := range w.Writers {

@@ -20,7 +20,7 @@ func TestOutOfFileDescriptors(t *testing.T) {
 		way := throughProxy(t, db)
 		r := newRig(t, db, cdctest.InFile, delivery)
 		r.Start()
-		r.Load(cdctest.Workload{Pause: 20 * time.Millisecond})
+		r.Load(cdctest.Workload{})
 		r.AwaitProgress(300)
 		limit(t, r.Relay, "3:")
 		way.Cut()

@@ -21,7 +21,7 @@ func TestBrokersKilled(t *testing.T) {
 	rigs := everywhere(t, func(o *cdctest.RigOptions) { o.Kafka = kafka })
 	for _, r := range rigs {
 		r.Start()
-		r.Load(cdctest.Workload{Writers: 2, Pause: 20 * time.Millisecond})
+		r.Load(cdctest.Workload{Writers: 2, Pause: 100 * time.Millisecond})
 	}
 	for _, broker := range kafka.Brokers() {
 		awaitProgress(rigs, 200)
@@ -37,8 +37,8 @@ func TestBrokersKilled(t *testing.T) {
 	rigs[0].Hold(outage)
 	rigs[0].Must(kafka.Start(rigs[0].Within(2 * time.Minute)))
 	awaitProgress(rigs, 300)
+	verify(rigs)
 	for _, r := range rigs {
-		r.Verify()
 		startedOnce(r)
 	}
 }
@@ -68,6 +68,7 @@ func TestResponsesLost(t *testing.T) {
 		rigs[0].Must(proxy.Restore())
 	}
 	awaitProgress(rigs, 300)
+	stopLoads(rigs)
 	for _, r := range rigs {
 		goesOnOnce(t, r)
 	}

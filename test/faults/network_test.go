@@ -42,6 +42,7 @@ func TestConnectionsCut(t *testing.T) {
 		}
 	}
 	awaitProgress(all, 500)
+	stopLoads(all)
 	for _, r := range all {
 		goesOnOnce(t, r)
 	}
@@ -64,7 +65,7 @@ func TestResumeAfterFreeze(t *testing.T) {
 		way := throughProxy(t, db)
 		r := newRig(t, db, s.least(), nil)
 		r.Start()
-		r.Load(cdctest.Workload{Pause: 20 * time.Millisecond})
+		r.Load(cdctest.Workload{})
 		r.AwaitProgress(300)
 		r.Must(r.Relay.Signal(syscall.SIGSTOP))
 		if s.name == "postgres" {

@@ -27,9 +27,7 @@ func (s *replication) database(tb testing.TB) cdctest.Database {
 func (s *replication) mysql(tb testing.TB) *cdctest.MySQL {
 	tb.Helper()
 	db, err := cdctest.NewMySQL(tb.Context(), s.primary, databaseName(tb))
-	if err != nil {
-		tb.Fatal(err)
-	}
+	testenv.Must(tb, err)
 	db.Proxy = s.address
 	return db
 }
@@ -111,6 +109,7 @@ func TestFailover(t *testing.T) {
 			r.Load(cdctest.Workload{Prefix: "promoted-"})
 		}
 		awaitProgress(rigs, 500)
+		stopLoads(rigs)
 		for _, r := range rigs {
 			goesOnOnce(t, r)
 		}

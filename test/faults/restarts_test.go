@@ -26,7 +26,7 @@ func TestFrozenLeaderAndForgetfulRedis(t *testing.T) {
 		r.Must(r.Relay.AwaitReady(r.Within(time.Minute)))
 		standby := r.Second()
 		startStandby(t, r, standby)
-		r.Load(cdctest.Workload{Pause: 20 * time.Millisecond})
+		r.Load(cdctest.Workload{})
 		r.AwaitProgress(300)
 		r.FaultUnbounded("Redis rolled back")
 		r.Must(r.Relay.Signal(syscall.SIGSTOP))

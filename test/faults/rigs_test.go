@@ -113,17 +113,27 @@ func everywhere(t *testing.T, change func(*cdctest.RigOptions)) (all []*cdctest.
 
 // loaded starts each rig's relay and writers.
 func loaded(rigs []*cdctest.Rig) []*cdctest.Load {
+	for _, r := range rigs {
+		r.Start()
+	}
 	loads := make([]*cdctest.Load, len(rigs))
 	for i, r := range rigs {
-		r.Start()
 		loads[i] = r.Load(cdctest.Workload{})
 	}
 	return loads
 }
 
 func verify(rigs []*cdctest.Rig) {
+	stopLoads(rigs)
 	for _, r := range rigs {
 		r.Verify()
+	}
+}
+
+// stopLoads stops the writers of all before the first is verified: they would only load the machine.
+func stopLoads(rigs []*cdctest.Rig) {
+	for _, r := range rigs {
+		r.StopLoad()
 	}
 }
 
@@ -162,10 +172,14 @@ func inRedis(r *cdctest.Rig, command string, args ...any) string {
 	return answer
 }
 
-// awaitProgress waits until each rig has read n more events.
+// awaitProgress waits until each rig has read n more events than now.
 func awaitProgress(rigs []*cdctest.Rig, n int) {
-	for _, r := range rigs {
-		r.AwaitProgress(n)
+	waits := make([]func(), len(rigs))
+	for i, r := range rigs {
+		waits[i] = r.Progress(n)
+	}
+	for _, wait := range waits {
+		wait()
 	}
 }
 
