@@ -161,13 +161,13 @@ func (d *Desk) Show(ctx context.Context, l *Listed) (*Letter, error) {
 		if string(r.Key) != l.Letter || r.Value == nil {
 			return nil
 		}
-		if found, err = Decode(r.Value, r.Headers); err != nil {
+		if found, err = Decode(r.Value, r.Headers); err != nil || cdc.OfTable(l.Place) { // a repair may have written it again behind
 			return err
 		}
 		return errFound
 	})
 	switch {
-	case found != nil:
+	case found != nil && (err == nil || errors.Is(err, errFound)):
 		found.Entry = *l.Entry
 		return found, nil
 	case err == nil:

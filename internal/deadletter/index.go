@@ -394,11 +394,12 @@ func (x *Index) Stored(id string) {
 	}
 }
 
-// Found notes the offset of a letter's record in its partition.
+// Found notes the offset of a letter's record in its partition; 0: it is not known any more. A search may end after the letter was
+// written again behind.
 func (x *Index) Found(id string, offset int64) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if l := x.letters[id]; l != nil {
+	if l := x.letters[id]; l != nil && (offset == 0 || offset > l.offset) {
 		l.offset = offset
 	}
 }

@@ -115,8 +115,7 @@ func (d *round) readKnown() error {
 	}
 	for id, w := range d.wanted { // compaction keeps the last record, which may be another one
 		if w.Offset > 0 && !d.seen[id] {
-			w.Offset = 0
-			d.r.index.Found(id, 0)
+			d.at(id, 0)
 		}
 	}
 	return nil
@@ -142,18 +141,25 @@ func (d *round) search() (more bool, err error) {
 			return false, err
 		}
 	}
+	again := map[string]int64{} // a repair may have written a letter again, with what its row was then: the last record counts
 	err = d.client.Read(d.ctx, r.opts.Topic, d.partition, from, kafka.Committed, func(rec *kafka.Record) error {
 		r.scanned[d.partition] = rec.Offset + 1
 		if rec.Value == nil {
 			return nil
 		}
 		id := string(rec.Key)
-		r.index.Found(id, rec.Offset)
-		if w, ok := d.wanted[id]; ok {
-			w.Offset = rec.Offset
+		if cdc.OfTable(placeOf(id)) {
+			again[id] = rec.Offset
+			return nil
 		}
+		d.at(id, rec.Offset)
 		return d.see(rec)
 	})
+	if err == nil { // at the end of the partition
+		for id, offset := range again {
+			d.at(id, offset)
+		}
+	}
 	switch {
 	case errors.Is(err, errFound):
 	case err != nil:
@@ -164,6 +170,14 @@ func (d *round) search() (more bool, err error) {
 		d.missing()
 	}
 	return true, nil
+}
+
+// at notes the offset of a letter's record.
+func (d *round) at(id string, offset int64) {
+	d.r.index.Found(id, offset)
+	if w, ok := d.wanted[id]; ok {
+		w.Offset = offset
+	}
 }
 
 // unknown reports whether it is not known of some letter where its record is.

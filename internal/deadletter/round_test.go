@@ -201,6 +201,26 @@ func TestLetterIsFoundBehindItsPlace(t *testing.T) {
 	}
 }
 
+// A repair writes a letter again, with what its row is then: the last record counts, wherever a search has ended.
+func TestLetterOfARepairIsTheLastOne(t *testing.T) {
+	s, _ := newShelf(t, nil)
+	entries := map[string]*Entry{}
+	for i, id := range []string{"other@1/0", "row@0/1"} {
+		entries[id] = &Entry{Table: "a.b", Reason: "malformed", Order: Order{Epoch: 1, Seq: uint64(i)}}
+	}
+	s.write("row@0/1", &Entry{Key: "skip"})
+	s.write("other@1/0", entries["other@1/0"])
+	s.write("row@0/1", entries["row@0/1"])
+	r := s.start(t, entries)
+	for _, id := range []string{"other@1/0", "row@0/1"} {
+		r.asks.take(ask{id: id, asked: &Ask{Do: Retry, Letters: []string{id}}})
+		drain(t, r)
+		if a := s.answers[id]; a == nil || a.Done != 1 || a.Skipped != 0 {
+			t.Errorf("%s: %+v", id, a)
+		}
+	}
+}
+
 // A letter that failed is published again and fails again: those behind it stay, also those for another topic, which Kafka would take.
 func TestLettersBehindOneThatFailsAgain(t *testing.T) {
 	s, r := newShelf(t, nil)
@@ -239,7 +259,7 @@ func TestRoundsAgainstAList(t *testing.T) {
 			case what < 5 || len(left) == 0 && what < 8:
 				key := rapid.SampledFrom([]string{"", "k", "l"}).Draw(t, "key")
 				e := &Entry{Table: "a.b", Key: key, Reason: Held, Time: time.Now(), Order: s.index.Order(uint64(seq), 0)}
-				id := fmt.Sprintf("%s%d@1", cmp.Or(key, "-"), seq)
+				id := fmt.Sprintf("%s%d@%d", cmp.Or(key, "-"), seq, seq%2) // half of them are of rows read by SQL
 				all, entries[id] = append(all, id), e
 				s.add(id, e)
 			case what == 5: // its row was met again, or the answer was lost

@@ -398,16 +398,17 @@ func TestLettersOfRepairs(t *testing.T) {
 	for _, passed := range []func(string) bool{func(place string) bool { return !cdc.OfTable(place) }, func(string) bool { return false }} {
 		eachDelivery(t, func(t *testing.T, l *lettered) {
 			l.ofTable = true
-			l.answered(t, l.send(t, fact{"a", "", "1"}, fact{"b", "", "1"}))
+			l.answered(t, l.send(t, fact{"a", "", "1"}, fact{"b", "", "1"}, fact{"b", "t", "2"}))
 			l.restart(t, nil)
 			l.ofTable = false
 			l.answered(t, l.send(t, fact{"a", "t", "2"}))
 			l.restart(t, passed)
 			l.ofTable = true
-			l.answered(t, l.send(t, fact{"a", "t", "1"}, fact{"b", "t", "1"}))
+			l.answered(t, l.send(t, fact{"a", "t", "1"}, fact{"b", "t", "1"}, fact{"b", "t", "2"}))
 			first, second := "a/1@0000000000000000/0", "a/2@0000000000000200/0"
 			entries := l.entries(t)
-			if len(entries) != 3 || entries[first].Order.Compare(entries[second].Order) >= 0 || entries["b/1@0000000000000000/1"].Order.Epoch != 3 {
+			b := entries["b/1@0000000000000000/1"]
+			if len(entries) != 4 || entries[first].Order.Compare(entries[second].Order) >= 0 || b.Order.Epoch != 3 || b.Order.Compare(entries["b/2@0000000000000000/2"].Order) >= 0 {
 				t.Errorf("letters: %+v", entries)
 			}
 			l.restart(t, nil)

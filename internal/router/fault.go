@@ -81,8 +81,11 @@ func (e *encoder) policy(f *outbox.Fault) cdc.Policy {
 // explain returns the error with event, cause and fix. It contains neither payload nor header values.
 func (e *encoder) explain(id []byte, f *outbox.Fault) error {
 	event := fmt.Sprintf("row %d of transaction %s, committed at %s, in %s", e.row.Ordinal, e.row.TxName(), e.row.CommitTime(), e.p.Table)
-	if id != nil {
+	switch {
+	case id != nil:
 		event = fmt.Sprintf("event %s of %s%s", printable(id), e.p.Table, e.aggregate())
+	case e.row.TxName() == "0/0": // it was read by SQL, and its number is made of its text
+		event = fmt.Sprintf("a row of %s, created at %s,", e.p.Table, e.row.CommitTime())
 	}
 	fix, unnamed := f.Fix, id == nil || len(id) > 256
 	skip := strings.ReplaceAll(fmt.Sprintf("errors.skip: [%q]", id), "`", `\x60`) // what stands in backquotes is taken for a command

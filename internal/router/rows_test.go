@@ -129,6 +129,10 @@ func TestRowWithoutID(t *testing.T) {
 		_, err := route(t, options(), batch(native(), order(), bad))
 		stopped(t, err, cdc.ClassRuntime, "malformed", says,
 			"row 1 of transaction 0/16B3748, committed at 2026-01-02T03:04:06.5Z, in public.outbox is malformed", "errors.malformed: dead_letter")
+		read := batch(native(), bad)
+		read.Txs[0].Commit = 0
+		_, err = route(t, options(), read)
+		stopped(t, err, cdc.ClassRuntime, "malformed", "a row of public.outbox, created at 2026-01-02T03:04:06.5Z, is malformed")
 		o := options()
 		o.Unroutable = cdc.PolicyDrop
 		dst, err := route(t, o, batch(native(), bad, order()))

@@ -117,8 +117,8 @@ func TestLettersOfRepairs(t *testing.T) {
 		for _, r := range s.consume(s.name, 3) {
 			order += header(r, "ce_id")[35:]
 		}
-		if order != "122" || s.records(s.name) != 3 {
-			cdctest.Violation(t, cdctest.Order, "the order is %s", order)
+		if n := s.records(s.name); order != "122" || n != 3 {
+			cdctest.Violation(t, cdctest.Order, "the order is %s, of %d records", order, n)
 		}
 	})
 }

@@ -15,7 +15,7 @@ import (
 var budget = map[string]int{
 	"lines of the product": 42_520, // cmd and internal, without tests and what is only for them
 	"packages":             29,     // of the product
-	"lines of tests":       67_430, // with testenv, cdctest and the other helpers
+	"lines of tests":       67_450, // with testenv, cdctest and the other helpers
 }
 
 var words = map[string]int{

@@ -56,6 +56,16 @@ func letterMutants() []mutant {
 			caughtBy{publisher, "^TestLettersOfRepairs$", ""},
 		},
 		{
+			"put the letters of a repair before the first one of their key", "internal/deadletter/index.go",
+			[]edit{{"if behind.order.Epoch == x.epoch {", "if behind.order.Epoch == x.epoch && behind == nil {"}},
+			caughtBy{publisher, "^TestLettersOfRepairs$", ""},
+		},
+		{
+			"publish what a row was before it was corrected", "internal/deadletter/round.go",
+			[]edit{{"if cdc.OfTable(placeOf(id)) {", "if cdc.OfTable(placeOf(id)) && r == nil {"}},
+			caughtBy{letters, "^TestLetterOfARepairIsTheLastOne$", ""},
+		},
+		{
 			"forget a row with the ID of another one", "internal/deadletter/index.go",
 			[]edit{{"	case l.state != unmet:\n		return row, true\n", ""}},
 			caughtBy{publisher, "^TestLettersOfRepairs$", ""},
