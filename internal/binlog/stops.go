@@ -65,7 +65,7 @@ func (ss *session) located(ctx context.Context, err error) error {
 // pass is how a person gets past the open transaction, with the position behind it.
 func (ss *session) pass(behind string) string {
 	return "publish what consumers miss of it with `cdc-relay repair --since " + time.UnixMicro(ss.tx.micros).UTC().Format(time.RFC3339) +
-		"`, and move the position past it with `cdc-relay position set " + behind + " --skip-events`"
+		"`, with --overlap if a created_at is more than 10m before that, and move the position past it with `cdc-relay position set " + behind + " --skip-events`"
 }
 
 // unsent is the transaction that was not read to its end, and how often in a row, with how many batches handed on.

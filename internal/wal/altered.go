@@ -49,7 +49,7 @@ func (o *Options) altered(when string, last lsn) error {
 		o.Publication, when, last)
 	if o.SlotAlone {
 		return cdc.Stop(cdc.ClassPosition, cdc.PublicationAltered, err,
-			"publish what may be missing with `cdc-relay repair --since TIME`, a time before that")
+			"publish what may be missing with `cdc-relay repair --since TIME`, a time before that; only then add a checkpoint or change delivery")
 	}
 	return cdc.Stop(cdc.ClassPosition, cdc.PublicationAltered, err, "publish what may be missing, and accept the publication as it is now, with `cdc-relay repair`")
 }

@@ -36,9 +36,7 @@ func TestLeavingAPoller(t *testing.T) {
 		err = os.Symlink(binary, filepath.Join(bin, "cdc-relay"))
 	}
 	testenv.Must(t, err)
-	for i, name := range []string{"cdc-relay.yaml", "rehearsal.yaml"} {
-		testenv.Must(t, os.WriteFile(filepath.Join(sh.dir, name), []byte(blocksOf(t, page, "yaml")[i]), 0o600))
-	}
+	testenv.Must(t, os.WriteFile(filepath.Join(sh.dir, "cdc-relay.yaml"), []byte(blocksOf(t, page, "yaml")[0]+"\n"), 0o600))
 	stop := inBackground(t, func(i int) error {
 		return insert(t.Context(), db, fmt.Sprintf("a-%d", i), i)
 	})
