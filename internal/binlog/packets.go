@@ -51,9 +51,18 @@ func (e *damage) Unwrap() error { return e.error }
 
 // await reads until the server has sent an event that tells nothing yet, or refused.
 func (d *dump) await(ctx context.Context) error {
+	e, err := d.nextEvent(ctx)
+	if err == nil && e.kind() != replication.ROTATE_EVENT { // the server names its file first
+		err = fmt.Errorf("read binlog: it begins with an event of kind %d", e.kind())
+	}
+	return err
+}
+
+// nextEvent waits for the next event, until ctx's deadline: a server that searches a large file says nothing meanwhile.
+func (d *dump) nextEvent(ctx context.Context) (event, error) {
 	deadline, _ := ctx.Deadline()
 	if err := d.conn.SetReadDeadline(deadline); err != nil {
-		return fmt.Errorf("read binlog: %w", err)
+		return event{}, fmt.Errorf("read binlog: %w", err)
 	}
 	packet, err := d.packet()
 	for packet == nil && err == nil {
@@ -62,35 +71,9 @@ func (d *dump) await(ctx context.Context) error {
 		}
 	}
 	if err != nil {
-		return err
+		return event{}, err
 	}
-	e, err := d.event(packet)
-	if err != nil {
-		return err
-	}
-	if e.kind() != replication.ROTATE_EVENT { // the server names its file first
-		return fmt.Errorf("read binlog: it begins with an event of kind %d", e.kind())
-	}
-	return nil
-}
-
-// nextEvent waits for the next event.
-func (d *dump) nextEvent(ctx context.Context) (event, error) {
-	for {
-		packet, err := d.packet()
-		if err != nil {
-			return event{}, err
-		}
-		if packet != nil {
-			return d.event(packet)
-		}
-		if err := d.conn.SetReadDeadline(time.Now().Add(silence)); err != nil {
-			return event{}, err
-		}
-		if err := errors.Join(ctx.Err(), d.fill()); err != nil {
-			return event{}, err
-		}
-	}
+	return d.event(packet)
 }
 
 // packet returns the next whole one, or nil. It is valid until the next fill.
