@@ -16,9 +16,8 @@ const (
 
 // batches recycles batches. Safe for concurrent use: they are released by the relay.
 type batches struct {
-	flavor cdc.Flavor
-	mu     sync.Mutex
-	free   []*batch
+	mu   sync.Mutex
+	free []*batch
 }
 
 // batch is a batch with the GTIDs of its transactions.
@@ -45,7 +44,7 @@ func (p *batches) blank() *batch {
 	}
 	b := &batch{}
 	b.Free = func(*cdc.Batch) { p.give(b) }
-	b.TxName = func(i int) string { return b.ids[i].Text(p.flavor) }
+	b.TxName = func(i int) string { return b.ids[i].String() }
 	return b
 }
 

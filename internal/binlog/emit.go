@@ -55,7 +55,7 @@ func (ss *session) allSkipped() error {
 func (ss *session) onePart(open bool) error {
 	if due := ss.src.part; open && ss.tx.skip == 0 && due.rows > 0 {
 		return cdc.PositionError("other_order", "read the server on which the relay was stopped, until it has published transaction "+due.tx+"; if it is gone, "+startAnew,
-			"server sends transaction %s before transaction %s, of which %d rows were published: it has them in another order", ss.src.positions.text(ss.tx.id), due.tx, due.rows)
+			"server sends transaction %s before transaction %s, of which %d rows were published: it has them in another order", ss.tx.id, due.tx, due.rows)
 	}
 	return nil
 }

@@ -96,7 +96,7 @@ func TestRepetition(t *testing.T) {
 		from, err := mysql.ParseSet(tt.flavor, tt.from)
 		must(t, err)
 		first := parseStamp(tt.flavor, cdc.Position(map[cdc.Flavor]string{cdc.MySQL: sid + ":5", cdc.MariaDB: "0-1-5"}[tt.flavor]+"@1")).tx
-		r := repetition{from: from, first: first, flavor: tt.flavor, counted: tt.counted}
+		r := repetition{from: from, first: first, counted: tt.counted}
 		for text := range slices.Values(tt.sent) {
 			r.begin(parseStamp(tt.flavor, cdc.Position(text+"@1")).tx)
 		}

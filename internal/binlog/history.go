@@ -40,11 +40,11 @@ type stamp struct {
 const mixedTimes = -1
 
 // text is the stamp's form in a checkpoint.
-func (s stamp) text(f cdc.Flavor) cdc.Position {
+func (s stamp) text() cdc.Position {
 	if s.at <= 0 {
 		return ""
 	}
-	return cdc.Position(s.tx.Text(f) + "@" + strconv.FormatInt(s.at, 10))
+	return cdc.Position(s.tx.String() + "@" + strconv.FormatInt(s.at, 10))
 }
 
 // parseStamp returns none for a text that it does not know.
@@ -104,12 +104,12 @@ func (s *Source) openBehind(ctx context.Context, d *dialer, from mysql.Set) (*se
 		case err != nil && unknown != nil: // it may pass
 			return nil, fmt.Errorf("find out whether the checkpoint is of this server: %w", err)
 		case err != nil:
-			s.log.Debug("last transaction not compared", "transaction", s.stamp.tx.Text(s.flavor), "error", err)
+			s.log.Debug("last transaction not compared", "transaction", s.stamp.tx, "error", err)
 		case seen.time == s.stamp.at:
 			s.adopting, unknown = nil, nil
 		case seen.time > 0:
 			seen.session.close()
-			return nil, otherHistory(s.stamp.tx.Text(s.flavor), s.stamp.at, seen.time)
+			return nil, otherHistory(s.stamp.tx, s.stamp.at, seen.time)
 		}
 		if ss = seen.session; s.direct {
 			seen.session.close()
@@ -126,7 +126,7 @@ func (s *Source) openBehind(ctx context.Context, d *dialer, from mysql.Set) (*se
 	return s.open(ctx, d, dumpStart{set: from})
 }
 
-func otherHistory(tx string, published, found int64) error {
+func otherHistory(tx mysql.GTID, published, found int64) error {
 	clock := func(micros int64) string { return time.UnixMicro(micros).UTC().Format(time.RFC3339) }
 	return cdc.PositionError("other_history",
 		sinceThen,
@@ -180,7 +180,7 @@ func (s *Source) lookBack(ctx context.Context, d *dialer, start dumpStart, from 
 // seek reads until the time of the transaction g is known and the last transaction of from that is sent again has begun. It returns the
 // time, and whether nothing was read that is to be handed on: a server that has transactions in another order may send some before g.
 func (ss *session) seek(ctx context.Context, g mysql.GTID, from mysql.Set, at hint) (found int64, behind bool, err error) {
-	r := repetition{from: from, first: g, flavor: ss.src.flavor, counted: at.again(ss.src.flavor)}
+	r := repetition{from: from, first: g, counted: at.again(ss.src.flavor)}
 	for r.state == repeating || found == 0 && (r.counted == 0 || r.state == repeated) {
 		e, err := ss.nextEvent(ctx)
 		if err != nil {
@@ -228,7 +228,7 @@ func (ss *session) timeOf(g mysql.GTID, e event) (int64, error) {
 	case replication.GTID_EVENT, replication.GTID_TAGGED_LOG_EVENT, replication.MARIADB_GTID_EVENT:
 		ended := ss.tx.id == g
 		err := ss.begin(e)
-		if ended || err == nil && upTo(g, ss.tx.id, ss.src.flavor) && ss.tx.id != g { // MariaDB sends a domain in order
+		if ended || err == nil && upTo(g, ss.tx.id) && ss.tx.id != g { // MariaDB sends a domain in order
 			return notKnown, err
 		}
 		return 0, err
@@ -256,9 +256,8 @@ func (ss *session) timeOf(g mysql.GTID, e event) (int64, error) {
 //	repeating ─► repeated ─► passed
 //	    └───────────────────────▲
 type repetition struct {
-	from   mysql.Set // they are in it
-	first  mysql.GTID
-	flavor cdc.Flavor
+	from  mysql.Set // they are in it
+	first mysql.GTID
 	// counted is how many they are; 0: the server was asked by GTID.
 	counted, begun uint32
 	state          repeatState
@@ -287,12 +286,12 @@ func (r *repetition) begin(id mysql.GTID) {
 
 func (r *repetition) expects(id mysql.GTID) bool {
 	if r.counted == 0 {
-		return upTo(id, r.from.LastOf(r.first), r.flavor)
+		return upTo(id, r.from.LastOf(r.first))
 	}
 	return (r.begun > 1 || id == r.first) && (r.begun < r.counted || id == r.from.LastOf(id))
 }
 
 // upTo reports whether the server sends g no later than last, if it begins before last or at a transaction before it.
-func upTo(g, last mysql.GTID, f cdc.Flavor) bool {
-	return g == last || f == cdc.MariaDB && g.Domain == last.Domain && g.Number <= last.Number
+func upTo(g, last mysql.GTID) bool {
+	return g == last || g.OnMariaDB() && g.Domain == last.Domain && g.Number <= last.Number
 }

@@ -35,8 +35,6 @@ type part struct {
 // and with the gaps between GTIDs, also those that a later GTID fills, not with the transactions of other tables.
 // Safe for concurrent use: the owner adds, the relay reads.
 type positionIndex struct {
-	flavor cdc.Flavor
-
 	mu    sync.Mutex
 	base  mysql.Set // what was folded
 	done  uint64    // how many runs that were
@@ -47,10 +45,10 @@ type positionIndex struct {
 
 // start begins at a position, which is safe with the mark's batch. It is called before the first mark, and again only after
 // a reset.
-func (m *positionIndex) start(f cdc.Flavor, from mysql.Set, k mark) {
+func (m *positionIndex) start(from mysql.Set, k mark) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.flavor, m.base = f, from.Clone()
+	m.base = from.Clone()
 	m.list = append(m.list, k)
 }
 
@@ -60,20 +58,13 @@ func (m *positionIndex) reset() {
 	m.base, m.done, m.added, m.list, m.head = nil, 0, nil, nil, 0
 }
 
-// text names a transaction as its server prints it.
-func (m *positionIndex) text(g mysql.GTID) string {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return g.Text(m.flavor)
-}
-
 // seen adds a transaction that was handed on whole.
 func (m *positionIndex) seen(g mysql.GTID) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	open := m.added[m.marked():]
 	for i := len(open) - 1; i >= max(0, len(open)-lookBack); i-- {
-		if open[i].extend(m.flavor, g) {
+		if open[i].extend(g) {
 			return
 		}
 	}
@@ -123,7 +114,7 @@ func (m *positionIndex) progress(seq uint64) (cdc.Progress, bool) {
 	m.done = k.upto
 	m.added = append(m.added[:0], m.added[n:]...)
 	return cdc.Progress{
-		Position: cdc.Position(m.base.String()), Commit: k.stamp.text(m.flavor), Hint: k.hint.text(), TxID: k.commit.Text(m.flavor), Part: cdc.Part{TxID: k.part.tx, Rows: k.part.rows}, Replaced: k.replaced,
+		Position: cdc.Position(m.base.String()), Commit: k.stamp.text(), Hint: k.hint.text(), TxID: k.commit.String(), Part: cdc.Part{TxID: k.part.tx, Rows: k.part.rows}, Replaced: k.replaced,
 	}, true
 }
 
@@ -136,11 +127,11 @@ type run struct {
 }
 
 // extend adds g where it follows.
-func (r *run) extend(f cdc.Flavor, g mysql.GTID) bool {
+func (r *run) extend(g mysql.GTID) bool {
 	switch {
-	case f == cdc.MariaDB && r.Domain == g.Domain:
+	case g.OnMariaDB() && r.Domain == g.Domain:
 		r.GTID = g
-	case f == cdc.MySQL && r.Number+1 == g.Number && r.SID == g.SID && r.Tag == g.Tag:
+	case !g.OnMariaDB() && r.Number+1 == g.Number && r.SID == g.SID && r.Tag == g.Tag:
 		r.Number = g.Number
 	default:
 		return false

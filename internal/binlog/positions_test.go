@@ -26,7 +26,7 @@ func checkMarks(t *rapid.T, f cdc.Flavor) {
 	empty, err := mysql.ParseSet(f, "")
 	must(t, err)
 	var m positionIndex
-	m.start(f, empty, mark{})
+	m.start(empty, mark{})
 
 	drawn := origins(t, f)
 	var added []mysql.GTID
@@ -114,7 +114,7 @@ func TestMemoryIsFlatWhileABatchIsInFlight(t *testing.T) {
 			from, err := mysql.ParseSet(s.flavor, "")
 			must(t, err)
 			s.received = from.Clone()
-			s.positions.start(s.flavor, from, mark{})
+			s.positions.start(from, mark{})
 			s.handed.Store(1)
 			s.positions.set(mark{seq: 1})
 			q := &endless{}

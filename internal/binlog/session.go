@@ -71,8 +71,7 @@ func (s *Source) Run(ctx context.Context, out cdc.Queue) error {
 	defer ss.close()
 	if s.received == nil { // not in Acquire: after a Release another relay may lead, and move the checkpoint
 		s.received = ss.from.Clone()
-		s.batches.flavor = s.flavor
-		s.positions.start(s.flavor, ss.from, mark{seq: s.handed.Load(), stamp: s.stamp, hint: s.hint, part: s.part})
+		s.positions.start(ss.from, mark{seq: s.handed.Load(), stamp: s.stamp, hint: s.hint, part: s.part})
 	}
 	s.connected.Store(true)
 	defer s.connected.Store(false)
@@ -198,7 +197,7 @@ func (ss *session) flush(ctx context.Context) error {
 // partial is the transaction of which only some rows have been handed on once the pending batch is.
 func (ss *session) partial() part {
 	if ss.tx.open && ss.tx.ordinal > ss.tx.skip {
-		return part{ss.src.positions.text(ss.tx.id), ss.tx.ordinal}
+		return part{ss.tx.id.String(), ss.tx.ordinal}
 	}
 	return ss.src.part
 }

@@ -107,7 +107,7 @@ func (s *Source) Status() cdc.SourceStatus {
 		st.Confirmed = string(*p)
 	}
 	if g := s.lastSeen.Load(); g != nil {
-		st.Received = s.positions.text(*g)
+		st.Received = g.String()
 	}
 	if t := s.lastTick.Load(); t != 0 {
 		st.LastTick = time.Unix(0, t)

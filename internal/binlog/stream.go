@@ -114,7 +114,7 @@ func (ss *session) begin(e event) error {
 		return err
 	}
 	tx.hint = ss.hint()
-	if p := ss.src.part; p.rows > 0 && p.tx == tx.id.Text(ss.src.flavor) {
+	if p := ss.src.part; p.rows > 0 && p.tx == tx.id.String() {
 		tx.skip = p.rows
 	}
 	tx.ours, tx.points = ss.tx.ours, ss.tx.points

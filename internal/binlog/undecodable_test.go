@@ -32,7 +32,7 @@ func sessionAt(tb testing.TB, s *Source, q cdc.Queue) *session {
 		from, err := mysql.ParseSet(cdc.MariaDB, "0-1-1")
 		must(tb, err)
 		s.received = from
-		s.positions.start(cdc.MariaDB, from, mark{})
+		s.positions.start(from, mark{})
 	}
 	ss := newSession(s, newDump(nil, "", &dialer{flavor: s.flavor}))
 	ss.out = q

@@ -24,12 +24,11 @@ import (
 
 // committed is a transaction of ours whose end was read.
 type committed struct {
-	id   mysql.GTID
-	name string
-	at   fileEnd // its end
+	id mysql.GTID
+	at fileEnd // its end
 }
 
-func (c committed) String() string { return "transaction " + c.name }
+func (c committed) String() string { return "transaction " + c.id.String() }
 
 // gate waits until transactions are visible.
 type gate = visibility.Gate[committed]
@@ -51,8 +50,7 @@ func (ss *session) awaitVisible(ctx context.Context) error {
 	if ss.gate == nil {
 		return nil
 	}
-	id := ss.tx.id
-	if err := ss.gate.Wait(ctx, committed{id, id.Text(ss.src.flavor), ss.place.fileEnd}); err != nil {
+	if err := ss.gate.Wait(ctx, committed{ss.tx.id, ss.place.fileEnd}); err != nil {
 		return &cdc.FixableError{Cause: err} // however often: it is not about what stands in the binlog; see located
 	}
 	return nil

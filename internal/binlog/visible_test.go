@@ -32,7 +32,7 @@ func TestExecutedShows(t *testing.T) {
 		one.Add(g)
 		executed, _ := set.(mysql.IntervalSet)
 		if got, want := (gtidExecuted{executed}).Shows(committed{id: g}), set.Covers(one); got != want {
-			t.Fatalf("%s in %s: %v, want %v", g.Text(cdc.MySQL), set, got, want)
+			t.Fatalf("%s in %s: %v, want %v", g, set, got, want)
 		}
 	})
 }

@@ -19,7 +19,7 @@ type GTID struct {
 	// MySQL: the server's UUID, and a tag (8.3 and newer; empty without).
 	SID uuid.UUID
 	Tag mysql.Tag
-	// MariaDB: domain and server.
+	// MariaDB: domain and server, which is never 0 there (server_id is 1 or more); on MySQL both are 0.
 	Domain, Server uint32
 	// Number counts within the above, from 1.
 	Number uint64
@@ -158,18 +158,24 @@ func (s mariadbSet) String() string {
 
 func (g GTID) mariadb() string { return fmt.Sprintf("%d-%d-%d", g.Domain, g.Server, g.Number) }
 
-// Text is the transaction's name as its server prints it.
-func (g GTID) Text(f cdc.Flavor) string {
+// OnMariaDB reports whether it is one of MariaDB.
+func (g GTID) OnMariaDB() bool { return g.Server != 0 }
+
+// String is the transaction's name as its server prints it.
+func (g GTID) String() string {
 	switch {
 	case g.Number == 0:
 		return ""
-	case f == cdc.MariaDB:
+	case g.OnMariaDB():
 		return g.mariadb()
 	case g.Tag != mysql.Tag{}:
 		return fmt.Sprintf("%s:%s:%d", g.SID, g.Tag, g.Number)
 	}
 	return fmt.Sprintf("%s:%d", g.SID, g.Number)
 }
+
+// Text is String, for where the flavor is at hand.
+func (g GTID) Text(cdc.Flavor) string { return g.String() }
 
 // ParseSet reads a position; the empty text is the empty set, before the first transaction.
 func ParseSet(f cdc.Flavor, text string) (Set, error) {
