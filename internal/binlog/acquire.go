@@ -117,10 +117,10 @@ func (s *Source) resolveStart(ctx context.Context, db *sql.DB, cfg *driver.Confi
 		if found && !c.Source.Same(sv.source) {
 			s.adopting = foreignCheckpoint(c.Source, sv.source)
 		}
-		if s.part, err = s.partBefore(c); err != nil {
+		if s.next.part, err = s.partBefore(c); err != nil {
 			return cdc.Source{}, nil, err
 		}
-		s.stamp, s.hint = parseStamp(sv.flavor, c.Progress.Commit), parseHint(c.Progress.Hint)
+		s.next.stamp, s.next.hint = parseStamp(sv.flavor, c.Progress.Commit), parseHint(c.Progress.Hint)
 	}
 	from, err := s.agree(ctx, db, sv, storedCheckpoint{c, found})
 	if err != nil {
@@ -157,8 +157,8 @@ func (s *Source) agree(ctx context.Context, db *sql.DB, sv server, sd storedChec
 			return nil, err
 		}
 		v, err := resolve(sv, sd, s.received, s.opts.FromNow)
-		if err == nil && s.part.rows > 0 {
-			v.behind = v.behind || !sv.has(s.part)
+		if err == nil && s.next.part.rows > 0 {
+			v.behind = v.behind || !sv.has(s.next.part)
 		}
 		if err != nil || !v.behind {
 			return v.from, err

@@ -35,7 +35,7 @@ func (ss *session) emitHeld(ctx context.Context) error {
 	}
 	ss.takeBack()
 	if _, transient := errors.AsType[*cdc.FixableError](err); transient { // the catalog could not be read: the next attempt continues behind these rows
-		ss.src.part = ss.partial()
+		ss.src.next.part = ss.partial()
 		return err
 	}
 	return undecodable(err)
@@ -47,13 +47,13 @@ func (ss *session) allSkipped() error {
 		return nil
 	}
 	return cdc.PositionError("other_history", startAnew,
-		"transaction %s has %d rows, of which %d were published: the position belongs to another history of this server", ss.src.part.tx, ss.tx.ordinal, ss.src.part.rows)
+		"transaction %s has %d rows, of which %d were published: the position belongs to another history of this server", ss.src.next.part.tx, ss.tx.ordinal, ss.src.next.part.rows)
 }
 
 // onePart refuses a second transaction of which only some rows are handed on, while another one has yet to come again:
 // another server may have them in another order, and a position holds one.
 func (ss *session) onePart(open bool) error {
-	if due := ss.src.part; open && ss.tx.skip == 0 && due.rows > 0 {
+	if due := ss.src.next.part; open && ss.tx.skip == 0 && due.rows > 0 {
 		return cdc.PositionError("other_order", "read the server on which the relay was stopped, until it has published transaction "+due.tx+"; if it is gone, "+startAnew,
 			"server sends transaction %s before transaction %s, of which %d rows were published: it has them in another order", ss.tx.id, due.tx, due.rows)
 	}

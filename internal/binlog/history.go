@@ -95,7 +95,7 @@ func (s *Source) openBehind(ctx context.Context, d *dialer, from mysql.Set) (*se
 		unknown = s.adopting
 	}
 	var ss *session
-	if at := s.stamp.before(from); at != nil {
+	if at := s.next.stamp.before(from); at != nil {
 		seen, err := s.followHint(ctx, d, at, from)
 		if seen.session == nil {
 			seen, err = s.lookBack(ctx, d, dumpStart{set: at}, from)
@@ -104,12 +104,12 @@ func (s *Source) openBehind(ctx context.Context, d *dialer, from mysql.Set) (*se
 		case err != nil && unknown != nil: // it may pass
 			return nil, fmt.Errorf("find out whether the checkpoint is of this server: %w", err)
 		case err != nil:
-			s.log.Debug("last transaction not compared", "transaction", s.stamp.tx, "error", err)
-		case seen.time == s.stamp.at:
+			s.log.Debug("last transaction not compared", "transaction", s.next.stamp.tx, "error", err)
+		case seen.time == s.next.stamp.at:
 			s.adopting, unknown = nil, nil
 		case seen.time > 0:
 			seen.session.close()
-			return nil, otherHistory(s.stamp.tx, s.stamp.at, seen.time)
+			return nil, otherHistory(s.next.stamp.tx, s.next.stamp.at, seen.time)
 		}
 		if ss = seen.session; s.direct {
 			seen.session.close()
@@ -142,15 +142,15 @@ type lookedBack struct {
 
 // followHint looks back from where the checkpoint says that the stamp's transaction stands. It returns no session if that is not so.
 func (s *Source) followHint(ctx context.Context, d *dialer, at, from mysql.Set) (lookedBack, error) {
-	h := s.hint
+	h := s.next.hint
 	if h.file == "" {
 		return lookedBack{}, nil
 	}
 	seen, err := s.lookBack(ctx, d, dumpStart{at, h}, from)
-	if err != nil || seen.session == nil || seen.time != s.stamp.at {
+	if err != nil || seen.session == nil || seen.time != s.next.stamp.at {
 		s.log.Debug("hint not followed", "file", h.file, "offset", h.offset, "error", err)
 		seen.session.close()
-		s.hint = hint{}
+		s.next.hint = hint{}
 		return lookedBack{}, ctx.Err()
 	}
 	return seen, nil
@@ -165,7 +165,7 @@ func (s *Source) lookBack(ctx context.Context, d *dialer, start dumpStart, from 
 		return lookedBack{}, err
 	}
 	stop := context.AfterFunc(ctx, func() { _ = ss.conn.Close() })
-	found, behind, err := ss.seek(ctx, s.stamp.tx, from, start.at)
+	found, behind, err := ss.seek(ctx, s.next.stamp.tx, from, start.at)
 	if !stop() && err == nil {
 		err = ctx.Err()
 	}

@@ -39,7 +39,7 @@ func resumed(t *testing.T, q cdc.Queue, p cdc.Progress, transactions ...[]event)
 	t.Helper()
 	s := New(Options{Options: mysql.Options{Tables: []string{"d.outbox"}}}, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
 	var err error
-	if s.part, err = s.partBefore(cdc.Checkpoint{Progress: p}); err != nil {
+	if s.next.part, err = s.partBefore(cdc.Checkpoint{Progress: p}); err != nil {
 		return s, err
 	}
 	ss := sessionAt(t, s, q)

@@ -44,7 +44,7 @@ func (ss *session) renames(list []sqltext.Renaming) error {
 		})
 		if half >= i && !halves[half] {
 			halves[half] = true
-			ss.src.replaced += ours + "\n"
+			ss.src.next.replaced += ours + "\n"
 			ss.src.log.Warn("an online schema change has replaced the table: its copies of rows are not published again", slog.String("table", ours))
 			continue
 		}

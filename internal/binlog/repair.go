@@ -140,7 +140,7 @@ func (r *Repair) judge(ctx context.Context, db *sql.DB, cfg *driver.Config, sv *
 	case err == nil && at.behind:
 		err = historyLost(*sv, at.from)
 	case err == nil:
-		r.src.stamp = parseStamp(sv.flavor, g.Stored.Progress.Commit)
+		r.src.next.stamp = parseStamp(sv.flavor, g.Stored.Progress.Commit)
 		if g.Found && !g.Stored.Source.Same(sv.source) {
 			r.src.adopting = foreignCheckpoint(g.Stored.Source, sv.source)
 		}

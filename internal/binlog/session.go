@@ -71,7 +71,8 @@ func (s *Source) Run(ctx context.Context, out cdc.Queue) error {
 	defer ss.close()
 	if s.received == nil { // not in Acquire: after a Release another relay may lead, and move the checkpoint
 		s.received = ss.from.Clone()
-		s.positions.start(ss.from, mark{seq: s.handed.Load(), stamp: s.stamp, hint: s.hint, part: s.part})
+		s.next.seq = s.handed.Load()
+		s.positions.start(ss.from, s.next)
 	}
 	s.connected.Store(true)
 	defer s.connected.Store(false)
@@ -173,7 +174,9 @@ func (ss *session) flush(ctx context.Context) error {
 	}
 	s := ss.src
 	b.Seq = s.handed.Load() + 1
-	s.positions.set(mark{seq: b.Seq, commit: s.commit, stamp: s.stamp, hint: s.hint, part: ss.partial(), replaced: s.replaced}) // before the offer: the batch may be durable before Offer returns
+	k := s.next
+	k.seq, k.part = b.Seq, ss.partial()
+	s.positions.set(k) // before the offer: the batch may be durable before Offer returns
 	rows := b.Rows()
 	b.Bytes = cap(b.Arena) + len(b.Spans)*8
 	if rows > 0 {
@@ -199,7 +202,7 @@ func (ss *session) partial() part {
 	if ss.tx.open && ss.tx.ordinal > ss.tx.skip {
 		return part{ss.tx.id.String(), ss.tx.ordinal}
 	}
-	return ss.src.part
+	return ss.src.next.part
 }
 
 // hangUp closes the connection and keeps what was read of it: a transaction that is being handed on is handed on to its end.

@@ -45,17 +45,13 @@ type Source struct {
 	leader   mysql.Leader
 	session  *session
 	flavor   cdc.Flavor
-	account  string     // the server's name for us
-	caseless bool       // the server does not tell Outbox from outbox
-	part     part       // a transaction that comes again although some of its rows were handed on; zero: none
-	received mysql.Set  // every transaction handed on; nil: nothing yet
-	commit   mysql.GTID // the last of them with rows of ours
-	stamp    stamp      // the last of them with a time, or that of the checkpoint; see openBehind
-	hint     hint       // where the stamp's transaction stands
-	direct   bool       // the stream must begin behind the position, because it cannot be read up to there
-	adopting error      // why the checkpoint is refused, unless this is the server that it was saved on; see adopts
+	account  string    // the server's name for us
+	caseless bool      // the server does not tell Outbox from outbox
+	received mysql.Set // every transaction handed on; nil: nothing yet
+	next     mark      // what the next batch makes safe; its part is of a transaction that comes again, its stamp and hint may be the checkpoint's
+	direct   bool      // the stream must begin behind the position, because it cannot be read up to there
+	adopting error     // why the checkpoint is refused, unless this is the server that it was saved on; see adopts
 	held     txBuffer
-	replaced string // see [cdc.Progress.Replaced]
 	// damagedAt is the place of the last event that could not be read; see damaged.
 	damagedAt string
 	unsent    unsent
@@ -126,7 +122,7 @@ func (s *Source) Release(context.Context) {
 		s.session.close()
 		s.session = nil
 	}
-	s.part, s.received, s.commit, s.stamp, s.hint, s.damagedAt, s.replaced = part{}, nil, mysql.GTID{}, stamp{}, hint{}, "", ""
+	s.next, s.received, s.damagedAt = mark{}, nil, ""
 	s.unsent = unsent{}
 	s.positions.reset()
 	s.saved.Store(s.handed.Load())

@@ -114,7 +114,7 @@ func (ss *session) begin(e event) error {
 		return err
 	}
 	tx.hint = ss.hint()
-	if p := ss.src.part; p.rows > 0 && p.tx == tx.id.String() {
+	if p := ss.src.next.part; p.rows > 0 && p.tx == tx.id.String() {
 		tx.skip = p.rows
 	}
 	tx.ours, tx.points = ss.tx.ours, ss.tx.points
@@ -229,7 +229,7 @@ func (ss *session) commit(ctx context.Context) error {
 			return err
 		}
 		if ss.tx.ordinal > 0 { // not all taken back to a savepoint
-			ss.src.commit = ss.tx.id
+			ss.src.next.commit = ss.tx.id
 		}
 	}
 	if err := ss.end(); err != nil {
@@ -247,13 +247,13 @@ func (ss *session) end() error {
 	s.direct = false
 	ss.tx.open, ss.tx.begun = false, false
 	if ss.tx.skip > 0 {
-		s.part = part{}
+		s.next.part = part{}
 	}
 	s.held.reset()
 	s.received.Add(ss.tx.id)
 	s.positions.seen(ss.tx.id)
-	if s.hint.behind++; ss.tx.stamped > 0 {
-		s.stamp, s.hint = stamp{ss.tx.id, ss.tx.stamped}, ss.tx.hint
+	if s.next.hint.behind++; ss.tx.stamped > 0 {
+		s.next.stamp, s.next.hint = stamp{ss.tx.id, ss.tx.stamped}, ss.tx.hint
 	}
 	id := ss.tx.id
 	s.lastSeen.Store(&id)

@@ -332,7 +332,7 @@ func tableMutants() []mutant {
 		},
 		{
 			"repeat rows because the catalog was away", "internal/binlog/emit.go",
-			[]edit{{"		ss.src.part = ss.partial()\n", ""}},
+			[]edit{{"		ss.src.next.part = ss.partial()\n", ""}},
 			caughtBy{binlog, "^TestCatalogAwayWithinTransaction$", ""},
 		},
 		{

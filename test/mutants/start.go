@@ -7,7 +7,7 @@ func startMutants() []mutant {
 	return []mutant{
 		{
 			"have the server search its binlog although the place is known", "internal/binlog/history.go",
-			[]edit{{"	h := s.hint\n	if h.file == \"\" {", "	h := s.hint\n	if true {"}},
+			[]edit{{"	h := s.next.hint\n	if h.file == \"\" {", "	h := s.next.hint\n	if true {"}},
 			caughtBy{binlog, "^TestStartDoesNotSearchTheBinlog$", ""},
 		},
 		{
