@@ -40,7 +40,6 @@ type dump struct {
 func newDump(conn net.Conn, server string, by *dialer) *dump {
 	d := &dump{conn: conn, server: server, dialer: by, parser: replication.NewBinlogParser(), buf: make([]byte, chunkSize), read: time.Now()}
 	d.parser.SetFlavor(string(by.flavor))
-	d.parser.SetTimestampStringLocation(time.UTC)
 	return d
 }
 

@@ -30,10 +30,9 @@ type Variables map[string]string
 // readVariables asks for them, and for no others.
 const readVariables = `SHOW GLOBAL VARIABLES WHERE Variable_name IN (
 	'version', 'log_bin', 'gtid_mode', 'binlog_format', 'binlog_row_image', 'binlog_row_metadata', 'sync_binlog',
-	'innodb_flush_log_at_trx_commit', 'server_id', 'server_uuid', 'binlog_expire_logs_seconds', 'log_replica_updates', 'log_slave_updates',
+	'innodb_flush_log_at_trx_commit', 'binlog_expire_logs_seconds', 'log_replica_updates', 'log_slave_updates',
 	'replica_preserve_commit_order', 'slave_preserve_commit_order',
-	'replica_parallel_workers', 'slave_parallel_workers', 'net_write_timeout', 'read_only',
-	'binlog_transaction_compression', 'log_bin_compress', 'hostname', 'max_allowed_packet', 'lower_case_table_names',
+	'replica_parallel_workers', 'slave_parallel_workers', 'read_only', 'lower_case_table_names',
 	'binlog_optimize_thread_scheduling', 'binlog_storage_engine', 'gtid_strict_mode', 'max_binlog_total_size',
 	'rpl_semi_sync_master_enabled', 'rpl_semi_sync_master_timeout', 'rpl_semi_sync_master_wait_point',
 	'rpl_semi_sync_source_enabled', 'rpl_semi_sync_source_timeout', 'rpl_semi_sync_source_wait_point')`

@@ -28,10 +28,9 @@ type Database struct {
 
 // Server describes a server and who we are there.
 type Server struct {
-	// Version is the version as a number (101114 for 10.11.14), Name as people know it.
-	Version int
-	Name    string
-	Flavor  cdc.Flavor
+	// Name is the version as people know it.
+	Name   string
+	Flavor cdc.Flavor
 	// Address is host:port, or the path of a socket.
 	Address string
 	// Database is the DSN's, Role the account that the server took us for, user@host.
@@ -84,7 +83,7 @@ func (d *Database) identify(ctx context.Context) error {
 		return err
 	}
 	s := &d.Server
-	s.Flavor, s.Version, s.Address, s.Database = d.vars.Flavor(), version(d.vars["version"]), d.Config.Addr, d.Config.DBName
+	s.Flavor, s.Address, s.Database = d.vars.Flavor(), d.Config.Addr, d.Config.DBName
 	s.Name, _, _ = strings.Cut(d.vars["version"], "-") // 10.11.14-MariaDB-log
 	s.ReadOnly = readsOnly(d.vars["read_only"])
 	if err := d.DB.QueryRowContext(ctx, `SELECT CURRENT_USER()`).Scan(&s.Role); err != nil {

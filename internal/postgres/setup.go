@@ -6,7 +6,6 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 	"time"
 
@@ -63,14 +62,10 @@ func (d *Database) Close(ctx context.Context) { CloseConn(ctx, d.Conn.PgConn()) 
 
 func (d *Database) identify(ctx context.Context) error {
 	s := &d.Server
-	var version string
-	err := d.Conn.QueryRow(ctx, `SELECT current_setting('server_version_num'), current_setting('server_version'), current_database(),
+	err := d.Conn.QueryRow(ctx, `SELECT current_setting('server_version_num')::int, current_setting('server_version'), current_database(),
 		current_user, current_setting('is_superuser') = 'on', current_setting('wal_level'), pg_is_in_recovery()`).
-		Scan(&version, &s.Name, &s.Database, &s.Role, &s.Superuser, &s.WALLevel, &s.Standby)
+		Scan(&s.Version, &s.Name, &s.Database, &s.Role, &s.Superuser, &s.WALLevel, &s.Standby)
 	if err != nil {
-		return fmt.Errorf("read the server's version: %w", err)
-	}
-	if s.Version, err = strconv.Atoi(version); err != nil {
 		return fmt.Errorf("read the server's version: %w", err)
 	}
 	s.Name, _, _ = strings.Cut(s.Name, " ") // "15.18 (Debian 15.18-0+deb12u1)"

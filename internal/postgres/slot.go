@@ -20,7 +20,6 @@ type SlotRow struct {
 	SlotType           string  `json:"slot_type"`
 	Database           string  `json:"database"`
 	ActivePID          int     `json:"active_pid"`
-	RestartLSN         string  `json:"restart_lsn"`
 	ConfirmedFlushLSN  string  `json:"confirmed_flush_lsn"`
 	WALStatus          string  `json:"wal_status"`
 	SafeWALSize        *int64  `json:"safe_wal_size"`
@@ -70,7 +69,7 @@ func ReadSlot(ctx context.Context, conn *pgx.Conn, name string) (SlotRow, error)
 	if err := json.Unmarshal(doc, &row); err != nil {
 		return row, fmt.Errorf("read slot %s: %w", name, err)
 	}
-	row.RestartLSN, row.ConfirmedFlushLSN = plainLSN(row.RestartLSN), plainLSN(row.ConfirmedFlushLSN)
+	row.ConfirmedFlushLSN = plainLSN(row.ConfirmedFlushLSN)
 	row.ClockAhead = cdc.ClockAhead(asked, clock)
 	if row.Flushed, err = pglogrepl.ParseLSN(flushed); err == nil {
 		row.Ended, err = parseHorizon(xmin, inserted)

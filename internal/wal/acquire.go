@@ -135,10 +135,7 @@ func (ss *session) resolveStart(ctx context.Context, sv server, load cdc.Resumer
 
 func (ss *session) checkServer(ctx context.Context) error {
 	var level string
-	err := ss.sql.QueryRow(ctx, `SELECT current_setting('server_version_num'), current_setting('wal_level')`).Scan(&ss.versionText, &level)
-	if err == nil {
-		ss.version, err = strconv.Atoi(ss.versionText)
-	}
+	err := ss.sql.QueryRow(ctx, `SELECT current_setting('server_version_num')::int, current_setting('wal_level')`).Scan(&ss.version, &level)
 	if err != nil {
 		return fmt.Errorf("read the server's version: %w", err)
 	}

@@ -22,12 +22,11 @@ const tickInterval = 500 * time.Millisecond
 
 // session is one attempt at the stream. Everything in it belongs to its owner: Acquire, then a [held] that serves it, then Run.
 type session struct {
-	src         *Source
-	sql         *pgx.Conn      // the monitor's while it runs
-	repl        *pgconn.PgConn // takes commands until takeOver
-	conn        net.Conn       // the socket of repl, from takeOver on
-	version     int
-	versionText string
+	src     *Source
+	sql     *pgx.Conn      // the monitor's while it runs
+	repl    *pgconn.PgConn // takes commands until takeOver
+	conn    net.Conn       // the socket of repl, from takeOver on
+	version int
 	// serverStarted identifies the server of both connections; see sameServer.
 	serverStarted string
 	standby       bool // whether the server was one when the slot was acquired
