@@ -42,13 +42,6 @@ func (s *mysqlSetup) close(context.Context) {
 	}
 }
 
-func makeTable(ctx context.Context, owner *mysql.Database, o outbox.TableOptions) error {
-	if err := mysql.RequireDatabase(ctx, owner.DB, o.Name.Schema, "grant the user its rights there"); err != nil {
-		return err
-	}
-	return owner.Exec(ctx, "create table "+o.Name.String(), outbox.Texts(outbox.MySQLTable(o).Up)...)
-}
-
 // script returns the SQL for an administrator and the tables' owner. maintain is whether the procedures are lacking.
 func (s *mysqlSetup) script(server mysql.Server, settings []mysql.Setting, missing func(app.Table) bool, maintain bool) outbox.Steps {
 	o := s.needed(missing)
@@ -131,26 +124,27 @@ func (s *mysqlSetup) asOwner(ctx context.Context, before mysql.Survey, maintain 
 	if err != nil {
 		return made, err
 	}
+	missing := func(t app.Table) bool {
+		return before.Tables[t.Name.String()] == nil && known.Tables[t.Name.String()] == nil
+	}
 	for _, t := range s.Tables() {
-		name := t.Name.String()
-		if before.Tables[name] != nil || known.Tables[name] != nil {
+		if !missing(t) {
 			continue
 		}
 		if t.Foreign() {
 			return made, cdc.Stop(cdc.ClassConfig, "table_missing", fmt.Errorf(
-				"table %s does not exist, or its owner may not see it, and setup creates no table that has a columns mapping", name),
+				"table %s does not exist, or its owner may not see it, and setup creates no table that has a columns mapping", t.Name),
 				"correct tables[].name, or have its software create it")
 		}
-		if err := makeTable(ctx, owner, s.Table(t.Name)); err != nil {
+		if err := mysql.RequireDatabase(ctx, owner.DB, t.Name.Schema, "grant the user its rights there"); err != nil {
 			return made, err
 		}
 		made = append(made, t.Name)
 	}
-	steps := s.script(s.relay.Server, s.relay.Settings(s.Binlog.Options), none, maintain)
-	if procedures := statementsFor(steps, outbox.RunnerMySQLOwner); len(procedures) > 0 {
-		if err := owner.Exec(ctx, "create the procedures that maintain the partitions", outbox.Texts(procedures)...); err != nil {
-			return made, err
-		}
+	steps := s.script(s.relay.Server, s.relay.Settings(s.Binlog.Options), missing, maintain)
+	statements := outbox.Texts(statementsFor(steps, outbox.RunnerMySQLOwner))
+	if err := owner.Exec(ctx, "create the tables and the procedures that maintain their partitions", statements...); err != nil {
+		return made, err
 	}
 	if s.relay.Server.Role != owner.Server.Role {
 		for _, grant := range steps[len(steps)-1].Statements { // the owner may lack the right to grant: ready and check report missing rights
