@@ -31,18 +31,13 @@ func newMySQL(c *config.Config) *MySQL {
 	s := c.Source.MySQL
 	o := binlog.Options{
 		Options: mysql.Options{
-			DSN: s.ConnString, ID: s.ID, Tables: tables.names(),
+			DSN: s.ConnString, ID: s.ID, Tables: tables.names(), Maintained: tables.Needed().Maintain,
 			UnsafeSync: s.UnsafeSyncBinlog, WaitUntilVisible: s.WaitUntilVisible,
 		},
 		HarmlessTables: s.HarmlessTables,
 	}
 	if s.TLS != nil {
 		o.TLS = s.TLS.ClientConfig
-	}
-	o.Routines = map[string]mysql.Routine{}
-	for _, t := range tables.Needed().Maintain {
-		sum := func(f cdc.Flavor) string { return outbox.MySQLRoutineSum(f, t) }
-		o.Routines[t.String()] = mysql.Routine{Name: outbox.MySQLRoutine(t).MySQL(), Sum: sum}
 	}
 	return &MySQL{tables, o}
 }
@@ -137,19 +132,16 @@ func (m *MySQL) maintainable(ctx context.Context, dsn ConnString, owner bool, lo
 		if t.Foreign() {
 			continue
 		}
-		o := mysql.PartitionOptions{
-			Table: t.Name.String(), Routine: outbox.MySQLRoutine(t.Name).MySQL(), Lock: outbox.MySQLPartitionLock(t.Name),
-			Source: source, Load: load,
-		}
+		routine := outbox.MySQLRoutine(t.Name)
 		if owner {
-			routine := outbox.MySQLOnceRoutine(t.Name)
-			o.Routine, made = routine.MySQL(), append(made, routine)
+			routine = outbox.MySQLOnceRoutine(t.Name)
+			made = append(made, routine)
 			if err := db.Exec(ctx, "create a procedure for this run", outbox.Texts(outbox.MySQLMaintenance(db.Server.Flavor, t.Name, routine))...); err != nil {
 				closeAll()
 				return nil, nil, err
 			}
 		}
-		parts := db.Partitions(o)
+		parts := db.Partitions(t.Name, routine, source, load)
 		if err := parts.Maintainable(ctx); err != nil {
 			closeAll()
 			return nil, nil, err

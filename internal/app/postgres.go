@@ -32,15 +32,11 @@ func newPostgres(c *config.Config) *Postgres {
 	s := c.Source.Postgres
 	o := wal.Options{
 		Options: postgres.Options{
-			DSN: s.ConnString, Slot: s.Slot, Publication: s.Publication, Tables: tables.names(), Needs: Router(c, tables.tables).Needs, WaitUntilVisible: s.WaitUntilVisible,
+			DSN: s.ConnString, Slot: s.Slot, Publication: s.Publication, Tables: tables.names(), Maintained: tables.Needed().Maintain, Needs: Router(c, tables.tables).Needs, WaitUntilVisible: s.WaitUntilVisible,
 		},
 	}
 	if s.TLS != nil {
 		o.TLS = s.TLS.ClientConfig
-	}
-	o.Routines = map[string]postgres.Routine{}
-	for _, t := range tables.Needed().Maintain {
-		o.Routines[t.String()] = routineOf(t)
 	}
 	return &Postgres{tables, o}
 }
@@ -121,10 +117,6 @@ func (p *Postgres) NewRepair(verify func(*cdc.Table) error, read ConnString, whe
 	return wal.NewRepair(o, log)
 }
 
-func routineOf(table outbox.Name) postgres.Routine {
-	return postgres.Routine{Name: outbox.PostgresRoutine(table).SQL(), Body: outbox.PostgresRoutineBody(table)}
-}
-
 // Partitions implements [Database].
 func (p *Postgres) Partitions(dsn ConnString, owner bool, load cdc.Loader) cleanup.PartitionTables {
 	return func(ctx context.Context) ([]cleanup.Partitions, func(), error) {
@@ -148,18 +140,17 @@ func (p *Postgres) maintainable(ctx context.Context, db *postgres.Database, owne
 		if t.Foreign() {
 			continue
 		}
-		routine := routineOf(t.Name)
+		routine := outbox.PostgresRoutine(t.Name)
 		if owner {
-			temporary := outbox.TemporaryRoutine(t.Name)
-			routine = postgres.Routine{Name: temporary.SQL()}
+			routine = outbox.TemporaryRoutine(t.Name)
 			if err := db.Become(ctx, t.Name.String()); err != nil {
 				return nil, err
 			}
-			if err := db.Exec(ctx, "create a temporary function", outbox.PostgresMaintenance(t.Name, temporary).SQL); err != nil {
+			if err := db.Exec(ctx, "create a temporary function", outbox.PostgresMaintenance(t.Name, routine).SQL); err != nil {
 				return nil, err
 			}
 		}
-		parts := db.Partitions(t.Name.String(), routine, p.WAL.Slot, load)
+		parts := db.Partitions(t.Name, routine, p.WAL.Slot, load)
 		if err := parts.Maintainable(ctx); err != nil {
 			return nil, err
 		}

@@ -18,6 +18,7 @@ import (
 	"github.com/go-sql-driver/mysql"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/outbox"
 	"github.com/cdc-relay/cdc-relay/internal/socket"
 )
 
@@ -40,8 +41,8 @@ type Options struct {
 	// Tables are the outbox tables with their database ("orders.outbox"), unquoted. Rows of others are
 	// skipped before they are decoded.
 	Tables []string
-	// Routines are the procedures that maintain the partitions, by table; for Check.
-	Routines map[string]Routine
+	// Maintained are the tables whose partitions the relay maintains; for Check.
+	Maintained []outbox.Name
 	// UnsafeSync accepts a server that may lose committed transactions in a crash (sync_binlog other than 1).
 	UnsafeSync bool
 	// WaitUntilVisible hands rows on only once a new statement on the server sees them.
@@ -291,24 +292,11 @@ func Account(ctx context.Context, db *sql.DB) string {
 	return AccountOf(role)
 }
 
-// AccountOf quotes user@host. A user may hold an @, a host not.
-func AccountOf(role string) string {
-	i := strings.LastIndexByte(role, '@')
-	if i < 0 {
-		return QuoteName(role)
-	}
-	return QuoteName(role[:i]) + "@" + QuoteName(role[i+1:])
-}
+// AccountOf quotes user@host.
+func AccountOf(role string) string { return outbox.MySQLAccount(role) }
 
-// GrantLog is the statement that gives an account all that it takes to read the log and to ask where it ends. The
-// server names one missing right at a time; to grant one twice does no harm.
-func GrantLog(f cdc.Flavor, account string) string {
-	rights := "REPLICATION SLAVE, REPLICATION CLIENT"
-	if f == cdc.MariaDB { // which split REPLICATION CLIENT in two with 10.5
-		rights = "REPLICATION SLAVE, BINLOG MONITOR, SLAVE MONITOR"
-	}
-	return "GRANT " + rights + " ON *.* TO " + account
-}
+// GrantLog is [outbox.MySQLLogGrant].
+func GrantLog(f cdc.Flavor, account string) string { return outbox.MySQLLogGrant(f, account) }
 
 // QuoteName quotes a name in SQL.
 func QuoteName(name string) string { return "`" + strings.ReplaceAll(name, "`", "``") + "`" }

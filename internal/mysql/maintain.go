@@ -13,55 +13,45 @@ import (
 	gomysql "github.com/go-mysql-org/go-mysql/mysql"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/outbox"
 )
-
-// PartitionOptions name a table whose daily partitions the routine that setup makes maintains.
-type PartitionOptions struct {
-	// Table is the table's name ("orders.outbox"), Routine the name of the procedure in SQL.
-	Table, Routine string
-	// Lock is the name of the lock that the procedure asks for.
-	Lock string
-	// Source is whose checkpoint Load loads.
-	Source cdc.Source
-	Load   cdc.Loader
-}
 
 // Partitions are the daily partitions of one table. What it changes, it changes while it holds the lock, which ends with the
 // connection.
 type Partitions struct {
-	PartitionOptions
-
-	db     *Database
-	locked bool
-	first  string // the partition of the oldest rows, at the last List
+	db             *Database
+	table, routine outbox.Name
+	source         cdc.Source
+	load           cdc.Loader
+	locked         bool
+	first          string // the partition of the oldest rows, at the last List
 }
 
-// Partitions returns the partitions of a table.
-func (d *Database) Partitions(o PartitionOptions) *Partitions {
-	return &Partitions{PartitionOptions: o, db: d}
+// Partitions returns the partitions of a table, which the routine maintains. source is whose checkpoint load loads.
+func (d *Database) Partitions(table, routine outbox.Name, source cdc.Source, load cdc.Loader) *Partitions {
+	return &Partitions{db: d, table: table, routine: routine, source: source, load: load}
 }
 
 // Name returns the table's name.
-func (p *Partitions) Name() string { return p.Table }
+func (p *Partitions) Name() string { return p.table.String() }
 
 // Maintainable returns an error on a replica, and for a table that is not partitioned as setup does it.
 func (p *Partitions) Maintainable(ctx context.Context) error {
 	if p.db.Server.ReadOnly || readReplica(ctx, p.db.DB, p.db.Server.Flavor).runs {
 		return cdc.Fixable("point source.mysql.dsn at the primary, or set CDC_RELAY_OWNER_DSN to the connection string of the table's owner there, and run `cdc-relay retention run` from a timer",
-			"partitions of %s: %s is a replica or takes no writes", p.Table, p.db.Server.Address)
+			"partitions of %s: %s is a replica or takes no writes", p.table, p.db.Server.Address)
 	}
 	if err := p.db.publishes(); err != nil {
 		return err
 	}
 	var ahead int64
-	schema, table, _ := strings.Cut(p.Table, ".")
-	err := p.db.DB.QueryRowContext(ctx, partitionsAhead, schema, table).Scan(&ahead)
+	err := p.db.DB.QueryRowContext(ctx, partitionsAhead, p.table.Schema, p.table.Table).Scan(&ahead)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
 		return cdc.Fixable("set retention.partitions: false, or, if the table does not exist, create it with `cdc-relay setup`",
-			"table %s does not exist or has no daily partitions", p.Table)
+			"table %s does not exist or has no daily partitions", p.table)
 	case err != nil:
-		return fmt.Errorf("read partitions of %s: %w", p.Table, err)
+		return fmt.Errorf("read partitions of %s: %w", p.table, err)
 	}
 	return nil
 }
@@ -71,12 +61,11 @@ func (p *Partitions) Maintainable(ctx context.Context) error {
 func (p *Partitions) Make(ctx context.Context, day time.Time, swap bool) error {
 	doing := "make the partition of " + day.Format(time.DateOnly)
 	if swap {
-		if err := p.exchange(ctx, doing, "pmax"); err != nil {
+		if err := p.exchange(ctx, doing, outbox.MySQLMaxPartition); err != nil {
 			return err
 		}
 	}
-	name := "p" + day.Format("20060102")
-	if err := p.change(ctx, doing, "make", name); err != nil || !swap {
+	if err := p.change(ctx, doing, "make", outbox.MySQLPartition(day)); err != nil || !swap {
 		return err
 	}
 	return p.change(ctx, doing, "finish", "")
@@ -135,8 +124,7 @@ func (p *Partitions) Drop(ctx context.Context, part cdc.Partition) error {
 	if !slices.ContainsFunc(parts, func(q cdc.Partition) bool { return q.Name == part.Name && q.Relayed }) {
 		return p.busy(doing)
 	}
-	schema, _, _ := strings.Cut(p.Table, ".")
-	return p.change(ctx, doing, "drop", strings.TrimPrefix(part.Name, schema+"."))
+	return p.change(ctx, doing, "drop", strings.TrimPrefix(part.Name, p.table.Schema+"."))
 }
 
 // writes allows writes where the server's default is to only read. It is a statement because MySQL and MariaDB name the variable differently.
@@ -150,16 +138,16 @@ func (p *Partitions) lock(ctx context.Context) error {
 	if err := p.db.openCanceller(ctx); err != nil {
 		return err
 	}
-	err := p.db.DB.QueryRowContext(ctx, "SELECT COALESCE(GET_LOCK(?, 0), 0)", p.Lock).Scan(&p.locked)
+	err := p.db.DB.QueryRowContext(ctx, "SELECT COALESCE(GET_LOCK(?, 0), 0)", outbox.MySQLPartitionLock(p.table)).Scan(&p.locked)
 	if err != nil {
-		return fmt.Errorf("table %s: lock its partitions: %w", p.Table, err)
+		return fmt.Errorf("table %s: lock its partitions: %w", p.table, err)
 	}
 	if !p.locked {
-		return fmt.Errorf("table %s: another process maintains its partitions: %w", p.Table, cdc.ErrBusy)
+		return fmt.Errorf("table %s: another process maintains its partitions: %w", p.table, cdc.ErrBusy)
 	}
 	for _, setting := range []string{"SET SESSION lock_wait_timeout = 1, innodb_lock_wait_timeout = 1", writes} {
 		if _, err := p.db.DB.ExecContext(ctx, setting); err != nil {
-			return fmt.Errorf("table %s: prepare the connection: %w", p.Table, err)
+			return fmt.Errorf("table %s: prepare the connection: %w", p.table, err)
 		}
 	}
 	return nil
@@ -183,7 +171,7 @@ func (p *Partitions) change(ctx context.Context, doing, action, part string) err
 		defer close(watched)
 		p.cancelWaits(running)
 	}()
-	_, err := p.db.DB.ExecContext(ctx, "CALL "+p.Routine+"(?, ?)", action, part)
+	_, err := p.db.DB.ExecContext(ctx, "CALL "+p.routine.MySQL()+"(?, ?)", action, part)
 	ended()
 	<-watched // or it would end the next call
 	return p.changeError(doing, err)
@@ -199,7 +187,7 @@ func (p *Partitions) cancelWaits(running context.Context) {
 		case <-timer.C:
 		}
 		// Without the context: a call that is given up on may still reach the server.
-		if _, err := p.db.canceller.ExecContext(context.WithoutCancel(running), "CALL "+p.Routine+"('cancel', '')"); err != nil {
+		if _, err := p.db.canceller.ExecContext(context.WithoutCancel(running), "CALL "+p.routine.MySQL()+"('cancel', '')"); err != nil {
 			return // the servers' own bound remains
 		}
 		timer.Reset(lockLook)
@@ -221,11 +209,8 @@ const (
 )
 
 func (p *Partitions) busy(doing string) error {
-	return cdc.Fixable(endLockers, "table %s: %s: %w, and application and relay do not wait for each other: %s", p.Table, doing, cdc.ErrBusy, lockHeld)
+	return cdc.Fixable(endLockers, "table %s: %s: %w, and application and relay do not wait for each other: %s", p.table, doing, cdc.ErrBusy, lockHeld)
 }
-
-// erYoung is outbox.MySQLYoung, an error number of the routine.
-const erYoung = 45024
 
 // missing reports whether err says that the user may not call the routine.
 func missing(err error) bool {
@@ -242,38 +227,31 @@ func (p *Partitions) changeError(doing string, err error) error {
 		return p.busy(doing)
 	case missing(err), errors.Is(err, errStale):
 		return cdc.Fixable("set CDC_RELAY_OWNER_DSN to the connection string of the table's owner, and run `cdc-relay setup` once, or `cdc-relay retention run` from a timer",
-			"table %s: %s: user %s may not call the procedure that maintains the partitions, or it is not this version's (%s)", p.Table, doing, p.db.Server.Role, cmp.Or(said, err.Error()))
+			"table %s: %s: user %s may not call the procedure that maintains the partitions, or it is not this version's (%s)", p.table, doing, p.db.Server.Role, cmp.Or(said, err.Error()))
 	case code == gomysql.ER_TABLE_EXISTS_ERROR:
-		return cdc.Fixable("rename that table with RENAME TABLE", "table %s: %s: a table of that name is in the way (%s)", p.Table, doing, said)
-	case code == erYoung:
-		return cdc.Fixable("wait until it is a day old, or set CDC_RELAY_OWNER_DSN to the connection string of the table's owner and run the same `cdc-relay retention run`", "table %s: %s: the relay's user drops no rows of the last 24 hours (%s)", p.Table, doing, said)
+		return cdc.Fixable("rename that table with RENAME TABLE", "table %s: %s: a table of that name is in the way (%s)", p.table, doing, said)
+	case code == outbox.MySQLYoung:
+		return cdc.Fixable("wait until it is a day old, or set CDC_RELAY_OWNER_DSN to the connection string of the table's owner and run the same `cdc-relay retention run`", "table %s: %s: the relay's user drops no rows of the last 24 hours (%s)", p.table, doing, said)
 	case code == gomysql.ER_PARTITION_EXCHANGE_DIFFERENT_OPTION:
-		return cdc.Fixable("run ALTER TABLE "+quoteTable(p.Table)+" FORCE, ALGORITHM = INPLACE, LOCK = NONE, which copies the table while writers continue; in future add columns with ALGORITHM = INPLACE",
-			"table %s: %s: partitions cannot be exchanged with a table that is made now, as after adding a column with ALGORITHM = INSTANT, or a change of innodb_default_row_format (%s)", p.Table, doing, said)
+		return cdc.Fixable("run ALTER TABLE "+p.table.MySQL()+" FORCE, ALGORITHM = INPLACE, LOCK = NONE, which copies the table while writers continue; in future add columns with ALGORITHM = INPLACE",
+			"table %s: %s: partitions cannot be exchanged with a table that is made now, as after adding a column with ALGORITHM = INSTANT, or a change of innodb_default_row_format (%s)", p.table, doing, said)
 	}
-	return p.db.execError("table "+p.Table+": "+doing, err)
+	return p.db.execError("table "+p.Name()+": "+doing, err)
 }
 
 // errStale says that the routine is another version's.
 var errStale = errors.New("it returns other columns")
 
-// Routine is the procedure that maintains the partitions of a table.
-type Routine struct {
-	// Name is its name in SQL.
-	Name string
-	// Sum returns the checksum of its text on a kind of server.
-	Sum func(cdc.Flavor) string
-}
-
 // MayMaintain reports whether the user of the connection may call a table's routine, and that is this version's.
-func (d *Database) MayMaintain(ctx context.Context, r Routine) (bool, error) {
+func (d *Database) MayMaintain(ctx context.Context, table outbox.Name) (bool, error) {
+	name := outbox.MySQLRoutine(table).MySQL()
 	var sum sql.NullString
-	err := d.DB.QueryRowContext(ctx, "CALL "+r.Name+"('body', '')").Scan(&sum)
+	err := d.DB.QueryRowContext(ctx, "CALL "+name+"('body', '')").Scan(&sum)
 	if code, _ := ErrorNumber(err); code != 0 || errors.Is(err, sql.ErrNoRows) {
 		return false, nil // another version fails in its own way
 	}
 	if err != nil {
-		return false, fmt.Errorf("call %s: %w", r.Name, err)
+		return false, fmt.Errorf("call %s: %w", name, err)
 	}
-	return sum.String == r.Sum(d.Server.Flavor), nil
+	return sum.String == outbox.MySQLRoutineSum(d.Server.Flavor, table), nil
 }

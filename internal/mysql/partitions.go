@@ -6,13 +6,13 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"maps"
 	"regexp"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/outbox"
 )
 
 // partitionsAhead asks how many seconds a table's partitions reach ahead, if they are the daily ones that setup makes.
@@ -33,7 +33,7 @@ func (c *checker) partitions(ctx context.Context) {
 			c.report.Info("partitions", "", "the partitions of %s cannot be read (%v)", name, err)
 			continue
 		}
-		_, maintained := c.opts.Routines[name]
+		maintained := slices.ContainsFunc(c.opts.Maintained, func(n outbox.Name) bool { return n.String() == name })
 		c.report.Partitions(name, time.Duration(seconds)*time.Second, maintained)
 	}
 	c.routines(ctx)
@@ -41,10 +41,9 @@ func (c *checker) partitions(ctx context.Context) {
 
 // routines verifies that the relay may maintain the partitions.
 func (c *checker) routines(ctx context.Context) {
-	for _, table := range slices.Sorted(maps.Keys(c.opts.Routines)) {
-		routine := c.opts.Routines[table]
-		may, err := c.db.MayMaintain(ctx, routine)
-		c.report.Routine("user "+c.db.Server.Role, routine.Name, table, may, err)
+	for _, table := range c.opts.Maintained {
+		may, err := c.db.MayMaintain(ctx, table)
+		c.report.Routine("user "+c.db.Server.Role, outbox.MySQLRoutine(table).MySQL(), table.String(), may, err)
 	}
 }
 
@@ -63,7 +62,7 @@ func (p *Partitions) List(ctx context.Context) (parts []cdc.Partition, now time.
 	if now, err = p.db.now(ctx); err != nil {
 		return nil, now, err
 	}
-	found, err := p.read(ctx, "CALL "+p.Routine+"('list', '')")
+	found, err := p.read(ctx, "CALL "+p.routine.MySQL()+"('list', '')")
 	if err != nil {
 		return nil, now, p.changeError("list the partitions", err)
 	}
@@ -125,7 +124,7 @@ func (p *Partitions) attached(before []cdc.Partition, f partition, now time.Time
 	}
 	var err error
 	if part.Until, err = time.Parse(time.DateOnly, strings.Trim(f.bound.String, "'")); err != nil {
-		return nil, fmt.Errorf("read partitions of %s: bound of %s: %w", p.Table, f.name, err)
+		return nil, fmt.Errorf("read partitions of %s: bound of %s: %w", p.table, f.name, err)
 	}
 	part.Since = part.Until.Add(-24 * time.Hour)
 	if n := len(before); n > 0 && part.Until.After(now) {
@@ -154,14 +153,14 @@ func (p *Partitions) hideFirst(ctx context.Context, attached []cdc.Partition, no
 
 // DefaultRows counts the rows of the last partition, up to 100,000.
 func (p *Partitions) DefaultRows(ctx context.Context) (int64, error) {
-	return p.count(ctx, "pmax", 100_000)
+	return p.count(ctx, outbox.MySQLMaxPartition, 100_000)
 }
 
 func (p *Partitions) count(ctx context.Context, part string, limit int) (n int64, err error) {
 	err = p.db.DB.QueryRowContext(ctx, fmt.Sprintf("SELECT COUNT(*) FROM (SELECT 1 FROM %s PARTITION (%s) LIMIT %d) AS counted",
-		quoteTable(p.Table), QuoteName(part), limit)).Scan(&n)
+		p.table.MySQL(), QuoteName(part), limit)).Scan(&n)
 	if err != nil {
-		return 0, fmt.Errorf("count the rows of %s in partition %s: %w", p.Table, part, err)
+		return 0, fmt.Errorf("count the rows of %s in partition %s: %w", p.table, part, err)
 	}
 	return n, nil
 }
@@ -177,8 +176,7 @@ type takenOut struct {
 var takenComment = regexp.MustCompile(`^(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d), noted \d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:, GTID (.*))?$`)
 
 func (p *Partitions) takenOut(f partition) takenOut {
-	schema, _, _ := strings.Cut(p.Table, ".")
-	t := takenOut{Partition: cdc.Partition{Name: schema + "." + f.name, Out: true}}
+	t := takenOut{Partition: cdc.Partition{Name: p.table.Schema + "." + f.name, Out: true}}
 	m := takenComment.FindStringSubmatch(f.taken.String)
 	if m == nil || !f.untouched {
 		t.Kept = cdc.RestoredPartition(t.Name)
@@ -199,7 +197,7 @@ func (p *Partitions) relayed(ctx context.Context, out []takenOut) ([]cdc.Partiti
 	if err != nil {
 		return nil, err
 	}
-	saved := func() relayed { return p.db.relayed(ctx, p.db.DB, p.Source, p.Load) }
+	saved := func() relayed { return p.db.relayed(ctx, p.db.DB, p.source, p.load) }
 	done := saved()
 	if slices.ContainsFunc(out, func(t takenOut) bool { return t.end == "" }) {
 		for since := time.Now(); done.unknown == nil && !done.passed(now) && time.Since(since) < relayWait && cdc.Sleep(ctx, 50*time.Millisecond) == nil; {

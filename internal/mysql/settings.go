@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/outbox"
 )
 
 // Setting is a setting of the server that must be another.
@@ -78,40 +79,37 @@ func (s Setting) problem(f cdc.Flavor) error {
 	return cdc.ConfigError(s.Name, s.fix(f), "%s is %s, not %s, %s", s.Name, cmp.Or(s.Has, "not set"), s.Want, s.why)
 }
 
-// Statement is one SQL statement; its comment, which may be "", explains it.
-type Statement struct{ Comment, SQL string }
-
 // SQL returns the statements that change the setting, for now and after a restart. For one that a running server cannot change, the statement
 // only shows the value, and its comment has the line for my.cnf. MariaDB has no SET PERSIST.
-func (s Setting) SQL(f cdc.Flavor) []Statement {
-	set := Statement{SQL: "SET PERSIST " + s.Name + " = " + s.Want}
+func (s Setting) SQL(f cdc.Flavor) []outbox.Statement {
+	set := outbox.Statement{SQL: "SET PERSIST " + s.Name + " = " + s.Want}
 	file := "in my.cnf under [mysqld]: " + s.Name + " = " + s.Want
 	if f == cdc.MariaDB {
 		file = "in my.cnf under [mariadb]: " + s.Name + " = " + s.Want
-		set = Statement{"And for the next start, " + file, "SET GLOBAL " + s.Name + " = " + s.Want}
+		set = outbox.Statement{Comment: "And for the next start, " + file, SQL: "SET GLOBAL " + s.Name + " = " + s.Want}
 	}
 	switch s.Name {
 	case "log_bin":
-		set = Statement{"It needs a restart, " + file, "SELECT @@global.log_bin"}
+		set = outbox.Statement{Comment: "It needs a restart, " + file, SQL: "SELECT @@global.log_bin"}
 	case "gtid_mode":
 		return s.gtidsOn()
 	case "binlog_format", "binlog_row_image":
 		set.Comment = strings.TrimPrefix(set.Comment+"\nOpen connections keep the old value until they reconnect.", "\n")
 	}
-	return []Statement{set}
+	return []outbox.Statement{set}
 }
 
 // gtidsOn leads from the present mode to ON in the only way that a running server allows, one step at a time (MySQL manual, "Changing GTID
 // Mode on Online Servers"), and never back to transactions without GTIDs. These are behind no position: the server sends nothing of them.
-func (s Setting) gtidsOn() []Statement {
-	statements := []Statement{{
-		"One step at a time; leave out completed steps (SELECT @@global.gtid_mode).\n" +
+func (s Setting) gtidsOn() []outbox.Statement {
+	statements := []outbox.Statement{{
+		Comment: "One step at a time; leave out completed steps (SELECT @@global.gtid_mode).\n" +
 			"On a server with replicas each step must be taken on all of them before the next.",
-		"SET PERSIST enforce_gtid_consistency = ON",
+		SQL: "SET PERSIST enforce_gtid_consistency = ON",
 	}}
 	modes := []string{"OFF", "OFF_PERMISSIVE", "ON_PERMISSIVE", "ON"}
 	for _, mode := range modes[slices.Index(modes, s.Has)+1:] {
-		statements = append(statements, Statement{SQL: "SET PERSIST gtid_mode = " + mode})
+		statements = append(statements, outbox.Statement{SQL: "SET PERSIST gtid_mode = " + mode})
 	}
 	statements[len(statements)-1].Comment = "Once SHOW STATUS LIKE 'ONGOING_ANONYMOUS_TRANSACTION_COUNT' says 0."
 	return statements

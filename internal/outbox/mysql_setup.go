@@ -27,8 +27,11 @@ func MySQLSetup(o SetupOptions) Steps {
 	}
 	var grants []Statement
 	if o.Role != "" {
-		account := mysqlAccount(o.Role)
-		admin.Statements = append(admin.Statements, mysqlReplicationGrant(o.Flavor, account))
+		account := MySQLAccount(o.Role)
+		admin.Statements = append(admin.Statements, Statement{
+			Comment: "If the user does not exist: CREATE USER " + account + " IDENTIFIED BY '...'.",
+			SQL:     MySQLLogGrant(o.Flavor, account),
+		})
 		if len(o.Mark) > 0 && o.Flavor != cdc.MariaDB { // MariaDB's BINLOG ADMIN may purge binlogs
 			admin.Statements = append(admin.Statements, mysqlImageGrant(account))
 		}
@@ -44,17 +47,14 @@ func MySQLSetup(o SetupOptions) Steps {
 	return steps
 }
 
-// mysqlReplicationGrant returns the rights to read the binlog and its current position. MariaDB 10.5 split REPLICATION
-// CLIENT in two.
-func mysqlReplicationGrant(f cdc.Flavor, account string) Statement {
+// MySQLLogGrant is the statement that gives an account all that it takes to read the binlog and to ask where it ends. The
+// server names one missing right at a time; to grant one twice does no harm. MariaDB 10.5 split REPLICATION CLIENT in two.
+func MySQLLogGrant(f cdc.Flavor, account string) string {
 	rights := "REPLICATION SLAVE, REPLICATION CLIENT"
 	if f == cdc.MariaDB {
 		rights = "REPLICATION SLAVE, BINLOG MONITOR, SLAVE MONITOR"
 	}
-	return Statement{
-		Comment: "If the user does not exist: CREATE USER " + account + " IDENTIFIED BY '...'.",
-		SQL:     "GRANT " + rights + " ON *.* TO " + account,
-	}
+	return "GRANT " + rights + " ON *.* TO " + account
 }
 
 // mysqlTableGrants let the relay see the tables' definitions, read rows to fill a gap, maintain partitions, and delete and mark rows.
@@ -83,8 +83,8 @@ func mysqlImageGrant(account string) Statement {
 	return Statement{Comment: "Not necessary: with it the binlog gets the marked columns of a row, and not the whole row twice.", SQL: "GRANT SESSION_VARIABLES_ADMIN ON *.* TO " + account}
 }
 
-// mysqlAccount returns "user" or "user@host" quoted for SQL. A user name may contain an @, a host may not.
-func mysqlAccount(s string) string {
+// MySQLAccount returns "user" or "user@host" quoted for SQL. A user name may contain an @, a host may not.
+func MySQLAccount(s string) string {
 	user, host := s, "%"
 	if i := strings.LastIndexByte(s, '@'); i >= 0 {
 		user, host = s[:i], s[i+1:]

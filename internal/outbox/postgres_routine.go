@@ -8,7 +8,7 @@ import (
 
 // PostgresRoutine returns the name of the function that maintains a table's daily partitions.
 func PostgresRoutine(table Name) Name {
-	return Name{Schema: partitionSchema, Table: partitionPrefix(table, len("maintain")) + "maintain"}
+	return Name{Schema: PartitionSchema, Table: partitionPrefix(table, len("maintain")) + "maintain"}
 }
 
 // TemporaryRoutine is the name of a function that ends with its session, for an owner who wants none in the database.
@@ -26,7 +26,7 @@ const youngest = "24 hours"
 
 func routineText(table Name, age string) string {
 	return strings.NewReplacer(
-		"{outbox}", literal(table.SQL()), "{schema}", literal(partitionSchema+"."), "{prefix}", literal(partitionPrefix(table, len("20060102"))),
+		"{outbox}", literal(table.SQL()), "{schema}", literal(PartitionSchema+"."), "{prefix}", literal(partitionPrefix(table, len("20060102"))),
 		"{prefix_default}", literal(partitionPrefix(table, len("default_20060102030405"))), "{taken}", literal(takenOutOf(table)), "{age}", literal(age),
 	).Replace(strings.TrimSuffix(postgresRoutine, "\n"))
 }
@@ -54,7 +54,7 @@ func takenOutOf(table Name) string { return "cdc-relay: taken out of " + table.S
 
 // takenOut is a query for the tables whose comment begins so.
 const takenOut = `    SELECT c.oid::regclass FROM pg_class c JOIN pg_description ON objoid = c.oid AND classoid = 'pg_class'::regclass AND objsubid = 0
-    WHERE relnamespace = to_regnamespace('` + partitionSchema + `') AND relkind = 'r' AND NOT relispartition AND starts_with(description, %s) ORDER BY 1`
+    WHERE relnamespace = to_regnamespace('` + PartitionSchema + `') AND relkind = 'r' AND NOT relispartition AND starts_with(description, %s) ORDER BY 1`
 
 // PostgresTakenOut returns a query for the names of the tables that were partitions of a table and were taken out.
 func PostgresTakenOut(table Name) string {
@@ -95,14 +95,14 @@ BEGIN
     EXECUTE 'GRANT USAGE, CREATE ON SCHEMA %s TO ' || owner;
     EXECUTE %s || owner;
   END IF;
-END`, literal(table.SQL()), partitionSchema, literal("ALTER FUNCTION "+signature+" OWNER TO ")))},
+END`, literal(table.SQL()), PartitionSchema, literal("ALTER FUNCTION "+signature+" OWNER TO ")))},
 	}
 }
 
 // grantMaintenance lets a role maintain a table's partitions, through the function only.
 func grantMaintenance(table Name, role string) []Statement {
 	return []Statement{
-		{SQL: "GRANT USAGE ON SCHEMA " + partitionSchema + " TO " + Quote(role)},
+		{SQL: "GRANT USAGE ON SCHEMA " + PartitionSchema + " TO " + Quote(role)},
 		{SQL: "GRANT EXECUTE ON FUNCTION " + PostgresRoutine(table).SQL() + "(text, timestamp) TO " + Quote(role)},
 	}
 }

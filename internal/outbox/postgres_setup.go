@@ -91,7 +91,7 @@ func PostgresSetup(o SetupOptions) Steps {
 	}
 	for _, t := range o.Maintain {
 		if !slices.ContainsFunc(o.Make, func(m TableOptions) bool { return m.Name == t }) {
-			owner.Statements = append(owner.Statements, Statement{SQL: "CREATE SCHEMA IF NOT EXISTS " + partitionSchema})
+			owner.Statements = append(owner.Statements, Statement{SQL: "CREATE SCHEMA IF NOT EXISTS " + PartitionSchema})
 			owner.Statements = append(owner.Statements, postgresMaintenance(t)...)
 		}
 	}

@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// partitionSchema is the schema of the partitions. It is not the application's, because tools that compare schemas drop
+// PartitionSchema is the schema of the partitions. It is not the application's, because tools that compare schemas drop
 // unknown tables.
-const partitionSchema = "cdc_relay"
+const PartitionSchema = "cdc_relay"
 
 // PayloadType is the type of the payload column.
 type PayloadType string
@@ -56,7 +56,7 @@ func (o *TableOptions) complete() {
 
 // PostgresTable returns the script that creates the native table on PostgreSQL 14 to 18, with partitions for From's day
 // and Ahead more days, and a DEFAULT partition, so that a missing partition never fails an insert. The owner of the table
-// runs it, and needs CREATE on the database for partitionSchema.
+// runs it, and needs CREATE on the database for PartitionSchema.
 func PostgresTable(o TableOptions) Script {
 	o.complete()
 	s := Script{
@@ -65,7 +65,7 @@ func PostgresTable(o TableOptions) Script {
 		Down: []Statement{{Comment: "This loses the events that are not published yet.", SQL: "DROP TABLE IF EXISTS " + o.Name.SQL()}},
 	}
 	if o.Partition == PartitionDaily {
-		s.Up = append(s.Up, Statement{SQL: "CREATE SCHEMA IF NOT EXISTS " + partitionSchema}, createPartitions(&o))
+		s.Up = append(s.Up, Statement{SQL: "CREATE SCHEMA IF NOT EXISTS " + PartitionSchema}, createPartitions(&o))
 		s.Up = append(s.Up, postgresMaintenance(o.Name)...)
 		s.Down = append(append(s.Down, dropMaintenance(o.Name)...), dropPartitionSchema())
 	}
@@ -134,7 +134,7 @@ BEGIN
   END IF;
 END`,
 			literal(o.Name.SQL()), o.Ahead, midnight.Format(time.DateOnly),
-			literal(partitionSchema+"."), literal(prefix), literal(partitionSchema+"."), literal(prefix+"default"))),
+			literal(PartitionSchema+"."), literal(prefix), literal(PartitionSchema+"."), literal(prefix+"default"))),
 	}
 }
 
@@ -146,7 +146,7 @@ func dropMaintenance(table Name) []Statement {
 // dropPartitionSchema drops the schema unless another outbox table uses it.
 func dropPartitionSchema() Statement {
 	return Statement{SQL: block(`BEGIN
-  DROP SCHEMA IF EXISTS ` + partitionSchema + `;
+  DROP SCHEMA IF EXISTS ` + PartitionSchema + `;
 EXCEPTION WHEN dependent_objects_still_exist OR insufficient_privilege THEN
   NULL; -- another outbox table has its partitions there, or another role owns the schema
 END`)}

@@ -79,9 +79,7 @@ func TestSettingsAsText(t *testing.T) {
 // changing returns the statements that change settings.
 func changing(flavor cdc.Flavor, settings []mysql.Setting) (statements []outbox.Statement) {
 	for _, s := range settings {
-		for _, statement := range s.SQL(flavor) {
-			statements = append(statements, outbox.Statement(statement))
-		}
+		statements = append(statements, s.SQL(flavor)...)
 	}
 	return statements
 }

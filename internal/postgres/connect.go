@@ -15,6 +15,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/outbox"
 	"github.com/cdc-relay/cdc-relay/internal/socket"
 )
 
@@ -40,8 +41,8 @@ type Options struct {
 	Tables []string
 	// Needs reports whether a column of a table is needed; nil: every one that is published is.
 	Needs func(table, column string) bool
-	// Routines are the routines that maintain the tables' partitions, by table; none: they are not maintained.
-	Routines map[string]Routine
+	// Maintained are the tables whose partitions the relay maintains; for Check.
+	Maintained []outbox.Name
 	// WaitUntilVisible holds rows back until a statement on the server sees them.
 	WaitUntilVisible bool
 }

@@ -11,24 +11,25 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/outbox"
 )
 
 // Partitions are the daily partitions of one table, which the routine that setup makes maintains.
 type Partitions struct {
-	db          *Database
-	table, slot string
-	routine     Routine
-	load        cdc.Loader
+	db             *Database
+	table, routine outbox.Name
+	slot           string
+	load           cdc.Loader
 }
 
-// Partitions returns the partitions of a table ("public.outbox"). What was taken out counts as relayed once the slot, and the
-// checkpoint that load finds, have passed it.
-func (d *Database) Partitions(table string, routine Routine, slot string, load cdc.Loader) *Partitions {
-	return &Partitions{d, table, slot, routine, load}
+// Partitions returns the partitions of a table, which the routine maintains. What was taken out counts as relayed once the slot,
+// and the checkpoint that load finds, have passed it.
+func (d *Database) Partitions(table, routine outbox.Name, slot string, load cdc.Loader) *Partitions {
+	return &Partitions{d, table, routine, slot, load}
 }
 
 // Name returns the table's name.
-func (p *Partitions) Name() string { return p.table }
+func (p *Partitions) Name() string { return p.table.String() }
 
 // releaseEarly is because writers wait for the lock until our transaction ends: it does not wait for the disk or a standby.
 // The role may be one that only reads where nothing else is said.
@@ -43,7 +44,7 @@ func (p *Partitions) Maintainable(ctx context.Context) error {
 	}
 	var partitioned bool
 	err := p.db.Conn.QueryRow(ctx, `SELECT count(*) > 0 FROM pg_partitioned_table
-		JOIN pg_class c ON c.oid = partrelid JOIN pg_namespace n ON n.oid = relnamespace WHERE nspname || '.' || relname = $1`, p.table).Scan(&partitioned)
+		JOIN pg_class c ON c.oid = partrelid JOIN pg_namespace n ON n.oid = relnamespace WHERE nspname || '.' || relname = $1`, p.Name()).Scan(&partitioned)
 	if err != nil {
 		return fmt.Errorf("read partitions of %s: %w", p.table, err)
 	}
@@ -77,7 +78,7 @@ func (p *Partitions) List(ctx context.Context) ([]cdc.Partition, time.Time, erro
 	if err != nil {
 		return nil, done.now, fmt.Errorf("read partitions of %s: %w", p.table, err)
 	}
-	rows, _ := p.db.Conn.Query(ctx, listPartitions, p.table) // CollectRows returns its error
+	rows, _ := p.db.Conn.Query(ctx, listPartitions, p.Name()) // CollectRows returns its error
 	list, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (part cdc.Partition, err error) {
 		var since, until, note string
 		var untouched bool
@@ -135,7 +136,7 @@ func (p *Partitions) Drop(ctx context.Context, part cdc.Partition) error {
 }
 
 func (p *Partitions) call(ctx context.Context, doing, action string, at time.Time) (n int64, err error) {
-	err = p.db.Conn.QueryRow(ctx, "SELECT "+p.routine.Name+"($1::text, $2::text::timestamp)", action, at.UTC().Format("2006-01-02 15:04:05")).Scan(&n)
+	err = p.db.Conn.QueryRow(ctx, "SELECT "+p.routine.SQL()+"($1::text, $2::text::timestamp)", action, at.UTC().Format("2006-01-02 15:04:05")).Scan(&n)
 	if err != nil {
 		return 0, p.callError(fmt.Sprintf("table %s: %s", p.table, doing), err)
 	}
@@ -167,27 +168,22 @@ func (p *Partitions) callError(doing string, err error) error {
 	return fmt.Errorf("%s: PostgreSQL: %w", doing, pg)
 }
 
-// Routine is the function that maintains the partitions of a table.
-type Routine struct {
-	// Name is its name in SQL, Body its text as PostgreSQL stores it.
-	Name, Body string
-}
-
 // MayMaintain reports whether the role of the connection may call a table's routine, and that is this version's and has the
 // rights of the table's owner.
-func (d *Database) MayMaintain(ctx context.Context, table string, r Routine) (bool, error) {
+func (d *Database) MayMaintain(ctx context.Context, table outbox.Name) (bool, error) {
+	name := outbox.PostgresRoutine(table).SQL()
 	var may bool
 	err := d.Conn.QueryRow(ctx, `SELECT coalesce(has_schema_privilege('cdc_relay', 'USAGE') AND has_function_privilege(p.oid, 'EXECUTE')
 			AND prosecdef AND prosrc = $2 AND proowner = relowner, false)
 		FROM (SELECT to_regprocedure($1) AS f) AS one LEFT JOIN pg_proc p ON p.oid = f
 		LEFT JOIN (pg_class c JOIN pg_namespace n ON n.oid = relnamespace) ON nspname || '.' || relname = $3`,
-		r.Name+"(text, timestamp)", r.Body, table).Scan(&may)
+		name+"(text, timestamp)", outbox.PostgresRoutineBody(table), table.String()).Scan(&may)
 	var pg *pgconn.PgError
 	if errors.As(err, &pg) && pg.Code == stateInvalidSchemaName {
 		return false, nil
 	}
 	if err != nil {
-		return false, fmt.Errorf("read the rights on %s: %w", r.Name, err)
+		return false, fmt.Errorf("read the rights on %s: %w", name, err)
 	}
 	return may, nil
 }

@@ -3,12 +3,13 @@ package postgres
 import (
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/cdc-relay/cdc-relay/internal/outbox"
 )
 
 // partitionsAhead asks how many seconds the daily partitions that setup made, in the schema cdc_relay, reach ahead.
@@ -25,7 +26,7 @@ func (c *checker) partitions(ctx context.Context) {
 	var table string
 	var seconds int64
 	_, err := pgx.ForEachRow(rows, []any{&table, &seconds}, func() error {
-		_, maintained := c.opts.Routines[table]
+		maintained := slices.ContainsFunc(c.opts.Maintained, func(n outbox.Name) bool { return n.String() == table })
 		c.report.Partitions(table, time.Duration(seconds)*time.Second, maintained)
 		return nil
 	})
@@ -37,9 +38,8 @@ func (c *checker) partitions(ctx context.Context) {
 
 // routines verifies that the relay may maintain the partitions.
 func (c *checker) routines(ctx context.Context) {
-	for _, table := range slices.Sorted(maps.Keys(c.opts.Routines)) {
-		routine := c.opts.Routines[table]
-		may, err := c.db.MayMaintain(ctx, table, routine)
-		c.report.Routine(fmt.Sprintf("role %q", c.db.Server.Role), routine.Name, table, may, err)
+	for _, table := range c.opts.Maintained {
+		may, err := c.db.MayMaintain(ctx, table)
+		c.report.Routine(fmt.Sprintf("role %q", c.db.Server.Role), outbox.PostgresRoutine(table).SQL(), table.String(), may, err)
 	}
 }

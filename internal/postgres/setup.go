@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/outbox"
 )
 
 // Database is an ordinary connection for the commands around a run: setup, teardown, check and position.
@@ -166,9 +167,6 @@ func (d *Database) Become(ctx context.Context, table string) error {
 	return nil
 }
 
-// relaySchema has the partitions of all tables; see package outbox.
-const relaySchema = "cdc_relay"
-
 // noPrivilege is the reason when the role lacks a right.
 const noPrivilege = "no_privilege"
 
@@ -180,9 +178,9 @@ func (d *Database) ExecError(ctx context.Context, doing string, err error) error
 	}
 	switch pg.Code {
 	case stateInsufficientPrivilege:
-		if pg.Message == "permission denied for schema "+relaySchema {
-			return cdc.ConfigError(noPrivilege, fmt.Sprintf("run `GRANT USAGE, CREATE ON SCHEMA %s TO %s` as the schema's owner, and then the same command", relaySchema, pgx.Identifier{d.Server.Role}.Sanitize()),
-				"%s: role %q may not use schema %s, which another role owns", doing, d.Server.Role, relaySchema)
+		if pg.Message == "permission denied for schema "+outbox.PartitionSchema {
+			return cdc.ConfigError(noPrivilege, fmt.Sprintf("run `GRANT USAGE, CREATE ON SCHEMA %s TO %s` as the schema's owner, and then the same command", outbox.PartitionSchema, pgx.Identifier{d.Server.Role}.Sanitize()),
+				"%s: role %q may not use schema %s, which another role owns", doing, d.Server.Role, outbox.PartitionSchema)
 		}
 		return cdc.ConfigError(noPrivilege, "connect as one that may with --owner-dsn, or hand the SQL of --print to its owner", "%s: role %q may not (%s)", doing, d.Server.Role, pg.Message)
 	case stateInvalidSchemaName:
@@ -214,7 +212,7 @@ func (d *Database) partitionInTheWay(ctx context.Context, message string) (table
 	_ = d.Conn.QueryRow(ctx, `SELECT format('%I.%I', n.nspname, c.relname), format('%I.%I', pn.nspname, p.relname) FROM pg_inherits
 		JOIN pg_class c ON c.oid = inhrelid JOIN pg_namespace n ON n.oid = c.relnamespace
 		JOIN pg_class p ON p.oid = inhparent JOIN pg_namespace pn ON pn.oid = p.relnamespace
-		WHERE n.nspname = $2 AND strpos($1, '"' || c.relname || '"') > 0`, message, relaySchema).Scan(&table, &of)
+		WHERE n.nspname = $2 AND strpos($1, '"' || c.relname || '"') > 0`, message, outbox.PartitionSchema).Scan(&table, &of)
 	return table, of
 }
 

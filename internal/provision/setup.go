@@ -182,6 +182,16 @@ func (s *Setup) needed(missing func(app.Table) bool) outbox.SetupOptions {
 
 func every(app.Table) bool { return true }
 
+// mayMaintain reports whether the relay's role may maintain the partitions, if it is to. may asks for one table.
+func (s *Setup) mayMaintain(ctx context.Context, may func(context.Context, outbox.Name) (bool, error)) (bool, error) {
+	for _, table := range s.db.Needed().Maintain {
+		if ok, err := may(ctx, table); err != nil || !ok {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
 // mayChangeRows reports whether the relay's role may delete old rows and mark published ones, if it is to. What else is in the way is check's.
 func (s *Setup) mayChangeRows(ctx context.Context) (bool, error) {
 	actions := slices.Concat(s.db.Deletes(0), s.db.Marks(""))

@@ -50,9 +50,7 @@ func (s *mysqlSetup) script(server mysql.Server, settings []mysql.Setting, missi
 		o.Maintain = nil
 	}
 	for _, setting := range settings {
-		for _, statement := range setting.SQL(server.Flavor) {
-			o.Settings = append(o.Settings, outbox.Statement(statement))
-		}
+		o.Settings = append(o.Settings, setting.SQL(server.Flavor)...)
 	}
 	return outbox.MySQLSetup(o)
 }
@@ -82,7 +80,7 @@ func (s *mysqlSetup) makeObjects(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	maintains, err := s.mayMaintain(ctx)
+	maintains, err := s.mayMaintain(ctx, s.relay.MayMaintain)
 	if err != nil {
 		return err
 	}
@@ -100,16 +98,6 @@ func (s *mysqlSetup) makeObjects(ctx context.Context) error {
 	}
 	s.reportTables(func(t outbox.Name) bool { return slices.Contains(made, t) })
 	return s.ready(ctx)
-}
-
-// mayMaintain reports whether the relay's user may maintain the partitions, if it is to.
-func (s *mysqlSetup) mayMaintain(ctx context.Context) (bool, error) {
-	for _, routine := range s.Binlog.Routines {
-		if may, err := s.relay.MayMaintain(ctx, routine); err != nil || !may {
-			return false, err
-		}
-	}
-	return true, nil
 }
 
 // asOwner returns the tables that it has made: the relay's user may not have seen those that were there. maintain is whether the procedures
@@ -181,7 +169,7 @@ func (s *mysqlSetup) ready(ctx context.Context) error {
 			lacks = append(lacks, user+" must be granted the right to read the binlog")
 		}
 	}
-	may, err := s.mayMaintain(ctx)
+	may, err := s.mayMaintain(ctx, s.relay.MayMaintain)
 	if err != nil {
 		return err
 	}

@@ -90,7 +90,10 @@ func (s *postgresSetup) makeObjects(ctx context.Context) error {
 	if err := s.feasible(); err != nil {
 		return err
 	}
-	may, err := s.mayMaintain(ctx)
+	may, err := s.mayMaintain(ctx, s.relay.MayMaintain)
+	if err == nil && may {
+		may, err = s.mayChangeRows(ctx)
+	}
 	if err != nil {
 		return err
 	}
@@ -144,16 +147,6 @@ func (s *postgresSetup) noneHasRows(ctx context.Context, owner *postgres.Databas
 		}
 	}
 	return nil
-}
-
-// mayMaintain reports whether the relay's role may maintain the partitions, delete old rows and mark published ones, if it is to.
-func (s *postgresSetup) mayMaintain(ctx context.Context) (bool, error) {
-	for table, routine := range s.WAL.Routines {
-		if may, err := s.relay.MayMaintain(ctx, table, routine); err != nil || !may {
-			return false, err
-		}
-	}
-	return s.mayChangeRows(ctx)
 }
 
 // feasible returns an error for what setup cannot fix.

@@ -62,11 +62,7 @@ func (k *keeper) connect(server *testenv.MySQLServer) (p *mysql.Partitions, done
 	dsn := server.UserDSN(k.user, "", k.name, k.params)
 	db, err := mysql.OpenDatabase(k.t.Context(), mysql.Options{DSN: func(context.Context) (string, error) { return dsn, nil }})
 	testenv.Must(k.t, err)
-	return db.Partitions(mysql.PartitionOptions{
-		Table: k.name + ".outbox", Routine: outbox.MySQLRoutine(k.outbox()).MySQL(), Lock: outbox.MySQLPartitionLock(k.outbox()),
-		Source: k.source,
-		Load:   k.load,
-	}), db.Close
+	return db.Partitions(k.outbox(), outbox.MySQLRoutine(k.outbox()), k.source, k.load), db.Close
 }
 
 func (k *keeper) load(context.Context) (cdc.Checkpoint, bool, error) {

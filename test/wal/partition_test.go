@@ -15,6 +15,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/backfill"
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/checkpoint"
+	"github.com/cdc-relay/cdc-relay/internal/outbox"
 	"github.com/cdc-relay/cdc-relay/internal/postgres"
 	"github.com/cdc-relay/cdc-relay/internal/tableread"
 	"github.com/cdc-relay/cdc-relay/internal/testenv"
@@ -166,7 +167,7 @@ func TestSessionsThatWrite(t *testing.T) {
 	for name, prepare := range map[string]func(*postgres.Database) error{
 		"setup": func(db *postgres.Database) error { return db.Patient(t.Context()) },
 		"partitions": func(db *postgres.Database) error {
-			return db.Partitions("public.outbox", postgres.Routine{}, d.name, checkpoint.None{}.Load).Maintainable(t.Context())
+			return db.Partitions(outboxName(), outbox.PostgresRoutine(outboxName()), d.name, checkpoint.None{}.Load).Maintainable(t.Context())
 		},
 		"retention": func(db *postgres.Database) error {
 			return db.Rows(events(cdc.RowAction{At: "at"})).Verify(t.Context())

@@ -14,7 +14,6 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/checkpoint"
 	"github.com/cdc-relay/cdc-relay/internal/cleanup"
 	"github.com/cdc-relay/cdc-relay/internal/outbox"
-	"github.com/cdc-relay/cdc-relay/internal/postgres"
 	"github.com/cdc-relay/cdc-relay/internal/testenv"
 	"github.com/cdc-relay/cdc-relay/test/conformance"
 )
@@ -268,7 +267,7 @@ func TestRoutineIsTheTablesAndThisVersions(t *testing.T) {
 	d, role := keeping(t, 1)
 	may := func() bool {
 		t.Helper()
-		ok, err := d.open(role).MayMaintain(t.Context(), "public.outbox", routine())
+		ok, err := d.open(role).MayMaintain(t.Context(), outboxName())
 		testenv.Must(t, err)
 		return ok
 	}
@@ -284,7 +283,7 @@ func TestRoutineIsTheTablesAndThisVersions(t *testing.T) {
 		t.Error("a former owner's does")
 	}
 	d.exec("ALTER TABLE outbox OWNER TO CURRENT_USER")
-	d.exec("CREATE OR REPLACE FUNCTION " + routine().Name + "(action text, at timestamp) RETURNS bigint LANGUAGE sql SECURITY DEFINER AS 'SELECT 1::bigint'")
+	d.exec("CREATE OR REPLACE FUNCTION " + outbox.PostgresRoutine(outboxName()).SQL() + "(action text, at timestamp) RETURNS bigint LANGUAGE sql SECURITY DEFINER AS 'SELECT 1::bigint'")
 	if may() {
 		t.Error("another version's does")
 	}
@@ -310,13 +309,10 @@ func TestTablesWhoseNamesJoinAlike(t *testing.T) {
 		}
 		d.setup(o)
 	}
-	routineOf := func(n outbox.Name) postgres.Routine {
-		return postgres.Routine{Name: outbox.PostgresRoutine(n).SQL(), Body: outbox.PostgresRoutineBody(n)}
-	}
 	db := d.open(role)
 	pass := func(n outbox.Name, ahead int) (parts []cdc.Partition) {
 		t.Helper()
-		p := db.Partitions(n.String(), routineOf(n), d.name, checkpoint.None{}.Load)
+		p := db.Partitions(n, outbox.PostgresRoutine(n), d.name, checkpoint.None{}.Load)
 		testenv.Must(t, p.Maintainable(t.Context()))
 		for _, drop := range []bool{false, true} {
 			if err := conformance.Maintain(d.t, p, cleanup.PartitionOptions{Ahead: ahead, TTL: 36 * time.Hour, Drop: drop}); err != nil {
@@ -338,12 +334,12 @@ func TestTablesWhoseNamesJoinAlike(t *testing.T) {
 		END LOOP;
 	END $$`)
 	pass(before, 2)
-	p := db.Partitions(after.String(), routineOf(after), d.name, checkpoint.None{}.Load)
+	p := db.Partitions(after, outbox.PostgresRoutine(after), d.name, checkpoint.None{}.Load)
 	setup(after)
 	setup(before, after)
 	testenv.Must(t, p.Maintainable(t.Context()))
 	for _, n := range []outbox.Name{before, after} {
-		if may, err := db.MayMaintain(t.Context(), n.String(), routineOf(n)); !may || err != nil {
+		if may, err := db.MayMaintain(t.Context(), n); !may || err != nil {
 			t.Errorf("%s: %v", n, err)
 		}
 		d.exec("INSERT INTO " + n.SQL() + " (event_id, aggregate_type, aggregate_id, event_type, occurred_at, created_at) SELECT gen_random_uuid(), 'Order', '1', 'x', now(), now() + day * interval '1 day' FROM generate_series(-1, 9) day")

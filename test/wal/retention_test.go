@@ -20,10 +20,6 @@ import (
 
 func outboxName() outbox.Name { return outbox.Name{Schema: "public", Table: "outbox"} }
 
-func routine() postgres.Routine {
-	return postgres.Routine{Name: outbox.PostgresRoutine(outboxName()).SQL(), Body: outbox.PostgresRoutineBody(outboxName())}
-}
-
 // keeping returns a database whose table has partitions for the last days too, and a role that may maintain them. Its tests run at the same
 // time, since a pass pauses between its attempts.
 func keeping(t *testing.T, days int) (d *database, role string) {
@@ -52,7 +48,7 @@ func (d *database) parts(role string) *postgres.Partitions {
 	if load == nil {
 		load = checkpoint.None{}.Load
 	}
-	p := d.open(role).Partitions("public.outbox", routine(), d.name, load)
+	p := d.open(role).Partitions(outboxName(), outbox.PostgresRoutine(outboxName()), d.name, load)
 	testenv.Must(d.t, p.Maintainable(d.t.Context()))
 	return p
 }
