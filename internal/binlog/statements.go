@@ -2,17 +2,20 @@ package binlog
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
 	"github.com/go-mysql-org/go-mysql/replication"
 
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/mysql"
 	"github.com/cdc-relay/cdc-relay/internal/sqltext"
 )
 
 // query: what is not a row. BEGIN, COMMIT and ROLLBACK; savepoints; DDL, which is a transaction by itself; and
-// statements that should have been rows.
+// statements that should have been rows. A transaction's marks are the server's own texts, whatever the client wrote
+// (binlog_savepoint_rollback in MySQL's sql/binlog.cc and MariaDB's sql/log.cc).
 func (ss *session) query(ctx context.Context, e event) error {
 	parsed, err := ss.parse(e)
 	if err != nil {
@@ -22,8 +25,7 @@ func (ss *session) query(ctx context.Context, e event) error {
 	if !ok {
 		return nil
 	}
-	text := sqltext.Uncommented(string(q.Query))
-	word, rest, _ := strings.Cut(text, " ")
+	word, rest, _ := strings.Cut(string(q.Query), " ")
 	switch strings.ToUpper(strings.TrimRight(word, ";")) {
 	case "BEGIN":
 		ss.tx.begun = true
@@ -31,8 +33,11 @@ func (ss *session) query(ctx context.Context, e event) error {
 	case "COMMIT":
 		return ss.commit(ctx)
 	case "ROLLBACK":
-		if to, partial := sqltext.Savepoint(text); partial {
-			return ss.rewind(to)
+		if to, partial := strings.CutPrefix(rest, "TO "); partial {
+			return ss.rewind(sqltext.PointName(to))
+		}
+		if rest != "" {
+			return cdc.Stop(cdc.ClassRuntime, "unknown_event", errors.New("binlog holds a ROLLBACK of a form that this version does not know"), "use a newer cdc-relay")
 		}
 		return ss.rollback()
 	case "SAVEPOINT":

@@ -29,6 +29,7 @@ func eventOf(kind replication.EventType, flags uint16, body string) event {
 //covers:binlogs 20 messages both
 func TestRareEvents(t *testing.T) {
 	w, _ := zstd.NewWriter(nil)
+	query := func(text string) event { return eventOf(replication.QUERY_EVENT, 0, strings.Repeat("\x00", 14)+text) }
 	huge := w.EncodeAll(eventOf(replication.ROWS_QUERY_EVENT, 0, strings.Repeat("x", 2*chunkSize)).raw, []byte("\x02\x01\x00\x00"))
 	for name, tt := range map[string]struct {
 		event  event
@@ -39,6 +40,8 @@ func TestRareEvents(t *testing.T) {
 		"unknown":                    {eventOf(120, 0, ""), "unknown_event"},
 		"unknown and ignorable":      {eventOf(120, 0x80, ""), ""},
 		"huge and compressed":        {eventOf(replication.TRANSACTION_PAYLOAD_EVENT, 0, string(huge)), ""},
+		"rolled back to a savepoint": {query("ROLLBACK TO `a`"), ""},
+		"rolled back in another way": {query("ROLLBACK WORK TO `a`"), "unknown_event"},
 		"heartbeat":                  {eventOf(replication.HEARTBEAT_EVENT, 0, "binlog.000001"), ""},
 	} {
 		s := New(Options{Options: mysql.Options{Tables: []string{"d.outbox"}}}, slog.New(slog.DiscardHandler), prometheus.NewRegistry())

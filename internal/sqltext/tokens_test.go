@@ -105,24 +105,3 @@ func TestDatabases(t *testing.T) {
 		}
 	}
 }
-
-func TestSavepoint(t *testing.T) {
-	for text, want := range map[string]string{
-		"ROLLBACK TO a": "a", "rollback to savepoint `A b`": "a b", "ROLLBACK WORK TO SAVEPOINT x;": "x", "ROLLBACK TO `to`": "to",
-		"ROLLBACK": "", "ROLLBACK WORK": "", "ROLLBACK AND CHAIN": "",
-	} {
-		if got, partial := Savepoint(text); got != want || partial != (want != "") {
-			t.Errorf("%q: %q, %t", text, got, partial)
-		}
-	}
-}
-
-func TestUncommented(t *testing.T) {
-	for text, want := range map[string]string{
-		"INSERT": "INSERT", "  /* a */ -- b\n# c\n(INSERT": "INSERT", "/*! INSERT */": "/*! INSERT */", "/* open": "",
-	} {
-		if got := Uncommented(text); got != want {
-			t.Errorf("%q: %q, want %q", text, got, want)
-		}
-	}
-}
