@@ -43,7 +43,7 @@ func (ss *session) location() (where, behind string) {
 	}
 	past := s.received.Clone()
 	past.Add(ss.tx.id)
-	return "transaction " + ss.tx.id.Text(s.flavor), past.String()
+	return "transaction " + ss.tx.id.String(), past.String()
 }
 
 // located adds the place to an error of the event that was taken last. Only the end of ctx and a [cdc.FixableError]

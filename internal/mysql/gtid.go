@@ -174,9 +174,6 @@ func (g GTID) String() string {
 	return fmt.Sprintf("%s:%d", g.SID, g.Number)
 }
 
-// Text is String, for where the flavor is at hand.
-func (g GTID) Text(cdc.Flavor) string { return g.String() }
-
 // ParseSet reads a position; the empty text is the empty set, before the first transaction.
 func ParseSet(f cdc.Flavor, text string) (Set, error) {
 	text = strings.NewReplacer("\n", "", "\r", "", " ", "").Replace(text)
