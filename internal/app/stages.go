@@ -159,9 +159,10 @@ func kafkaSASL(s *config.SASL) *kafka.SASL {
 		endpoint := &kafka.TokenEndpoint{URL: o.TokenURL, ClientID: o.ClientID, Secret: o.ClientSecret.Reveal, Scopes: o.Scopes, Params: o.Params, TLS: o.TLS.ClientConfig}
 		return &kafka.SASL{Mechanism: kafka.OAuthBearer, Token: kafka.CachedToken(endpoint.Fetch), Extensions: o.Extensions}
 	case s.Mechanism == config.MechanismOAuth:
-		return &kafka.SASL{Mechanism: kafka.OAuthBearer, Token: s.OAuth.RevealToken, Extensions: s.OAuth.Extensions}
+		token := func(ctx context.Context, _ string) (string, error) { return s.OAuth.Token.Reveal(ctx) }
+		return &kafka.SASL{Mechanism: kafka.OAuthBearer, Token: token, Extensions: s.OAuth.Extensions}
 	default:
-		return &kafka.SASL{Mechanism: string(s.Mechanism), Username: s.Username, Password: s.Reveal}
+		return &kafka.SASL{Mechanism: string(s.Mechanism), Username: s.Username, Password: s.Password.Reveal}
 	}
 }
 
@@ -202,8 +203,8 @@ func Store(ctx context.Context, c *config.Config) (checkpoint.Store, error) {
 func redisOptions(r *config.Redis) checkpoint.RedisOptions {
 	return checkpoint.RedisOptions{
 		Mode: checkpoint.Mode(r.Mode), Addrs: r.Addrs, MasterName: r.MasterName, Key: r.Key, DB: r.DB,
-		Username: r.Username, Password: r.Reveal, TLS: r.TLS.ClientConfig,
-		SentinelUsername: r.SentinelUsername, SentinelPassword: r.RevealSentinel,
+		Username: r.Username, Password: r.Password.Reveal, TLS: r.TLS.ClientConfig,
+		SentinelUsername: r.SentinelUsername, SentinelPassword: r.SentinelPassword.Reveal,
 	}
 }
 

@@ -1,7 +1,5 @@
 package config
 
-import "context"
-
 // Checkpoint says where the position is stored: in Redis or in a file. On PostgreSQL the slot stores it too.
 type Checkpoint struct {
 	// In Redis or Valkey. On MySQL and MariaDB it is the only copy: turn persistence on (appendonly).
@@ -36,18 +34,6 @@ type Redis struct {
 	Key string `yaml:"key" jsonschema_extras:"x-default=cdc-relay:{<database>}"`
 	// Absent: plain text.
 	TLS *TLS `yaml:"tls,omitempty" jsonschema_extras:"x-optional=true"`
-
-	command, sentinelCommand Secret
-}
-
-// Reveal returns the current password.
-func (r *Redis) Reveal(ctx context.Context) (string, error) {
-	return current(ctx, r.Password, r.command)
-}
-
-// RevealSentinel returns the current password for the sentinels.
-func (r *Redis) RevealSentinel(ctx context.Context) (string, error) {
-	return current(ctx, r.SentinelPassword, r.sentinelCommand)
 }
 
 // RedisMode is how Redis servers are organised.

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -27,15 +26,15 @@ const (
 	maxSaid = 500
 )
 
-// command checks a command beside the secret that it replaces, and returns the secret that it prints.
-func (d *document) command(c Command, beside Secret, setting string) Secret {
+// command checks the command of a setting, and makes what it prints the setting's secret.
+func (d *document) command(c Command, secret *Secret, setting string) {
 	path := setting + "_command"
 	if len(c) == 0 || d.badBelow(path) {
-		return Secret{}
+		return
 	}
-	if !beside.IsZero() {
+	if !secret.IsZero() {
 		d.report(path, "keep one of them", "is set beside %s", setting)
-		return Secret{}
+		return
 	}
 	if strings.Contains(c[0], "/") {
 		absolute, err := filepath.Abs(resolve(d.refs.dir, c[0]))
@@ -45,9 +44,9 @@ func (d *document) command(c Command, beside Secret, setting string) Secret {
 	}
 	if _, err := exec.LookPath(c[0]); err != nil {
 		d.report(path, "install it, or correct its name", "names a program that cannot be run (%v)", cdc.LastCause(err))
-		return Secret{}
+		return
 	}
-	return c.secret()
+	*secret = c.secret()
 }
 
 // secret returns what the command prints. Callers at the same time share one run, also its failure. It goes on when a caller's time is up, so
@@ -59,7 +58,7 @@ func (c Command) secret() Secret {
 		failed  error
 		at      time.Time
 	)
-	return Secret{shown: hidden, reveal: func(ctx context.Context) (string, error) {
+	return Secret{reveal: func(ctx context.Context) (string, error) {
 		running.Lock()
 		defer running.Unlock()
 		if time.Since(at) <= commandReuse {
@@ -117,14 +116,4 @@ func said(text, out string) string {
 		return ""
 	}
 	return fmt.Sprintf(": %.*s", maxSaid, text)
-}
-
-// current returns the value of the last of the secrets that is set, which is the command's.
-func current(ctx context.Context, secrets ...Secret) (string, error) {
-	for _, s := range slices.Backward(secrets) {
-		if !s.IsZero() {
-			return s.Reveal(ctx)
-		}
-	}
-	return "", nil
 }

@@ -32,7 +32,7 @@ func TestPasswordCommand(t *testing.T) {
 	const secret = `%s"';\ $x é hunter2` + "\nline two"
 	c := withCommand(t, "cat <<'END'\n"+secret+"\nEND\n")
 	for name, reveal := range map[string]func(context.Context) (string, error){
-		"kafka": c.Kafka.SASL.Reveal, "redis": c.Checkpoint.Redis.Reveal, "sentinel": c.Checkpoint.Redis.RevealSentinel,
+		"kafka": c.Kafka.SASL.Password.Reveal, "redis": c.Checkpoint.Redis.Password.Reveal, "sentinel": c.Checkpoint.Redis.SentinelPassword.Reveal,
 	} {
 		if got, err := reveal(t.Context()); got != secret || err != nil {
 			t.Errorf("%s: %q %v", name, got, err)
@@ -65,7 +65,7 @@ func TestPasswordCommandIsShared(t *testing.T) {
 			done := make(chan error)
 			for range 8 {
 				go func() {
-					_, err := c.Kafka.SASL.Reveal(t.Context())
+					_, err := c.Kafka.SASL.Password.Reveal(t.Context())
 					done <- err
 				}()
 			}
@@ -92,7 +92,7 @@ func TestPasswordCommandFails(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			_, err := withCommand(t, tt.script).Kafka.SASL.Reveal(t.Context())
+			_, err := withCommand(t, tt.script).Kafka.SASL.Password.Reveal(t.Context())
 			if err == nil || cdc.Explain(err) != tt.says {
 				t.Errorf("have %.700v\nwant %s", cdc.Explain(err), tt.says)
 			}
@@ -118,7 +118,7 @@ func TestPasswordCommandIsCancelled(t *testing.T) {
 	reveal := func(end func(context.Context) (context.Context, context.CancelFunc)) error {
 		ctx, cancel := end(t.Context())
 		defer cancel()
-		_, err := c.Kafka.SASL.Reveal(ctx)
+		_, err := c.Kafka.SASL.Password.Reveal(ctx)
 		return err
 	}
 	ended := func(ctx context.Context) (context.Context, context.CancelFunc) {
@@ -143,7 +143,7 @@ func TestPasswordCommandIsCancelled(t *testing.T) {
 	if err := reveal(late); err != nil {
 		t.Error(err)
 	}
-	if got, err := c.Kafka.SASL.Reveal(t.Context()); got != "hunter2" || err != nil {
+	if got, err := c.Kafka.SASL.Password.Reveal(t.Context()); got != "hunter2" || err != nil {
 		t.Errorf("%q %v", got, err)
 	}
 	text, _ := os.ReadFile(runs)
@@ -156,10 +156,18 @@ func TestPasswordCommandIsCancelled(t *testing.T) {
 	}
 }
 
+// A file is read without running its commands, whose passwords may cost something or may not be there yet.
+func TestPasswordCommandIsNotRunByReading(t *testing.T) {
+	t.Parallel()
+	for _, source := range []string{`postgres: {dsn: "postgres://relay@db/orders"`, `mysql: {dsn: "relay@tcp(db)/orders"`} {
+		mustParse(t, "source: {"+source+", password_command: [\"false\"]}}\nkafka: {brokers: [\"k:1\"]}\ncheckpoint: {file: /x}", nil)
+	}
+}
+
 // What a program leaves behind does not hold the relay up.
 func TestPasswordCommandLeavesAProcess(t *testing.T) {
 	t.Parallel()
-	got, err := withCommand(t, "sleep 20 & echo token").Kafka.SASL.Reveal(t.Context())
+	got, err := withCommand(t, "sleep 20 & echo token").Kafka.SASL.Password.Reveal(t.Context())
 	if got != "token" || err != nil {
 		t.Errorf("%q %v", got, err)
 	}

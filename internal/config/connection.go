@@ -50,12 +50,12 @@ func ReadConnection(dsn string) (Connection, error) {
 	return c, nil
 }
 
-// credentials reveals the dsn of a section, and the last of the passwords that is set.
-func credentials(ctx context.Context, section string, from Secret, passwords ...Secret) (dsn, password string, err error) {
+// credentials reveals the dsn and the password of a section.
+func credentials(ctx context.Context, section string, from, secret Secret) (dsn, password string, err error) {
 	if dsn, err = from.Reveal(ctx); err != nil {
 		return "", "", fmt.Errorf("%s.dsn: %w", section, err)
 	}
-	if password, err = current(ctx, passwords...); err != nil {
+	if password, err = secret.Reveal(ctx); err != nil {
 		return "", "", fmt.Errorf("%s.password: %w", section, err)
 	}
 	return dsn, password, nil

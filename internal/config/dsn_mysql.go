@@ -17,7 +17,7 @@ import (
 // ConnString returns the connection string for github.com/go-sql-driver/mysql with the current password. Call it at every
 // connect, and keep it out of logs and errors; DSN prints without the password.
 func (m *MySQL) ConnString(ctx context.Context) (string, error) {
-	dsn, password, err := credentials(ctx, "source.mysql", m.DSN, m.Password, m.command)
+	dsn, password, err := credentials(ctx, "source.mysql", m.DSN, m.Password)
 	if err != nil {
 		return "", err
 	}

@@ -17,11 +17,7 @@ import (
 // ConnString returns the connection string with the current password. Call it at every connect, and keep it out of logs and
 // errors; DSN prints without the password.
 func (p *Postgres) ConnString(ctx context.Context) (string, error) {
-	return p.connString(ctx, p.Password, p.command)
-}
-
-func (p *Postgres) connString(ctx context.Context, passwords ...Secret) (string, error) {
-	dsn, password, err := credentials(ctx, "source.postgres", p.DSN, passwords...)
+	dsn, password, err := credentials(ctx, "source.postgres", p.DSN, p.Password)
 	return withPassword(dsn, password), err
 }
 

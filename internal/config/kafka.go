@@ -1,9 +1,6 @@
 package config
 
-import (
-	"context"
-	"time"
-)
+import "time"
 
 // Kafka is the cluster to publish to.
 type Kafka struct {
@@ -55,13 +52,6 @@ type SASL struct {
 	OAuth *OAuth `yaml:"oauth,omitempty" jsonschema_extras:"x-optional=true"`
 	// For AWS_MSK_IAM.
 	AWS *AWS `yaml:"aws,omitempty" jsonschema_extras:"x-optional=true"`
-
-	command Secret
-}
-
-// Reveal returns the current password.
-func (s *SASL) Reveal(ctx context.Context) (string, error) {
-	return current(ctx, s.Password, s.command)
 }
 
 // Mechanism is a SASL mechanism.

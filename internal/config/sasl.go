@@ -2,7 +2,6 @@ package config
 
 import (
 	"cmp"
-	"context"
 	"net/url"
 	"strings"
 )
@@ -27,13 +26,6 @@ type OAuth struct {
 	TokenCommand Command `yaml:"token_command,omitempty" jsonschema:"minItems=1"`
 	// SASL extensions, such as logicalCluster of Confluent Cloud.
 	Extensions map[string]string `yaml:"extensions,omitempty"`
-
-	command Secret
-}
-
-// RevealToken returns the current token of token or token_command.
-func (o *OAuth) RevealToken(ctx context.Context, _ string) (string, error) {
-	return current(ctx, o.Token, o.command)
 }
 
 // plain returns the host of a token endpoint on another machine that is asked without TLS, or "".
@@ -62,7 +54,7 @@ func (d *document) sasl(s *SASL) {
 	if s == nil {
 		return
 	}
-	s.command = d.command(s.PasswordCommand, s.Password, path+".password")
+	d.command(s.PasswordCommand, &s.Password, path+".password")
 	token := s.Mechanism == MechanismOAuth || s.Mechanism == MechanismMSK
 	switch {
 	case d.bad(path + ".mechanism"):
@@ -88,7 +80,7 @@ func (d *document) sasl(s *SASL) {
 func (d *document) oauth(s *SASL, path string) {
 	o := s.OAuth
 	d.tls(o.TLS, path+".tls")
-	o.command = d.command(o.TokenCommand, o.Token, path+".token")
+	d.command(o.TokenCommand, &o.Token, path+".token")
 	given := !o.Token.IsZero() || o.TokenCommand != nil
 	switch {
 	case s.Mechanism != MechanismOAuth && !d.bad("kafka.sasl.mechanism"):

@@ -15,8 +15,8 @@ import (
 // hidden is printed instead of a secret.
 const hidden = "***"
 
-// Secret is a value that is never shown: printing, logging or encoding it yields "***", or for a connection string the
-// string without its password. The zero Secret is unset.
+// Secret is a value that is never shown: printing, logging or encoding it yields "***", for a connection string the
+// string without its password, and for what a command prints nothing. The zero Secret is unset.
 type Secret struct {
 	// reveal is a function so that nothing that prints memory by reflection finds the value.
 	reveal func(context.Context) (string, error)
@@ -32,8 +32,8 @@ func (s Secret) Reveal(ctx context.Context) (string, error) {
 	return s.reveal(ctx)
 }
 
-// IsZero reports whether the secret is unset.
-func (s Secret) IsZero() bool { return s.reveal == nil }
+// IsZero reports whether the file does not set the secret. YAML leaves it out then, also if a command prints it.
+func (s Secret) IsZero() bool { return s.shown == "" }
 
 // String returns what may be shown.
 func (s Secret) String() string { return s.shown }

@@ -28,13 +28,11 @@ type MySQL struct {
 	// Publish an event only once a new statement sees its row. false: as soon as the binlog has it.
 	WaitUntilVisible bool `yaml:"wait_until_visible" jsonschema:"default=true"`
 
-	names   names
-	command Secret
+	names names
 }
 
 func (d *document) mysql(m *MySQL) {
 	d.tls(m.TLS, "source.mysql.tls")
-	m.command = d.command(m.PasswordCommand, m.Password, "source.mysql.password")
 	if m.HarmlessTables == nil {
 		m.HarmlessTables = []string{"percona.checksums"}
 	}
@@ -44,6 +42,7 @@ func (d *document) mysql(m *MySQL) {
 		}
 	}
 	d.mysqlDSN(m)
+	d.command(m.PasswordCommand, &m.Password, "source.mysql.password") // after the dsn, whose check would run it
 }
 
 func (d *document) mysqlDSN(m *MySQL) {
@@ -51,7 +50,7 @@ func (d *document) mysqlDSN(m *MySQL) {
 	if m.DSN.IsZero() || d.bad(path) || d.bad("source.mysql.password") {
 		return
 	}
-	dsn, password, err := credentials(context.Background(), "source.mysql", m.DSN, m.Password) // not the command's, which is run when the relay connects
+	dsn, password, err := credentials(context.Background(), "source.mysql", m.DSN, m.Password)
 	if err != nil {
 		d.report(path, cdc.Fix(err), "cannot be read: %v", err)
 		return

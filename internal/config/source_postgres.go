@@ -28,14 +28,13 @@ type Postgres struct {
 	// Publish an event only once a new statement sees its row. false: as soon as its commit is in the WAL.
 	WaitUntilVisible bool `yaml:"wait_until_visible" jsonschema:"default=true"`
 
-	names   names
-	command Secret
+	names names
 }
 
 func (d *document) postgres(p *Postgres) {
 	d.tls(p.TLS, "source.postgres.tls")
-	p.command = d.command(p.PasswordCommand, p.Password, "source.postgres.password")
 	d.postgresDSN(p)
+	d.command(p.PasswordCommand, &p.Password, "source.postgres.password") // after the dsn, whose check would run it
 	name := p.names.database
 	if name != "" && p.Slot == "" {
 		p.Slot = slotName(name)
@@ -56,7 +55,7 @@ func (d *document) postgresDSN(p *Postgres) {
 	if p.DSN.IsZero() || d.bad(path) || d.bad("source.postgres.password") {
 		return
 	}
-	dsn, err := p.connString(context.Background(), p.Password) // not the command's, which is run when the relay connects
+	dsn, err := p.ConnString(context.Background())
 	if err != nil {
 		d.report(path, cdc.Fix(err), "cannot be read: %v", err)
 		return

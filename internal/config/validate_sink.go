@@ -158,8 +158,8 @@ func (d *document) checkpoint(whole *Config) {
 	}
 	d.addresses(r.Addrs, path+".addrs")
 	d.tls(r.TLS, path+".tls")
-	r.command = d.command(r.PasswordCommand, r.Password, path+".password")
-	r.sentinelCommand = d.command(r.SentinelPasswordCommand, r.SentinelPassword, path+".sentinel_password")
+	d.command(r.PasswordCommand, &r.Password, path+".password")
+	d.command(r.SentinelPasswordCommand, &r.SentinelPassword, path+".sentinel_password")
 	switch r.Mode {
 	case RedisStandalone:
 		if len(r.Addrs) > 1 {
