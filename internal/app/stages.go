@@ -21,25 +21,23 @@ import (
 
 // Router returns a router for what has no dead letters: what would become one is an error.
 func Router(c *config.Config, tables []Table) *router.Router {
-	return makeRouter(c, tables, router.Options{Unroutable: kept(c.Errors.Unroutable), Malformed: kept(c.Errors.Malformed)})
+	return makeRouter(c, tables, router.Options{Policies: c.Errors.Policies().Instead(cdc.PolicyStop)})
 }
 
 // ReplayRouter returns the router of a replay, which adds headers to every record. It leaves out no row: replay selects them.
 func ReplayRouter(c *config.Config, tables []Table, headers ...cdc.Header) *router.Router {
-	return makeRouter(c, tables, router.Options{
-		Headers: headers, Unroutable: passed(c.Errors.Unroutable), Malformed: passed(c.Errors.Malformed), EveryRow: true,
-	})
+	return makeRouter(c, tables, router.Options{Headers: headers, Policies: replayed(c), EveryRow: true})
 }
 
 // RelayRouter returns the router of a relay, whose publisher has the dead letters.
 func RelayRouter(c *config.Config, tables []Table) *router.Router {
-	return makeRouter(c, tables, router.Options{Unroutable: c.Errors.Unroutable, Malformed: c.Errors.Malformed})
+	return makeRouter(c, tables, router.Options{Policies: c.Errors.Policies()})
 }
 
 // LetterRouter returns the router of dead letters that are published once more. Whatever cannot be published stays a letter. It leaves out
 // no row: that was decided before it became a letter.
 func LetterRouter(c *config.Config, tables []Table) *router.Router {
-	return makeRouter(c, tables, router.Options{Unroutable: cdc.PolicyDeadLetter, Malformed: cdc.PolicyDeadLetter, EveryRow: true})
+	return makeRouter(c, tables, router.Options{Policies: cdc.Policies{Unroutable: cdc.PolicyDeadLetter, Malformed: cdc.PolicyDeadLetter}, EveryRow: true})
 }
 
 func makeRouter(c *config.Config, tables []Table, o router.Options) *router.Router {
@@ -60,8 +58,7 @@ func Publisher(c *config.Config, problems *cdc.Problems, dropped func(reason str
 	o.Whole = whole
 	o.Dropped, o.Problems = dropped, problems
 	if letters != nil {
-		o.Letters = letters
-		o.UnknownTopic, o.Malformed, o.TooLarge, o.Rejected = c.Errors.UnknownTopic, c.Errors.Malformed, c.Errors.TooLarge, c.Errors.Rejected
+		o.Letters, o.Policies = letters, c.Errors.Policies()
 	}
 	return publisher.New(o, log, reg)
 }
@@ -72,15 +69,14 @@ func publisherOptions(c *config.Config) publisher.Options {
 		Kafka: KafkaOptions(c), Compression: c.Kafka.Compression, Create: TopicSpec(c),
 		TransactionalID: c.Kafka.TransactionalID, MaxMessageBytes: int(c.Kafka.MaxMessageBytes),
 		PositionTopic: PositionTopic(c), RetryInitial: c.Retry.Initial, RetryMax: c.Retry.Max,
-		UnknownTopic: kept(c.Errors.UnknownTopic), Malformed: kept(c.Errors.Malformed), TooLarge: kept(c.Errors.TooLarge), Rejected: kept(c.Errors.Rejected),
+		Policies: c.Errors.Policies().Instead(cdc.PolicyStop),
 	}
 }
 
 // Unfenced returns the publisher of a replay, beside the relay: without a transactional ID it does not fence the relay.
 func Unfenced(c *config.Config, dropped func(reason string), problems *cdc.Problems) *publisher.Publisher {
 	o := unfenced(c)
-	o.UnknownTopic, o.Malformed, o.TooLarge, o.Rejected = passed(c.Errors.UnknownTopic), passed(c.Errors.Malformed), passed(c.Errors.TooLarge), passed(c.Errors.Rejected)
-	o.Dropped, o.Problems = dropped, problems
+	o.Policies, o.Dropped, o.Problems = replayed(c), dropped, problems
 	return publisher.New(o, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
 }
 
@@ -101,21 +97,8 @@ func RelayOptions(c *config.Config, db Database, dropped func(reason string)) re
 	}
 }
 
-// kept is the policy of a publisher without dead letters: the event must not be lost.
-func kept(p cdc.Policy) cdc.Policy {
-	if p == cdc.PolicyDeadLetter {
-		return cdc.PolicyStop
-	}
-	return p
-}
-
-// passed is the policy of a replay: an event that the relay makes a dead letter is left out, and counted.
-func passed(p cdc.Policy) cdc.Policy {
-	if p == cdc.PolicyDeadLetter {
-		return cdc.PolicyDrop
-	}
-	return p
-}
+// replayed are the policies of a replay: an event that the relay makes a dead letter is left out, and counted.
+func replayed(c *config.Config) cdc.Policies { return c.Errors.Policies().Instead(cdc.PolicyDrop) }
 
 // PositionTopic is "" for at-least-once delivery.
 func PositionTopic(c *config.Config) string {

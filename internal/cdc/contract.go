@@ -29,6 +29,20 @@ const (
 	PolicyDeadLetter Policy = "dead_letter"
 )
 
+// Policies are the policies by what is wrong with an event: a row without a valid topic; a malformed row, or one for a partition that its
+// topic does not have; a topic that does not exist; a record over the topic's limit; a record that a broker rejects.
+type Policies struct{ Unroutable, Malformed, UnknownTopic, TooLarge, Rejected Policy }
+
+// Instead returns the policies with another one in place of dead_letter.
+func (p Policies) Instead(other Policy) Policies {
+	for _, policy := range []*Policy{&p.Unroutable, &p.Malformed, &p.UnknownTopic, &p.TooLarge, &p.Rejected} {
+		if *policy == PolicyDeadLetter {
+			*policy = other
+		}
+	}
+	return p
+}
+
 // Flavor is MySQL or MariaDB.
 type Flavor string
 

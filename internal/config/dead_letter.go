@@ -1,11 +1,8 @@
 package config
 
 import (
-	"slices"
 	"strings"
 	"time"
-
-	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
 
 // DeadLetter says how events are kept that cannot be published.
@@ -39,15 +36,10 @@ func DefaultLetterTopic(database string) string { return database + ".dead-lette
 // Index is the topic that says which dead letters there are.
 func (d *DeadLetter) Index() string { return d.Topic + ".index" }
 
-// keepsLetters reports whether any event becomes a dead letter.
-func (e *Errors) keepsLetters() bool {
-	return slices.Contains([]cdc.Policy{e.Unroutable, e.Malformed, e.UnknownTopic, e.TooLarge, e.Rejected}, cdc.PolicyDeadLetter)
-}
-
 // deadLetter checks what dead letters need, and fills in their topic.
 func (d *document) deadLetter(c *Config) {
 	l := &c.DeadLetter
-	if c.Errors.keepsLetters() && l.Topic == "" && c.Database() != "" {
+	if p := c.Errors.Policies(); p != p.Instead("") && l.Topic == "" && c.Database() != "" {
 		l.Topic = DefaultLetterTopic(c.Database())
 	}
 	if !l.On() {

@@ -29,9 +29,20 @@ type Errors struct {
 
 // fill sets the policies that follow the default.
 func (e *Errors) fill() {
-	for _, p := range []*cdc.Policy{&e.Unroutable, &e.Malformed, &e.UnknownTopic, &e.TooLarge, &e.Rejected} {
+	for _, p := range e.bySetting() {
 		*p = cmp.Or(*p, e.Default)
 	}
+}
+
+func (e *Errors) bySetting() map[string]*cdc.Policy {
+	return map[string]*cdc.Policy{
+		"unroutable": &e.Unroutable, "malformed": &e.Malformed, "unknown_topic": &e.UnknownTopic, "too_large": &e.TooLarge, "rejected": &e.Rejected,
+	}
+}
+
+// Policies returns the policies as the stages take them.
+func (e *Errors) Policies() cdc.Policies {
+	return cdc.Policies{Unroutable: e.Unroutable, Malformed: e.Malformed, UnknownTopic: e.UnknownTopic, TooLarge: e.TooLarge, Rejected: e.Rejected}
 }
 
 // OnStop is what a relay does when it must stop.

@@ -137,6 +137,5 @@ func TestExampleShowsDefaults(t *testing.T) {
 }
 
 func equalErrors(a, b config.Errors) bool {
-	return a.Unroutable == b.Unroutable && a.UnknownTopic == b.UnknownTopic && a.TooLarge == b.TooLarge &&
-		a.Rejected == b.Rejected && a.OnStop == b.OnStop
+	return a.Policies() == b.Policies() && a.OnStop == b.OnStop
 }

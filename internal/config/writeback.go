@@ -1,6 +1,8 @@
 package config
 
 import (
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
@@ -65,14 +67,10 @@ func (d *document) noneDropped(e *Errors, path string) {
 	if len(e.Skip) > 0 {
 		d.report("errors.skip", "remove it once the relay has passed these events, or remove "+path, "names events that are not published, and %s would mark their rows as published", path)
 	}
-	for _, p := range []struct {
-		name   string
-		policy cdc.Policy
-	}{
-		{"unroutable", e.Unroutable}, {"malformed", e.Malformed}, {"unknown_topic", e.UnknownTopic}, {"too_large", e.TooLarge}, {"rejected", e.Rejected},
-	} {
-		if p.policy == cdc.PolicyDrop {
-			d.report("errors."+p.name, "make it dead_letter or stop, or remove "+path, "drops events, and %s would mark their rows as published", path)
+	policies := e.bySetting()
+	for _, name := range slices.Sorted(maps.Keys(policies)) {
+		if *policies[name] == cdc.PolicyDrop {
+			d.report("errors."+name, "make it dead_letter or stop, or remove "+path, "drops events, and %s would mark their rows as published", path)
 		}
 	}
 }

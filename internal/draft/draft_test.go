@@ -274,7 +274,7 @@ func valid(text string, tables []*cdc.Table) error {
 	if err != nil {
 		return err
 	}
-	o := router.Options{Malformed: cdc.PolicyDrop}
+	o := router.Options{Policies: cdc.Policies{Malformed: cdc.PolicyDrop}}
 	for i, t := range tables {
 		layout, err := outbox.Mapped(c.Tables[i].Columns.Parts())
 		if err != nil {

@@ -96,7 +96,7 @@ func optionsAt(brokers ...string) publisher.Options {
 		Strict:       true,
 		RetryInitial: 5 * time.Millisecond, RetryMax: 50 * time.Millisecond,
 		Compression: "none", MaxMessageBytes: 1048588,
-		UnknownTopic: cdc.PolicyStop, Malformed: cdc.PolicyStop, TooLarge: cdc.PolicyStop, Rejected: cdc.PolicyStop,
+		Policies: cdc.Policies{UnknownTopic: cdc.PolicyStop, Malformed: cdc.PolicyStop, TooLarge: cdc.PolicyStop, Rejected: cdc.PolicyStop},
 	}
 }
 

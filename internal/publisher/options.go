@@ -28,9 +28,8 @@ type Options struct {
 
 	// Letters says where dead letters go; nil: no event becomes one.
 	Letters *LetterOptions
-	// UnknownTopic, Malformed, TooLarge and Rejected are the policies for a topic that does not exist, a message for a partition that its topic
-	// does not have, a record over the topic's limit, and a record that a broker rejects.
-	UnknownTopic, Malformed, TooLarge, Rejected cdc.Policy
+	// Of these a publisher uses all but Unroutable. Another one than stop and dead_letter drops.
+	cdc.Policies
 	// Dropped is called for each event that a policy drops, to count it; nil: it is not counted.
 	Dropped func(reason string)
 

@@ -23,7 +23,7 @@ func newLoop(t *testing.T) (*loop, *partition) {
 	m := newMetrics(prometheus.NewRegistry())
 	opts := withDefaults(Options{
 		Strict: true, MaxMessageBytes: 1048588, RetryInitial: 200 * time.Millisecond, RetryMax: 10 * time.Second,
-		UnknownTopic: cdc.PolicyStop, Malformed: cdc.PolicyStop, TooLarge: cdc.PolicyStop, Rejected: cdc.PolicyStop,
+		Policies: cdc.Policies{UnknownTopic: cdc.PolicyStop, Malformed: cdc.PolicyStop, TooLarge: cdc.PolicyStop, Rejected: cdc.PolicyStop},
 	})
 	opts.Kafka.RequestTimeout = 15 * time.Second
 	l := &loop{

@@ -70,11 +70,11 @@ func (e *encoder) drop(id []byte, reason string, err error) {
 func (e *encoder) policy(f *outbox.Fault) cdc.Policy {
 	switch f.Reason {
 	case outbox.Malformed:
-		return e.r.malformed
+		return e.r.policies.Malformed
 	case cdc.MissingColumn:
 		return cdc.PolicyStop
 	default:
-		return e.r.unroutable
+		return e.r.policies.Unroutable
 	}
 }
 

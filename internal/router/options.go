@@ -21,9 +21,8 @@ type Options struct {
 	TopicPrefix string
 	// Source is the setting ce_source, of every record; "" leaves it to each table.
 	Source string
-	// Unroutable is errors.unroutable, for rows without a topic or with a bad topic name, and Malformed is errors.malformed.
-	// "" is Stop, and for Malformed that of Unroutable.
-	Unroutable, Malformed cdc.Policy
+	// Of these a router uses Unroutable and Malformed; "" is stop.
+	cdc.Policies
 	// Reserved are the relay's own topics, which hold no events; "" is none.
 	Reserved []string
 	// Headers are added at the end of every record.

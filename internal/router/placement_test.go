@@ -141,7 +141,7 @@ func TestRefusedRowHasKeyOfRoute(t *testing.T) {
 	} {
 		for _, policy := range []cdc.Policy{cdc.PolicyDeadLetter, cdc.PolicyDrop} {
 			o := options()
-			o.Unroutable = policy
+			o.Unroutable, o.Malformed = policy, policy
 			o.Routes = []router.Route{{Match: map[string]string{"aggregate_type": "Order"}, Topic: "${schema_id}", Key: column("tenant_id"), Partition: column("shard")}}
 			dst, err := route(t, o, batch(placed(), tt.row))
 			if err != nil || len(dst.Refused)+len(dst.Drops) != 1 {

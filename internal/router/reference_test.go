@@ -39,6 +39,7 @@ func TestRouteAgainstReference(t *testing.T) {
 func drawOptions(t *rapid.T) router.Options {
 	o := options()
 	o.Unroutable = rapid.SampledFrom([]cdc.Policy{cdc.PolicyStop, cdc.PolicyDrop, ""}).Draw(t, "policy")
+	o.Malformed = o.Unroutable
 	o.Routes = rapid.SliceOfN(rapid.SampledFrom([]router.Route{
 		{Match: map[string]string{"aggregate_type": "Order"}, Topic: "orders.${tenant_id}"},
 		{Match: map[string]string{"aggregate_type": "a|b.*", "tenant_id": ".+"}, Topic: "${aggregate_type}.${extra}"},

@@ -1,10 +1,6 @@
 package router
 
-import (
-	"cmp"
-
-	"github.com/cdc-relay/cdc-relay/internal/cdc"
-)
+import "github.com/cdc-relay/cdc-relay/internal/cdc"
 
 // maxPlans bounds the compiled schemas that are kept; a source makes a few in its life.
 const maxPlans = 64
@@ -18,10 +14,9 @@ type Router struct {
 	// reserved are the relay's own topics.
 	reserved []string
 	names    []string // roles and columns that routes read; a slot is an index into it
-	// unroutable and malformed are the policies for rows that make no record.
-	unroutable, malformed cdc.Policy
-	skip                  map[string]struct{}
-	added                 []cdc.Header // at the end of every record
+	policies cdc.Policies
+	skip     map[string]struct{}
+	added    []cdc.Header // at the end of every record
 
 	plans map[*cdc.Table]*plan
 	last  *plan         // of the last batch
@@ -33,7 +28,7 @@ type Router struct {
 // New returns a router.
 func New(o Options) *Router {
 	r := &Router{
-		prefix: o.TopicPrefix, unroutable: o.Unroutable, malformed: cmp.Or(o.Malformed, o.Unroutable), reserved: o.Reserved,
+		prefix: o.TopicPrefix, policies: o.Policies, reserved: o.Reserved,
 		skip:   skipSet(o.Skip),
 		added:  o.Headers,
 		plans:  make(map[*cdc.Table]*plan),

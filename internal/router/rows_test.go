@@ -86,7 +86,7 @@ func TestMalformedRows(t *testing.T) {
 				t.Errorf("it tells: %s", text)
 			}
 			o := options()
-			o.Unroutable = cdc.PolicyDrop
+			o.Malformed = cdc.PolicyDrop
 			good := neighbour(tt.form)
 			dst, err := route(t, o, batch(table, good, tt.row, good))
 			if err != nil || len(dst.Messages) != 2 || dst.Messages[1].Row != 2 || golden(&dst.Messages[0])[:20] != golden(&dst.Messages[1])[:20] {
@@ -134,7 +134,7 @@ func TestRowWithoutID(t *testing.T) {
 		_, err = route(t, options(), read)
 		stopped(t, err, cdc.ClassRuntime, "malformed", "a row of public.outbox, created at 2026-01-02T03:04:06.5Z, is malformed")
 		o := options()
-		o.Unroutable = cdc.PolicyDrop
+		o.Malformed = cdc.PolicyDrop
 		dst, err := route(t, o, batch(native(), bad, order()))
 		if err != nil || len(dst.Messages) != 1 || len(dst.Drops) != 1 || dst.Drops[0].EventID != "" {
 			t.Errorf("%+v, %v", dst, err)

@@ -16,7 +16,7 @@ func TestWrongClock(t *testing.T) {
 	newTopic(t, shared, "clock", 1, map[string]string{"message.timestamp.before.max.ms": "3600000", "message.timestamp.after.max.ms": "3600000"})
 	for _, wrong := range []time.Duration{-2 * time.Hour, 2 * time.Hour} {
 		s := open(t, publisher.Options{
-			Kafka: kafka.Options{Brokers: shared.Bootstrap()}, Rejected: cdc.PolicyDrop,
+			Kafka: kafka.Options{Brokers: shared.Bootstrap()}, Policies: cdc.Policies{Rejected: cdc.PolicyDrop},
 			Timing: publisher.Timing{Patience: 500 * time.Millisecond, Now: func() time.Time { return time.Now().Add(wrong) }},
 		})
 		s.send(t, numbered("clock", 0, 10, 3)...)

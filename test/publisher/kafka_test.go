@@ -147,7 +147,7 @@ func TestLargestRecord(t *testing.T) {
 		}
 	}
 	const overhead = 61 + 2 + 3 + 2 + 2 + 1 + 1 + 5 + 1 + 3 // batch, length, attributes and deltas, key, value's length, headers
-	s := open(t, publisher.Options{Kafka: kafka.Options{Brokers: shared.Bootstrap()}, TooLarge: cdc.PolicyStop})
+	s := open(t, publisher.Options{Kafka: kafka.Options{Brokers: shared.Bootstrap()}})
 	s.send(t, record(limit-overhead))
 	if err := s.await(t, soon, 1); err != nil {
 		t.Fatalf("the largest record that fits: %v", err)
@@ -156,7 +156,7 @@ func TestLargestRecord(t *testing.T) {
 	if err := s.await(t, soon, 2); err == nil || !strings.Contains(cdc.Explain(err), "takes 2001 bytes and the topic allows 2000") {
 		t.Errorf("one byte too many: %v", err)
 	}
-	s = open(t, publisher.Options{Kafka: kafka.Options{Brokers: shared.Bootstrap()}, Compression: "gzip", TooLarge: cdc.PolicyStop})
+	s = open(t, publisher.Options{Kafka: kafka.Options{Brokers: shared.Bootstrap()}, Compression: "gzip"})
 	s.send(t, record(10*limit)) // compressed it is small
 	if err := s.await(t, soon, 1); err != nil {
 		t.Errorf("a record that is small when compressed: %v", err)
