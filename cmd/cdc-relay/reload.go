@@ -45,7 +45,7 @@ func (a *cli) reload(running *config.Config, log *logs) {
 	}
 	was, is := log.level.Level(), levelOf(c.Log)
 	log.level.Set(min(was, is)) // so that this is seen
-	log.Info("configuration read again: log.level applies, other changes need a restart", "log_level", string(c.Log.Level))
+	log.Info("configuration read again: log.level applies, other changes need a restart", "log_level", c.Log.Level)
 	log.level.Set(is)
 }
 
@@ -62,17 +62,16 @@ func newLogs(w io.Writer, c config.Log) *logs {
 	level.Set(levelOf(c))
 	opts := &slog.HandlerOptions{Level: level, ReplaceAttr: withFix}
 	var handler slog.Handler = slog.NewJSONHandler(w, opts)
-	if c.Format == config.LogText {
+	if c.Format == "text" {
 		handler = slog.NewTextHandler(w, opts)
 	}
 	limits := limitRepeats(handler)
 	return &logs{slog.New(limits), level, limits}
 }
 
-func levelOf(c config.Log) slog.Level {
-	return map[config.LogLevel]slog.Level{
-		config.LogDebug: slog.LevelDebug, config.LogInfo: slog.LevelInfo, config.LogWarn: slog.LevelWarn, config.LogError: slog.LevelError,
-	}[c.Level]
+func levelOf(c config.Log) (level slog.Level) {
+	_ = level.UnmarshalText([]byte(c.Level)) // the schema allows only slog's names
+	return level
 }
 
 // withFix puts the fix of a logged error beside it.

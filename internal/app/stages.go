@@ -91,7 +91,7 @@ func RelayOptions(c *config.Config, db Database, dropped func(reason string)) re
 	return relay.Options{
 		MaxEvents: c.InFlight.Events, MaxBytes: int(c.InFlight.Bytes), Dropped: dropped, LeftOut: func(string, int) {}, Display: db.Display,
 		RetryInitial: c.Retry.Initial, RetryMax: c.Retry.Max,
-		StartupTimeout: c.StartupTimeout, ShutdownTimeout: c.ShutdownTimeout, Park: c.Errors.OnStop == config.OnStopPark,
+		StartupTimeout: c.StartupTimeout, ShutdownTimeout: c.ShutdownTimeout, Park: c.Errors.OnStop == "park",
 		TransactionalID: kafka.TransactionalID(c.Kafka.TransactionalID, ""), PositionTopic: PositionTopic(c),
 		UniqueSource: c.Source.MySQL != nil && c.Source.MySQL.ID != "", Conditions: slices.Collect(maps.Values(db.Conditions())),
 	}

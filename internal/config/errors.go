@@ -24,7 +24,7 @@ type Errors struct {
 	// IDs of events that are not published, whatever their table.
 	Skip []string `yaml:"skip,omitempty" jsonschema:"example=018f4e3c-7a10-7cc0-8000-2c7d3b0f9a41"`
 	// When the relay must stop: end the process, or keep it running, not ready, without retries.
-	OnStop OnStop `yaml:"on_stop" jsonschema:"enum=exit,enum=park,default=exit"`
+	OnStop string `yaml:"on_stop" jsonschema:"enum=exit,enum=park,default=exit"`
 }
 
 // fill sets the policies that follow the default.
@@ -44,12 +44,3 @@ func (e *Errors) bySetting() map[string]*cdc.Policy {
 func (e *Errors) Policies() cdc.Policies {
 	return cdc.Policies{Unroutable: e.Unroutable, Malformed: e.Malformed, UnknownTopic: e.UnknownTopic, TooLarge: e.TooLarge, Rejected: e.Rejected}
 }
-
-// OnStop is what a relay does when it must stop.
-type OnStop string
-
-// The choices.
-const (
-	OnStopExit OnStop = "exit"
-	OnStopPark OnStop = "park"
-)

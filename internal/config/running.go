@@ -46,27 +46,7 @@ type HTTP struct {
 // Log is how the relay logs.
 type Log struct {
 	// SIGHUP applies a change to a running relay.
-	Level LogLevel `yaml:"level" jsonschema:"enum=debug,enum=info,enum=warn,enum=error,default=info"`
+	Level string `yaml:"level" jsonschema:"enum=debug,enum=info,enum=warn,enum=error,default=info"`
 	// JSON for machines, text for people.
-	Format LogFormat `yaml:"format" jsonschema:"enum=json,enum=text,default=json"`
+	Format string `yaml:"format" jsonschema:"enum=json,enum=text,default=json"`
 }
-
-// LogLevel is a level of package slog by name.
-type LogLevel string
-
-// The levels.
-const (
-	LogDebug LogLevel = "debug"
-	LogInfo  LogLevel = "info"
-	LogWarn  LogLevel = "warn"
-	LogError LogLevel = "error"
-)
-
-// LogFormat is the form of log lines.
-type LogFormat string
-
-// The forms.
-const (
-	LogJSON LogFormat = "json"
-	LogText LogFormat = "text"
-)
