@@ -205,15 +205,12 @@ func newMaintainer(c *config.Config, db app.Database, load cdc.Loader, letters *
 	if c.Purges() {
 		all = append(all, cleanup.NewDeletes(cleanup.DeleteOptions{Batch: c.Retention.Batch, Every: c.Retention.Every, Load: load}, db.Rows(c.ConnString, db.Deletes(c.Retention.Age())), log, reg).Run)
 	}
-	if conditions := db.Conditions(); len(conditions) > 0 {
-		o := cleanup.MarkOptions{Conditions: conditions, OnDeadLetter: map[string]bool{}, Problems: problems, Letters: func(string) deadletter.Events { return nil }}
+	if marks := db.Marks(""); len(marks) > 0 {
+		o := cleanup.MarkOptions{Problems: problems, Letters: func(string) deadletter.Events { return nil }}
 		if letters != nil {
 			o.Letters = letters.Events
 		}
-		for _, t := range db.Tables() {
-			o.OnDeadLetter[t.Name.String()] = t.Config.WriteBack != nil && len(t.Config.WriteBack.OnDeadLetter) > 0
-		}
-		all = append(all, cleanup.NewMarks(o, db.Rows(c.ConnString, db.Marks("")), log, reg).Run)
+		all = append(all, cleanup.NewMarks(o, db.Rows(c.ConnString, marks), log, reg).Run)
 	}
 	return all
 }

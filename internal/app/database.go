@@ -36,11 +36,9 @@ type Database interface {
 	Passed(p cdc.Progress, place string) bool
 	// SlotPosition is that of the slot where only the slot has the position, and nil elsewhere.
 	SlotPosition() func(ctx context.Context) (cdc.Progress, error)
-	// Tables are the configured tables, in their order, Needed what the relay needs of them, and Conditions those of the ones whose rows are marked; see
-	// [cleanup.Condition].
+	// Tables are the configured tables, in their order, and Needed what the relay needs of them.
 	Tables() []Table
 	Needed() outbox.SetupOptions
-	Conditions() map[string]string
 	// ConnString returns the owner's connection string if it is given, or the relay's own if given is "".
 	ConnString(given string) (ConnString, error)
 	// Check verifies what a run needs, and returns the tables that exist by name.
@@ -175,6 +173,7 @@ func (c *configured) Marks(published string) (list []cdc.RowAction) {
 	for _, t := range c.Marked() {
 		a, w := t.action(), t.Config.WriteBack
 		a.Pending, a.Set, a.OnDeadLetter = t.pending(published), assignments(w.Set), assignments(w.OnDeadLetter)
+		a.Condition = cleanup.Condition(a.Table, w.Pending, c.Config.DeadLetter.Topic)
 		list = append(list, a)
 	}
 	return list
@@ -196,26 +195,11 @@ func (c *configured) Needed() (n outbox.SetupOptions) {
 	for _, t := range c.Purged() {
 		n.Delete = append(n.Delete, t.Name)
 	}
-	for _, t := range c.Marked() {
-		w := t.Config.WriteBack
-		names := slices.AppendSeq(slices.Collect(maps.Keys(w.Set)), maps.Keys(w.OnDeadLetter))
-		slices.Sort(names)
-		n.Mark = append(n.Mark, outbox.Columns{Table: t.Name, Names: slices.Compact(names)})
+	marks := c.Marks("")
+	for i, t := range c.Marked() {
+		n.Mark = append(n.Mark, outbox.Columns{Table: t.Name, Names: marks[i].Columns()})
 	}
 	return n
-}
-
-// Conditions names the conditions of these tables; see [cleanup.Condition].
-func (c *configured) Conditions() map[string]string {
-	all := map[string]string{}
-	for _, t := range c.Marked() {
-		letters := ""
-		if c.Config.DeadLetter.On() {
-			letters = c.Config.DeadLetter.Topic
-		}
-		all[t.Name.String()] = cleanup.Condition(t.Name.String(), t.Config.WriteBack.Pending, letters)
-	}
-	return all
 }
 
 // pending is the condition of the rows that are marked, but for those that meet another one.

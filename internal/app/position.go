@@ -306,10 +306,10 @@ func (p *Positions) Settle(ctx context.Context, published string) error {
 	if err != nil {
 		return err
 	}
-	conditions, settled := p.db.Conditions(), strings.Fields(c.Settled)
+	settled := strings.Fields(c.Settled)
 	load := func(context.Context) (cdc.Checkpoint, bool, error) { return c, true, nil }
 	err = p.db.Rows(dsn, p.db.Marks(published)).Each(ctx, load, func(t cleanup.Rows) error {
-		condition := conditions[t.Name()]
+		condition := t.Action().Condition
 		if slices.Contains(settled, condition) {
 			return nil
 		}

@@ -3,7 +3,6 @@ package app
 import (
 	"context"
 	"log/slog"
-	"maps"
 	"slices"
 	"strings"
 
@@ -88,12 +87,17 @@ func unfenced(c *config.Config) publisher.Options {
 
 // RelayOptions are those of a relay that reads db; dropped counts what is not published, and nothing what tables leave out.
 func RelayOptions(c *config.Config, db Database, dropped func(reason string)) relay.Options {
+	var conditions []string
+	marks := db.Marks("")
+	for i := range marks {
+		conditions = append(conditions, marks[i].Condition)
+	}
 	return relay.Options{
 		MaxEvents: c.InFlight.Events, MaxBytes: int(c.InFlight.Bytes), Dropped: dropped, LeftOut: func(string, int) {}, Display: db.Display,
 		RetryInitial: c.Retry.Initial, RetryMax: c.Retry.Max,
 		StartupTimeout: c.StartupTimeout, ShutdownTimeout: c.ShutdownTimeout, Park: c.Errors.OnStop == "park",
 		TransactionalID: kafka.TransactionalID(c.Kafka.TransactionalID, ""), PositionTopic: PositionTopic(c),
-		UniqueSource: c.Source.MySQL != nil && c.Source.MySQL.ID != "", Conditions: slices.Collect(maps.Values(db.Conditions())),
+		UniqueSource: c.Source.MySQL != nil && c.Source.MySQL.ID != "", Conditions: conditions,
 	}
 }
 

@@ -30,11 +30,17 @@ type RowAction struct {
 	At        string
 	Zone      *Zone
 	OlderThan time.Duration
-	// Pending is the condition of rows that are marked; "": rows are deleted.
-	Pending string
+	// Pending is the condition of rows that are marked, and Condition its name in a [Checkpoint]; "": rows are deleted.
+	Pending, Condition string
 	// Set is what becomes of them, OnDeadLetter what becomes of those whose events are dead letters.
 	Set, OnDeadLetter []Assignment
 }
+
+// Name returns the table's name.
+func (a *RowAction) Name() string { return a.Table }
+
+// Action returns a.
+func (a *RowAction) Action() *RowAction { return a }
 
 // Marks reports whether rows are marked.
 func (a *RowAction) Marks() bool { return a.Pending != "" }

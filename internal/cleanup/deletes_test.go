@@ -20,7 +20,8 @@ import (
 
 // old are rows that are old, of which the database keeps some.
 type old struct {
-	name    string
+	cdc.RowAction
+
 	keys    []int // in order
 	passed  func() bool
 	refuses func() bool
@@ -37,14 +38,12 @@ type old struct {
 }
 
 func oldRows(n int) *old {
-	o := &old{name: "public.events", passed: func() bool { return true }, refuses: func() bool { return false }, kept: func(int) bool { return false }}
+	o := &old{RowAction: cdc.RowAction{Table: "public.events"}, passed: func() bool { return true }, refuses: func() bool { return false }, kept: func(int) bool { return false }}
 	for key := range n {
 		o.keys = append(o.keys, key)
 	}
 	return o
 }
-
-func (o *old) Name() string { return o.name }
 
 func (o *old) Verify(context.Context) error {
 	if o.refuses() {
@@ -111,7 +110,7 @@ func TestOldRowsAreDeletedInBatches(t *testing.T) {
 		if took := time.Since(since).Round(time.Second); took < (all/10-1)*time.Second || took > (all/10+3)*time.Second || len(o.deletes) != all/10 {
 			t.Errorf("%d batches in %s", len(o.deletes), took)
 		}
-		if n := testutil.ToFloat64(s.counted.WithLabelValues(o.name)); n != all {
+		if n := testutil.ToFloat64(s.counted.WithLabelValues(o.Table)); n != all {
 			t.Errorf("%v are counted", n)
 		}
 	})
@@ -159,7 +158,7 @@ func TestOldRowsWaitForThePosition(t *testing.T) {
 func TestOldRowsAreReadAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o, other := oldRows(3), oldRows(3)
-		o.never, other.name = "1", "public.other"
+		o.never, other.Table = "1", "public.other"
 		began := time.Now()
 		other.passed = func() bool { return time.Since(began) < 10*time.Second }
 		if err := deletes(DeleteOptions{Batch: 10}, slog.New(slog.DiscardHandler), o, other).Once(t.Context()); err != nil || len(o.keys)+len(other.keys) > 0 {

@@ -27,10 +27,6 @@ func Condition(table, pending, letters string) string {
 
 // MarkOptions are how published rows are marked.
 type MarkOptions struct {
-	// Conditions are those of the tables, by name; see [Condition].
-	Conditions map[string]string
-	// OnDeadLetter are the tables that mark rows of dead letters, too.
-	OnDeadLetter map[string]bool
 	// Letters returns the events of a table that are dead letters at present.
 	Letters  func(table string) deadletter.Events
 	Problems *cdc.Problems
@@ -53,7 +49,7 @@ const (
 
 // NewMarks returns what marks published rows while the relay leads, and registers its metrics.
 func NewMarks(o MarkOptions, open Tables, log *slog.Logger, reg prometheus.Registerer) *Sweeper {
-	s := &Sweeper{
+	return &Sweeper{
 		open: open, log: log, failed: "published rows not marked", every: 10 * time.Second, tick: 100 * time.Millisecond, patience: time.Minute,
 		limit: marksRead, maxWaiting: maxWaiting, batch: func(rows int) int { return min(max(few, rows/parts), largest) }, pause: 5 * time.Millisecond,
 		counted: promauto.With(reg).NewCounterVec(prometheus.CounterOpts{
@@ -62,20 +58,15 @@ func NewMarks(o MarkOptions, open Tables, log *slog.Logger, reg prometheus.Regis
 		errors: errorsOf("write_back", reg),
 		marks:  &marks{o},
 	}
-	for table := range o.Conditions { // a rate needs the 0 before the first
-		s.counted.WithLabelValues(table)
-	}
-	return s
 }
 
 // marking is what is known of the rows of a table that are pending: which of them may not have been published. It begins anew with each
 // attempt to lead: a position may have been moved in between.
 type marking struct {
 	*marks
+	*cdc.RowAction
 
-	table     string
-	condition string
-	kept      cdc.Kept
+	kept cdc.Kept
 	// settled: each of them was published, or comes behind the position. Otherwise those that are unproven may not have been.
 	settled      bool
 	unproven     map[string]struct{} // nil: not read yet, or too many
@@ -85,14 +76,14 @@ type marking struct {
 }
 
 // of returns what is known of a table; nil where rows are deleted.
-func (m *marks) of(table string, kept cdc.Kept, known map[string]*marking) *marking {
+func (m *marks) of(a *cdc.RowAction, kept cdc.Kept, known map[string]*marking) *marking {
 	if m == nil {
 		return nil
 	}
-	if known[table] == nil {
-		known[table] = &marking{marks: m, table: table, condition: m.Conditions[table], kept: kept, begun: ledBegun}
+	if known[a.Table] == nil {
+		known[a.Table] = &marking{marks: m, RowAction: a, kept: kept, begun: ledBegun}
 	}
-	return known[table]
+	return known[a.Table]
 }
 
 // replaced reports whether another table is in the place of this one since the last call. Then the proof begins anew with what is pending
@@ -106,9 +97,9 @@ func (m *marking) replaced() bool {
 		return false
 	}
 	since := strings.Split(strings.TrimPrefix(all, m.replacements), "\n") // it only grows
-	if m.replacements = all; !slices.Contains(since, m.table) {
+	if m.replacements = all; !slices.Contains(since, m.Table) {
 		if m.settled {
-			m.kept.Settle(m.condition)
+			m.kept.Settle(m.Condition)
 		}
 		return false
 	}
@@ -119,7 +110,7 @@ func (m *marking) replaced() bool {
 // most is how many rows are read so that rows are found beside those that are left alone. It finds out whether the checkpoint says that the
 // condition is settled.
 func (m *marking) most(rows int) int {
-	if m.unproven == nil && m.begun == ledBegun && slices.Contains(strings.Fields(m.kept.Saved().Settled), m.condition) {
+	if m.unproven == nil && m.begun == ledBegun && slices.Contains(strings.Fields(m.kept.Saved().Settled), m.Condition) {
 		m.settled, m.unproven = true, map[string]struct{}{}
 	}
 	if m.unproven == nil {
@@ -131,12 +122,12 @@ func (m *marking) most(rows int) int {
 // ready leaves out what is unproven, and dead letters that are to stay as they are. all is whether no other rows are pending.
 func (m *marking) ready(keys []cdc.RowKey, all bool) []cdc.RowKey {
 	m.prove(keys, all)
-	letters := m.Letters(m.table)
+	letters := m.Letters(m.Table)
 	m.letters = len(letters)
 	if m.unproven == nil {
 		return nil
 	}
-	if m.OnDeadLetter[m.table] {
+	if len(m.OnDeadLetter) > 0 {
 		letters = nil
 	}
 	return slices.DeleteFunc(keys, func(k cdc.RowKey) bool {
@@ -163,18 +154,18 @@ func (m *marking) prove(keys []cdc.RowKey, all bool) {
 	m.unproven = still
 	if len(still) == 0 {
 		m.settled = true
-		m.kept.Settle(m.condition)
+		m.kept.Settle(m.Condition)
 	}
 }
 
 // split tells rows whose events are published from those of dead letters, as far as they are marked. The letters are asked for now: each
 // event became one before a position behind it was saved.
 func (m *marking) split(keys []cdc.RowKey) (published, dead []cdc.RowKey) {
-	letters := m.Letters(m.table)
+	letters := m.Letters(m.Table)
 	for _, k := range keys {
 		if !letters.Has(k.ID) {
 			published = append(published, k)
-		} else if m.OnDeadLetter[m.table] {
+		} else if len(m.OnDeadLetter) > 0 {
 			dead = append(dead, k)
 		}
 	}
@@ -185,11 +176,11 @@ func (m *marking) split(keys []cdc.RowKey) (published, dead []cdc.RowKey) {
 func (m *marking) problem() error {
 	const fix = "publish those that were not, set the status of all of them by hand, and the next ones are marked as all others"
 	if m.unproven == nil {
-		return cdc.Fixable(fix, "table %s: no row is marked: more than %d were pending when %s, and nothing tells whether they were published", m.table, maxUnproven, m.begun)
+		return cdc.Fixable(fix, "table %s: no row is marked: more than %d were pending when %s, and nothing tells whether they were published", m.Table, maxUnproven, m.begun)
 	}
 	if len(m.unproven) == 0 {
 		return nil
 	}
 	return cdc.Fixable(fix, "table %s: %s left as found, that of event %s among them: pending when %s, and nothing tells whether they were published",
-		m.table, display.Plural(len(m.unproven), "row"), slices.Min(slices.Collect(maps.Keys(m.unproven))), m.begun)
+		m.Table, display.Plural(len(m.unproven), "row"), slices.Min(slices.Collect(maps.Keys(m.unproven))), m.begun)
 }

@@ -22,6 +22,8 @@ import (
 
 // outbox is a table whose rows are "new" until they are marked, and what the relay knows of it.
 type outbox struct {
+	cdc.RowAction
+
 	mu sync.Mutex // of all
 
 	rows    map[string]string
@@ -48,7 +50,6 @@ func (o *outbox) insert(ids ...string) {
 	}
 }
 
-func (o *outbox) Name() string                 { return "public.jobs" }
 func (o *outbox) Verify(context.Context) error { return o.err }
 
 func (o *outbox) Due(_ context.Context, limit int) (keys []cdc.RowKey, _ cdc.Position, _ error) {
@@ -118,17 +119,17 @@ func (o *outbox) later(d time.Duration, change func()) {
 }
 
 func newOutbox() *outbox {
-	return &outbox{rows: map[string]string{}, at: map[string]int{}, locked: map[string]bool{}, refused: map[string]bool{}}
+	return &outbox{RowAction: cdc.RowAction{Table: "public.jobs", Condition: "c"}, rows: map[string]string{}, at: map[string]int{}, locked: map[string]bool{}, refused: map[string]bool{}}
 }
 
 // runs has marks run for a time, and returns what it reports.
 func (o *outbox) runs(t *testing.T, d time.Duration, onDeadLetter bool, others ...Rows) string {
 	t.Helper()
 	problems := new(cdc.Problems)
-	m := NewMarks(MarkOptions{
-		Conditions: map[string]string{o.Name(): "c"}, OnDeadLetter: map[string]bool{o.Name(): onDeadLetter},
-		Letters: o.letters, Problems: problems,
-	}, func(context.Context, cdc.Loader) ([]Rows, func(), error) { return append(others, o), func() {}, nil }, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
+	if onDeadLetter {
+		o.OnDeadLetter = []cdc.Assignment{{Column: "status", Value: "dead"}}
+	}
+	m := NewMarks(MarkOptions{Letters: o.letters, Problems: problems}, func(context.Context, cdc.Loader) ([]Rows, func(), error) { return append(others, o), func() {}, nil }, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
 	ctx, cancel := context.WithTimeout(t.Context(), d)
 	defer cancel()
 	m.Run(ctx, o)
@@ -231,11 +232,6 @@ func TestRowsAreMarked(t *testing.T) {
 	}
 }
 
-// other is another table.
-type other struct{ *outbox }
-
-func (other) Name() string { return "public.other" }
-
 // What is wrong with one table does not keep the rows of another from being marked.
 func TestTablesDoNotHoldUpEachOther(t *testing.T) {
 	t.Parallel()
@@ -251,6 +247,7 @@ func TestTablesDoNotHoldUpEachOther(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				o, broken := newOutbox(), newOutbox()
+				broken.Table = "public.other"
 				if c.verify {
 					broken.err = errors.New("no index")
 				}
@@ -261,7 +258,7 @@ func TestTablesDoNotHoldUpEachOther(t *testing.T) {
 				for _, o := range []*outbox{o, broken} {
 					o.later(10*time.Second, func() { o.insert("1"); o.done = 1 })
 				}
-				if says := o.runs(t, time.Minute, false, other{broken}); says != c.says {
+				if says := o.runs(t, time.Minute, false, broken); says != c.says {
 					t.Errorf("it says %q, want %q", says, c.says)
 				}
 				o.want(t, "1 sent")

@@ -15,6 +15,8 @@ import (
 // Rows are the rows of a table that are deleted once they are old, or marked while they are pending, and not before their events are published.
 type Rows interface {
 	Name() string
+	// Action says what is done with them.
+	Action() *cdc.RowAction
 	// Verify returns an error if rows cannot be deleted or marked by their key, or by this role. It precedes the others.
 	Verify(ctx context.Context) error
 	// Due returns the keys of committed rows that are old or pending, at most limit and in any order, and a position of the WAL or binlog
@@ -102,7 +104,7 @@ func (s *Sweeper) connected(ctx context.Context, kept cdc.Kept, known map[string
 	defer closeAll()
 	all := make([]*sweep, len(tables))
 	for i, t := range tables {
-		all[i] = s.newSweep(t, s.marks.of(t.Name(), kept, known))
+		all[i] = s.newSweep(t, s.marks.of(t.Action(), kept, known))
 	}
 	for {
 		looked, ended := false, true

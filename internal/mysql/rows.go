@@ -45,9 +45,6 @@ func (d *Database) Rows(o RowOptions) *Rows {
 	return &Rows{RowOptions: o, db: d, schema: schema, table: table, sql: quoteTable(o.Table), key: QuoteName(o.Key), at: QuoteName(o.At)}
 }
 
-// Name returns the table's name.
-func (r *Rows) Name() string { return r.Table }
-
 const describeRows = `SELECT
 	(SELECT COUNT(*) FROM information_schema.partitions WHERE table_schema = ? AND table_name = ? AND partition_name IS NOT NULL),
 	(SELECT COALESCE(MIN(index_name), '') FROM (SELECT index_name FROM information_schema.statistics WHERE table_schema = ? AND table_name = ? AND non_unique = 0

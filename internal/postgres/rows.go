@@ -35,9 +35,6 @@ func (d *Database) Rows(o RowOptions) *Rows {
 	return &Rows{RowOptions: o, db: d, key: pgx.Identifier{o.Key}.Sanitize(), at: pgx.Identifier{o.At}.Sanitize()}
 }
 
-// Name returns the table's name.
-func (r *Rows) Name() string { return r.Table }
-
 // described is what the catalog says of the table and of this role's rights.
 type described struct {
 	parts, unique, reads, deletes bool

@@ -139,7 +139,7 @@ const fixRows = "if a relay has published from this database, publish what it ha
 
 // Settle settles what write_back needs: see [app.Positions.Settle].
 func Settle(ctx context.Context, c *config.Config, db app.Database, published string, printf app.Printf) error {
-	if len(db.Conditions()) == 0 {
+	if len(db.Marks("")) == 0 {
 		return nil
 	}
 	return app.WithPositions(ctx, c, db, printf, func(p *app.Positions) error { return p.Settle(ctx, published) })
