@@ -13,7 +13,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
-	dto "github.com/prometheus/client_model/go"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
@@ -87,9 +86,10 @@ func health(ask func() error, say func() string) http.HandlerFunc {
 }
 
 func (a *api) status(w http.ResponseWriter, _ *http.Request) {
-	st := a.past.status(time.Now())
+	now := time.Now()
+	st := a.past.status(now)
 	list, _ := a.o.Gatherer.Gather() // metrics of a failing collector are missing
-	st.Counters = counters(list)
+	st.Counters = numbersOf(list, now).counters
 	body, err := json.MarshalIndent(st, "", "  ")
 	if err != nil { // a time far outside the calendar
 		http.Error(w, err.Error(), http.StatusInternalServerError)
@@ -97,23 +97,6 @@ func (a *api) status(w http.ResponseWriter, _ *http.Request) {
 	}
 	w.Header().Set("Cache-Control", "no-store")
 	write(w, "application/json", string(body)+"\n")
-}
-
-// counters sums each of the relay's counters over its labels.
-func counters(families []*dto.MetricFamily) map[string]float64 {
-	sums := make(map[string]float64)
-	for _, f := range families {
-		name, ours := strings.CutPrefix(f.GetName(), "cdc_relay_")
-		if !ours || f.GetType() != dto.MetricType_COUNTER {
-			continue
-		}
-		name = strings.TrimSuffix(name, "_total")
-		sums[name] = 0
-		for _, m := range f.GetMetric() {
-			sums[name] += m.GetCounter().GetValue()
-		}
-	}
-	return sums
 }
 
 func write(w http.ResponseWriter, contentType, body string) {

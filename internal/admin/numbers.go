@@ -13,6 +13,8 @@ import (
 type numbers struct {
 	at     time.Time
 	topics map[string]counts
+	// counters are the counters by their name without "cdc_relay_" and "_total", summed over their labels.
+	counters map[string]float64
 	// all are the gauges without labels, and tables those with a table, by their name without "cdc_relay_".
 	all    map[string]float64
 	tables map[string]map[string]float64
@@ -27,7 +29,7 @@ type counts struct {
 }
 
 func numbersOf(families []*dto.MetricFamily, at time.Time) *numbers {
-	n := &numbers{at: at, topics: map[string]counts{}, all: map[string]float64{}, tables: map[string]map[string]float64{}}
+	n := &numbers{at: at, topics: map[string]counts{}, counters: map[string]float64{}, all: map[string]float64{}, tables: map[string]map[string]float64{}}
 	for _, f := range families {
 		name, ours := strings.CutPrefix(f.GetName(), "cdc_relay_")
 		if !ours {
@@ -41,6 +43,9 @@ func numbersOf(families []*dto.MetricFamily, at time.Time) *numbers {
 }
 
 func (n *numbers) add(name string, m *dto.Metric) {
+	if c := m.GetCounter(); c != nil {
+		n.counters[strings.TrimSuffix(name, "_total")] += c.GetValue()
+	}
 	topic, byTopic := labelOf(m, "topic")
 	table, byTable := labelOf(m, "table")
 	switch c := n.topics[topic]; {
@@ -83,13 +88,6 @@ func labelOf(m *dto.Metric, name string) (value string, found bool) {
 		}
 	}
 	return "", false
-}
-
-func (n *numbers) published() (sum float64) {
-	for _, c := range n.topics {
-		sum += c.published
-	}
-	return sum
 }
 
 // perSecond is how much a counter grew in each second between the two times; NaN if that is not known.

@@ -103,7 +103,7 @@ func (r *recorder) gather(now time.Time) *numbers {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	was := r.seen
-	if n.published() > was.published() {
+	if n.counters["events_published"] > was.counters["events_published"] {
 		r.moved = was.at // or later
 	}
 	for name, c := range n.topics {
@@ -137,7 +137,7 @@ func (r *recorder) status(now time.Time) Status {
 	if n := r.seen; st.State == "leading" {
 		was := r.earlier(n.at)
 		acks := n.acks.since(was.acks)
-		st.Now.PerSecond = known(perSecond(n.published(), was.published(), n.at.Sub(was.at)))
+		st.Now.PerSecond = known(perSecond(n.counters["events_published"], was.counters["events_published"], n.at.Sub(was.at)))
 		st.Now.P50, st.Now.P99 = known(acks.quantile(.5)), known(acks.quantile(.99))
 	}
 	r.incidents.note(&st, now)
