@@ -6,37 +6,21 @@ import (
 	"slices"
 	"strconv"
 	"time"
-
-	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
 
-// page is the answer of GET /api/page.
+// page is the answer of GET /api/page. Its Leader takes the place of that of Status.
 type page struct {
-	At        time.Time `json:"at"`
-	Name      string    `json:"name"`
-	Instance  string    `json:"instance"`
-	Version   string    `json:"version"`
-	StartedAt time.Time `json:"started_at"`
+	Status
 
-	Verdict    *Verdict        `json:"verdict"`
-	Leader     *Leader         `json:"leader,omitempty"`
-	Steps      []step          `json:"steps"`
-	Standbys   []standby       `json:"standbys,omitzero"`
-	Peers      bool            `json:"peers"` // some are configured
-	Now        *Now            `json:"now"`
-	History    shown           `json:"history"`
-	Incidents  []incident      `json:"incidents"`
-	Topics     topics          `json:"topics"`
-	Partitions []partitions    `json:"partitions"`
-	Positions  positions       `json:"positions"`
-	Source     Source          `json:"source"`
-	Slot       *cdc.SlotStatus `json:"slot,omitempty"`
-}
-
-type positions struct {
-	Positions
-
-	SavedAt time.Time `json:"saved_at,omitzero"`
+	At         time.Time    `json:"at"`
+	Leader     *Leader      `json:"leader,omitempty"`
+	Steps      []step       `json:"steps"`
+	Standbys   []standby    `json:"standbys,omitzero"`
+	Peers      bool         `json:"peers"` // some are configured
+	History    shown        `json:"history"`
+	Incidents  []incident   `json:"incidents"`
+	Topics     topics       `json:"topics"`
+	Partitions []partitions `json:"partitions"`
 }
 
 // topics are those of the last Seconds, but for the rate, which is the present one.
@@ -87,10 +71,8 @@ func (r *recorder) page(now time.Time, minutes int) *page {
 	defer r.mu.Unlock()
 	was := r.earlier(now)
 	return &page{
-		At: now.UTC(), Name: st.Source.Database, Instance: st.Instance, Version: st.Version, StartedAt: st.StartedAt,
-		Verdict: st.Verdict, Leader: leader, Steps: steps(r.o, &st, n, was, now), Standbys: standbys, Peers: len(r.o.Peers.URLs) > 0, Now: st.Now,
+		Status: st, At: now.UTC(), Leader: leader, Steps: steps(r.o, &st, n, was, now), Standbys: standbys, Peers: len(r.o.Peers.URLs) > 0,
 		History: r.history.of(minutes), Incidents: r.incidents.newest(), Topics: r.topics(n, was), Partitions: n.partitions(),
-		Positions: positions{st.Positions, st.Checkpoint.SavedAt}, Source: st.Source, Slot: st.Slot,
 	}
 }
 

@@ -176,13 +176,12 @@ func (s *seen) page() *page {
 			sent = nil
 		}
 	}
-	s.Verdict = &v
+	s.Verdict, s.Now, s.Instance = &v, now, s.instance
 	s.incidents.note(&s.Status, s.now)
 	o := &Options{Servers: Servers{"db-1:5432/orders", "k1:9092, k2:9092, k3:9092", "redis-1:6379", true}}
 	p := &page{
-		At: s.now, Name: s.Source.Database, Instance: s.instance, Version: s.Version, StartedAt: s.StartedAt, Verdict: &v, Leader: s.leader,
-		Steps: steps(o, &s.Status, &numbers{sent: sent}, &numbers{}, s.now), Standbys: s.standbys, Peers: true, Now: now, Incidents: s.incidents.newest(),
-		History: shown{Samples: []row{}}, Topics: topics{List: []topic{}}, Partitions: []partitions{}, Positions: positions{s.Positions, s.Checkpoint.SavedAt}, Source: s.Source, Slot: s.Slot,
+		Status: s.Status, At: s.now, Leader: s.leader, Steps: steps(o, &s.Status, &numbers{sent: sent}, &numbers{}, s.now), Standbys: s.standbys, Peers: true,
+		History: shown{Samples: []row{}}, Incidents: s.incidents.newest(), Topics: topics{List: []topic{}}, Partitions: []partitions{},
 	}
 	if s.leader == nil && s.State == "standby" && len(s.problems("database")) == 0 {
 		p.Leader = &Leader{Name: s.Leader}

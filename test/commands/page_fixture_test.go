@@ -77,7 +77,7 @@ func pageStates(t *testing.T) map[string]object {
 	testenv.Must(t, json.Unmarshal(text, &states))
 	states["topics-300"]["topics"] = manyTopics(300)
 	hostile := maps.Clone(states["redis-away"])
-	hostile["name"], hostile["standbys"] = "<b>orders</b>\u202egnp", []any{object{"name": "<u>x</u>", "url": "javascript:alert(1)"}}
+	hostile["source"], hostile["standbys"] = object{"database": "<b>orders</b>\u202egnp"}, []any{object{"name": "<u>x</u>", "url": "javascript:alert(1)"}}
 	hostile["verdict"] = object{
 		"state": "publishing_but", "level": "warn", "title": "Publishing, but <img src=x onerror=alert(1)> is not saved", "since": "2026-01-02T15:34:06Z",
 		"cause": "<script>alert(1)</script>\u0007" + strings.Repeat("long ", 200_000), "fix": "</p><style>*{display:none}</style>", "command": "rm '\u202e' <i>x</i>", "effect": "javascript:alert(1)",

@@ -177,6 +177,9 @@ func TestPageViews(t *testing.T) {
 		t.Errorf("the fleet's order is %q", order)
 	}
 	b.shows("#verdict", "3 of 7 relays need somebody now")
+	f.open(b, "load", "#operations")
+	b.shows("h1", "orders relay-1:9464")
+	b.shows("main", "0/7A3C1C0, 15:36:18")
 	b.nothingWrong()
 }
 

@@ -54,7 +54,7 @@ function usePlace() {
 const views = [["overview", "Overview"], ["topics", "Topics"], ["letters", "Dead letters"], ["find", "Find"], ["operations", "Operations"], ["fleet", "Fleet"]];
 
 const Header = ({ data, view }) => html`<header class="top"><a class="skip" href="#main" onClick=${(e) => { e.preventDefault(); document.getElementById("main").focus(); }}>Skip to the content</a>
-  <h1>cdc-relay <span>${data ? text(data.name, 60) + " " : ""}<span class="host">${data ? text(data.instance, 60) : ""}</span></span></h1>
+  <h1>cdc-relay <span>${data ? text((data.source || {}).database, 60) + " " : ""}<span class="host">${data ? text(data.instance, 60) : ""}</span></span></h1>
   <nav aria-label="Views">${views.map(([id, name]) => {
     const n = data && (id === "letters" ? (data.now || {}).dead_letters : id === "topics" ? ((data.topics || {}).list || []).length : 0);
     return html`<a key=${id} href=${"#" + id} aria-current=${view === id ? "page" : undefined}>${name}${n ? html` <span class="count">${number(n)}</span>` : ""}</a>`;

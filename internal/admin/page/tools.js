@@ -55,7 +55,7 @@ export const Operations = ({ data, rights }) => html`
 
 function Positions({ data }) {
   const p = data.positions || {}, s = data.source || {}, slot = data.slot;
-  const list = [["Read", p.received], ["Acknowledged", p.acked], ["Saved", p.saved, p.saved_at], ["Confirmed", p.confirmed]].map(([name, at, when]) => [name, html`${at && at !== "0/0" ? text(at) : known(null)}${when ? html`, <${Time} at=${when} />` : ""}`]);
+  const list = [["Read", p.received], ["Acknowledged", p.acked], ["Saved", p.saved, (data.checkpoint || {}).saved_at], ["Confirmed", p.confirmed]].map(([name, at, when]) => [name, html`${at && at !== "0/0" ? text(at) : known(null)}${when ? html`, <${Time} at=${when} />` : ""}`]);
   list.push(["Database", known(s.database || null)], ["System", known(s.system_id || null)]);
   if (s.slot) list.push(["Slot", text(s.slot)]);
   if (slot) list.push(["Slot status", html`${known(slot.status || null)}${slot.asked_at ? html`, asked <${Time} at=${slot.asked_at} />` : ""}`], ["WAL kept", known(slot.retained_bytes, bytes)]);

@@ -36,7 +36,7 @@ export function Verdict({ v, data }) {
   const level = levelOf(v);
   const words = sentences(text(v.title, 120)) + (v.since && level === "bad" ? " since " + clock(v.since) : "");
   useEffect(() => {
-    document.title = { good: "✓ ", warn: "! ", bad: "✕ ", idle: "" }[level] + words + (data ? " · " + text(data.name, 60) : "");
+    document.title = { good: "✓ ", warn: "! ", bad: "✕ ", idle: "" }[level] + words + (data ? " · " + text((data.source || {}).database, 60) : "");
     document.querySelector("link[rel=icon]").href = "data:image/svg+xml," + encodeURIComponent(drawing(level));
   });
   const said = sentences(v.fix).split("`").includes(v.command), letters = /^cdc-relay dlq /.test(v.command) && place().view !== "letters";
