@@ -40,12 +40,6 @@ type topic struct {
 	by    string     // the topic column, or the route's setting
 }
 
-// value is what a route reads: the text of a column, or NULL.
-type value struct {
-	text string
-	ok   bool
-}
-
 // topic finds the row's topic: the topic column's, else that of the first route that matches.
 func (e *encoder) topic() topic {
 	name, f := e.row.Text(&e.p.Parts[outbox.Topic])
@@ -96,7 +90,7 @@ func (e *encoder) routed() topic {
 	if t, ok := e.p.topics.found[string(key)]; ok {
 		return t
 	}
-	t := e.resolve(e.values())
+	t := e.resolve()
 	if len(key) <= maxRouteKey {
 		e.p.topics.put(string(key), t)
 	}
@@ -116,14 +110,6 @@ func (e *encoder) read() *outbox.Fault {
 	return nil
 }
 
-func (e *encoder) values() []value {
-	values := make([]value, len(e.slots))
-	for i, text := range e.slots {
-		values[i] = value{string(text), text != nil}
-	}
-	return values
-}
-
 // routeKey is what the row's route depends on: each value with its length before it, so that no two rows
 // of different values share a key.
 func (e *encoder) routeKey() []byte {
@@ -140,14 +126,14 @@ func (e *encoder) routeKey() []byte {
 }
 
 // resolve returns the topic of the first route that matches.
-func (e *encoder) resolve(values []value) topic {
+func (e *encoder) resolve() topic {
 	for i := range e.r.routes {
 		c := &e.r.routes[i]
-		groups, ok := c.matches(values)
+		groups, ok := c.matches(e.slots)
 		if !ok {
 			continue
 		}
-		name, f := c.render(values, groups)
+		name, f := c.render(e.slots, groups)
 		if f == nil {
 			name, f = e.r.prefixed(name, "the template of "+c.setting, "makes", fixRoute)
 		}
@@ -157,28 +143,28 @@ func (e *encoder) resolve(values []value) topic {
 }
 
 // matches returns what the groups of each matcher hold.
-func (c *route) matches(values []value) ([][]string, bool) {
-	groups := make([][]string, len(c.match))
+func (c *route) matches(slots [][]byte) ([][][]byte, bool) {
+	groups := make([][][]byte, len(c.match))
 	for i, m := range c.match {
-		if !values[m.slot].ok {
+		if slots[m.slot] == nil {
 			return nil, false
 		}
-		if groups[i] = m.re.FindStringSubmatch(values[m.slot].text); groups[i] == nil {
+		if groups[i] = m.re.FindSubmatch(slots[m.slot]); groups[i] == nil {
 			return nil, false
 		}
 	}
 	return groups, true
 }
 
-func (c *route) render(values []value, groups [][]string) (string, *outbox.Fault) {
+func (c *route) render(slots [][]byte, groups [][][]byte) (string, *outbox.Fault) {
 	var b strings.Builder
 	for _, p := range c.topic {
 		text := p.literal
 		if p.name != "" {
 			if p.matcher >= 0 {
-				text = groups[p.matcher][p.group]
+				text = string(groups[p.matcher][p.group])
 			} else {
-				text = values[p.slot].text
+				text = string(slots[p.slot])
 			}
 			if text == "" {
 				return "", emptyVariable(c.setting, p.name)
