@@ -36,12 +36,14 @@ its fix. The exit code is 3 if any finding is a failure; warnings do not fail.`,
 }
 
 func (a *cli) printReport(r *provision.Report) {
+	found := map[cdc.Severity]int{}
 	for _, f := range r.Findings {
+		found[f.Severity]++
 		a.printf("%s\n", f)
 	}
 	result := "check passed"
 	if !r.OK {
 		result = "check failed"
 	}
-	a.printf("\n%s: %s, %s\n", result, display.Plural(r.Count(cdc.SeverityFail), "failure"), display.Plural(r.Count(cdc.SeverityWarn), "warning"))
+	a.printf("\n%s: %s, %s\n", result, display.Plural(found[cdc.SeverityFail], "failure"), display.Plural(found[cdc.SeverityWarn], "warning"))
 }

@@ -2,6 +2,7 @@ package provision
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -18,17 +19,6 @@ type Report struct {
 	// OK is false if any finding is a failure.
 	OK       bool          `json:"ok"`
 	Findings []cdc.Finding `json:"findings"`
-}
-
-// Count returns how many findings have a severity.
-func (r *Report) Count(s cdc.Severity) int {
-	n := 0
-	for _, f := range r.Findings {
-		if f.Severity == s {
-			n++
-		}
-	}
-	return n
 }
 
 // check is one check of a configuration.
@@ -58,7 +48,7 @@ func Check(ctx context.Context, c *config.Config) (Report, error) {
 	for i := range parts {
 		r.Findings = append(r.Findings, parts[i].Findings...)
 	}
-	r.OK = r.Count(cdc.SeverityFail) == 0
+	r.OK = !slices.ContainsFunc(r.Findings, func(f cdc.Finding) bool { return f.Severity == cdc.SeverityFail })
 	return r, nil
 }
 
