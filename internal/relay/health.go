@@ -32,9 +32,8 @@ type Status struct {
 	// ConnectedSince is since when Connected has its value; zero: it was never read.
 	ConnectedSince time.Time
 	Stalled        bool
-	// Source is the WAL or binlog that is read, From where this run started.
+	// Source is the WAL or binlog that is read.
 	Source cdc.Source
-	From   cdc.Position
 	// Acked is the position up to which Kafka has acknowledged everything.
 	Acked cdc.Position
 	// Checkpoint is the last one saved.

@@ -159,7 +159,6 @@ func (a *attempt) claim(ctx context.Context, id cdc.Source, from cdc.Position, r
 	}
 	a.sourceID.Store(&id)
 	a.checkpoint.Store(&c)
-	a.health.update(func(s *Status) { s.From = from })
 	attrs := []any{"database", id.Database, "from", a.opts.Display(from), "generation", c.Generation}
 	if id.Slot != "" {
 		attrs = append(attrs, "slot", id.Slot)
