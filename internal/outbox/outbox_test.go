@@ -91,7 +91,6 @@ func TestMappedErrors(t *testing.T) {
 		{"partition_key", part{Const: "x"}, "partition_key: is the same for all events"},
 		{"topic", part{Column: "a", Encoding: "hex"}, "topic: has an encoding"},
 		{"payload", part{Const: "a", Encoding: "hex"}, "payload: has an encoding"},
-		{"payload", part{Column: "a", Encoding: "base32"}, `payload: has the encoding "base32", which is not known`},
 		{"topic", part{Column: "a", Path: "$.a"}, "topic: has a path without json"},
 		{"topic", part{Template: "a${b"}, `topic: has the template "a${b", in which a ${ has no name or no closing }`},
 		{"topic", part{JSON: "a"}, ""},

@@ -15,7 +15,7 @@ import (
 type Part struct {
 	// Column is the name of a column.
 	Column string
-	// Encoding is how the column holds a payload: "base64", "hex", or "" for as it is. With Column.
+	// Encoding is how the column holds a payload: [Base64], [Hex], or "" for as it is. With Column.
 	Encoding string
 	// Const is the same text for all rows.
 	Const string
@@ -60,8 +60,6 @@ func (p *Part) Check(role Role) error {
 		return cdc.Fixable("name a column, or remove it", "is the same for all events, so that one partition would have them all")
 	case p.Encoding != "" && (role != Payload || p.Column == ""):
 		return cdc.Fixable("remove it", "has an encoding, and only a payload that is a column has one")
-	case p.Encoding != "" && p.Encoding != Base64 && p.Encoding != Hex:
-		return cdc.Fixable("use base64 or hex", "has the encoding %q, which is not known", p.Encoding)
 	case p.Path != "" && p.JSON == "":
 		return cdc.Fixable("name the column under json", "has a path without json")
 	case p.JSON != "":

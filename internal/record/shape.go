@@ -98,8 +98,6 @@ func checkFields(setting string, fields []Field, role outbox.Role, reserved func
 	for i, f := range fields {
 		at := fmt.Sprintf("%s[%d]", setting, i)
 		switch {
-		case f.Name == "":
-			return at + ".name", cdc.Fixable("give one", "is empty")
 		case slices.ContainsFunc(fields[:i], func(other Field) bool { return other.Name == f.Name }):
 			return at + ".name", cdc.Fixable("rename one", "is set twice")
 		case reserved != nil && reserved(f.Name):
