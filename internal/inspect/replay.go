@@ -46,7 +46,6 @@ type Replay struct {
 	config     *config.Config
 	db         app.Database
 	selections []backfill.Selection
-	total      int64
 	dropped    atomic.Int64 // by errors.*
 }
 
@@ -81,7 +80,7 @@ func (r *Replay) Run(ctx context.Context, c *config.Config) error {
 		return err
 	}
 	if !r.Resume {
-		if err := r.Confirm(r.total); err != nil {
+		if err := r.Confirm(r.State.Total); err != nil {
 			return err
 		}
 	}
@@ -212,7 +211,7 @@ func (r *Replay) count(ctx context.Context) error {
 		r.State.Total += n
 		r.State.Ends = append(r.State.Ends, s.Filter.Last)
 	}
-	if r.total = r.State.Total; r.total == 0 {
+	if r.State.Total == 0 {
 		return r.nothing()
 	}
 	return nil
@@ -251,8 +250,8 @@ func (r *Replay) publish(ctx context.Context) error {
 	problems := new(cdc.Problems)
 	sink := app.Unfenced(r.config, r.drop, problems)
 	r.Printf("publishing %s of %s, which is not the order of commits where transactions overlapped\n",
-		display.Plural(int(max(0, r.total-r.State.Place.Rows)), "event"), strings.Join(r.State.Tables, ", "))
-	rows, err := r.run(ctx, sink, &stateStore{Replay: r, problems: problems, pace: display.NewPace(r.total, r.State.Place.Done)}, problems)
+		display.Plural(int(max(0, r.State.Total-r.State.Place.Rows)), "event"), strings.Join(r.State.Tables, ", "))
+	rows, err := r.run(ctx, sink, &stateStore{Replay: r, problems: problems, pace: display.NewPace(r.State.Total, r.State.Place.Done)}, problems)
 	if r.Resume && cdc.ReasonOf(err) == tableread.ReasonNotAnID {
 		return r.unreadable(err)
 	}
@@ -293,12 +292,12 @@ func (r *Replay) drop(string) { r.dropped.Add(1) }
 
 // missing returns an error if rows were removed after they were counted.
 func (r *Replay) missing() error {
-	if r.State.Place.Rows >= r.total {
+	if r.State.Place.Rows >= r.State.Total {
 		return nil
 	}
 	return cdc.Fixable("check for how long events are kept: removed events cannot be replayed",
 		"of %s that were counted only %d were in the outbox when they were read: the others were removed and are not published",
-		display.Plural(int(r.total), "event"), r.State.Place.Rows)
+		display.Plural(int(r.State.Total), "event"), r.State.Place.Rows)
 }
 
 // DroppedToo says how many events were dropped, "" if none were.
