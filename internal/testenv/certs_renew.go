@@ -21,23 +21,17 @@ func (a *Authority) renew(inst *instance, newCA bool) (cert, key string, err err
 	return a.issue(inst)
 }
 
-// Certs returns the server's authority.
-func (p *PostgresServer) Certs() *Authority { return p.certs }
-
 // Renew replaces the server's certificate while it runs. New connections get it.
 func (p *PostgresServer) Renew(ctx context.Context, newCA bool) error {
-	if _, _, err := p.certs.renew(p.inst, newCA); err != nil {
+	if _, _, err := p.Certs.renew(p.inst, newCA); err != nil {
 		return err
 	}
 	return p.Exec(ctx, "postgres", "SELECT pg_reload_conf()")
 }
 
-// Certs returns the server's authority.
-func (m *MySQLServer) Certs() *Authority { return m.certs }
-
 // Renew replaces the server's certificate while it runs. New connections get it.
 func (m *MySQLServer) Renew(ctx context.Context, newCA bool) error {
-	if _, _, err := m.certs.renew(m.inst, newCA); err != nil {
+	if _, _, err := m.Certs.renew(m.inst, newCA); err != nil {
 		return err
 	}
 	if m.Flavor == MariaDBFlavor {
@@ -46,9 +40,6 @@ func (m *MySQLServer) Renew(ctx context.Context, newCA bool) error {
 	return m.Exec(ctx, "", "ALTER INSTANCE RELOAD TLS")
 }
 
-// Certs returns the server's authority.
-func (r *RedisServer) Certs() *Authority { return r.certs }
-
 // Renew replaces the server's certificate while it runs. New connections get it.
 func (r *RedisServer) Renew(ctx context.Context, newCA bool) error {
 	old := r.admin()
@@ -56,21 +47,18 @@ func (r *RedisServer) Renew(ctx context.Context, newCA bool) error {
 	if err := old.Ping(ctx).Err(); err != nil { // the connection is kept for the next command
 		return err
 	}
-	cert, key, err := r.certs.renew(r.inst, newCA)
+	cert, key, err := r.Certs.renew(r.inst, newCA)
 	if err != nil {
 		return err
 	}
 	return old.Do(ctx, "CONFIG", "SET", "tls-cert-file", cert, "tls-key-file", key).Err()
 }
 
-// Certs returns the authority of the TLS listeners.
-func (k *KafkaCluster) Certs() *Authority { return k.certs }
-
 // Renew replaces the certificate of every broker's TLS listeners while they run. New connections get it.
 func (k *KafkaCluster) Renew(ctx context.Context, newCA bool, listeners ...Listener) error {
 	for i, b := range k.brokers {
 		if newCA && i == 0 {
-			if err := k.certs.extend(); err != nil {
+			if err := k.Certs.extend(); err != nil {
 				return err
 			}
 		}
@@ -92,11 +80,11 @@ func (k *KafkaCluster) Renew(ctx context.Context, newCA bool, listeners ...Liste
 
 // keystore writes a new certificate of the broker and its key.
 func (b *Broker) keystore() (path string, err error) {
-	cert, key, err := b.cluster.certs.sign("broker")
+	cert, key, err := b.cluster.Certs.sign("broker")
 	if err != nil {
 		return "", err
 	}
-	return b.inst.write(fmt.Sprintf("tls/keystore%d.pem", len(b.cluster.certs.cas)), key+cert)
+	return b.inst.write(fmt.Sprintf("tls/keystore%d.pem", len(b.cluster.Certs.cas)), key+cert)
 }
 
 // awaitCertificate waits until a listener has the certificate of a keystore: a broker applies a setting after it has answered.

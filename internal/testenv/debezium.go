@@ -33,7 +33,7 @@ func DebeziumServer(ctx context.Context, out io.Writer, dir string, jvm ...strin
 		return nil, err
 	}
 	home = filepath.Join(home, "debezium-server")
-	classes := joinList([]string{filepath.Join(home, "debezium-server-dist-"+debeziumVersion+"-runner.jar"), filepath.Join(home, "lib", "*")})
+	classes := filepath.Join(home, "debezium-server-dist-"+debeziumVersion+"-runner.jar") + ":" + filepath.Join(home, "lib", "*")
 	// its run.sh, whose one option the Kafka client needs on newer Java
 	c := java.command("java", slices.Concat(jvm, []string{"--add-opens=java.base/java.lang=ALL-UNNAMED", "-XX:-UsePerfData", "-cp", classes, "io.debezium.server.Main"})...)
 	cmd := exec.CommandContext(ctx, c.path, c.args...)

@@ -25,7 +25,7 @@
 //	addr := r.Addr()
 //
 //	proxy := testenv.Proxy(t, pg.Addr())
-//	err = proxy.Swallow(testenv.Responses)                           // until proxy.Heal(ctx)
+//	proxy.Swallow(testenv.Responses)                                 // until proxy.Heal(ctx)
 //
 // StartPostgres, StartMySQL, StartKafka and StartRedis do the same in programs and TestMain; call Close.
 //

@@ -17,64 +17,54 @@ func Fetch(ctx context.Context, what string, progress io.Writer) (string, error)
 	if err != nil {
 		return "", err
 	}
+	var prog *program
+	name := what
 	switch {
 	case what == "kafka":
-		prog, err := store.kafkaProgram(ctx)
+		kafka, err := store.kafkaProgram(ctx)
 		if err != nil {
 			return "", err
 		}
-		return fmt.Sprintf("Kafka %s: %s", kafkaVersion, prog.libs), nil
+		name, prog = "Kafka "+kafkaVersion, &program{bin: kafka.libs}
 	case what == "redis":
-		prog, err := store.redisProgram(ctx)
-		if err != nil {
-			return "", err
-		}
-		return "Redis: " + prog.bin, nil
+		name = "Redis"
+		prog, err = store.redisProgram(ctx)
 	case what == "pgbouncer", what == "pgbouncer-unstable":
-		prog, err := store.pgbouncerProgram(ctx, what != "pgbouncer")
-		if err != nil {
-			return "", err
-		}
-		return "PgBouncer: " + prog.bin, nil
+		name = "PgBouncer"
+		prog, err = store.pgbouncerProgram(ctx, what != "pgbouncer")
 	case slices.Contains(toolNames(), what):
-		prog, err := store.toolProgram(ctx, what)
-		if err != nil {
-			return "", err
-		}
-		return fmt.Sprintf("%s: %s", what, prog.bin), nil
+		prog, err = store.toolProgram(ctx, what)
 	case what == MySQLFlavor, what == MariaDBFlavor, what == MariaDBFlavor+"-"+MariaDB114, what == MariaDBFlavor+"-"+MariaDB118:
 		flavor, release, _ := strings.Cut(what, "-")
-		prog, err := store.mysqlProgram(ctx, flavor, release)
+		server, err := store.mysqlProgram(ctx, flavor, release)
 		if err != nil {
 			return "", err
 		}
-		return fmt.Sprintf("%s %s: %s", flavorName(flavor), prog.release, prog.bin), nil
+		name, prog = flavorName(flavor)+" "+server.release, server.program
 	case what == "postgres":
-		prog, major, err := store.anyPostgres(ctx)
-		if err != nil {
-			return "", err
-		}
-		return fmt.Sprintf("PostgreSQL %d: %s", major, prog.bin), nil
+		var major int
+		prog, major, err = store.anyPostgres(ctx)
+		name = fmt.Sprintf("PostgreSQL %d", major)
 	case slices.Contains(Languages(), Language(what)):
 		dir, err := store.language(ctx, Language(what))
-		if err != nil {
-			return "", err
-		}
-		return fmt.Sprintf("libraries for %s: %s", what, dir), nil
+		return fmt.Sprintf("libraries for %s: %s", what, dir), err
 	case strings.HasPrefix(what, "postgres-"):
-		return store.fetchPostgres(ctx, strings.TrimPrefix(what, "postgres-"))
+		version := strings.TrimPrefix(what, "postgres-")
+		name = "PostgreSQL " + version
+		prog, err = store.postgresVersion(ctx, version)
+	default:
+		return "", fmt.Errorf("unknown server %q: ask for postgres, postgres-14 to postgres-19, mysql, mariadb, mariadb-11.4, mariadb-11.8, kafka, redis, pgbouncer, pgbouncer-unstable, python, java, node, %s", what, strings.Join(toolNames(), ", "))
 	}
-	return "", fmt.Errorf("unknown server %q: ask for postgres, postgres-14 to postgres-19, mysql, mariadb, mariadb-11.4, mariadb-11.8, kafka, redis, pgbouncer, pgbouncer-unstable, python, java, node, %s", what, strings.Join(toolNames(), ", "))
-}
-
-func (s *store) fetchPostgres(ctx context.Context, version string) (string, error) {
-	major, err := strconv.Atoi(version)
-	if err != nil {
-		return "", fmt.Errorf("PostgreSQL version %q: want a major version such as 17", version)
-	}
-	prog, err := s.postgresProgram(ctx, major)
 	if err != nil {
 		return "", err
 	}
-	return fmt.Sprintf("PostgreSQL %d: %s", major, prog.bin), nil
+	return name + ": " + prog.bin, nil
+}
+
+func (s *store) postgresVersion(ctx context.Context, version string) (*program, error) {
+	major, err := strconv.Atoi(version)
+	if err != nil {
+		return nil, fmt.Errorf("PostgreSQL version %q: want a major version such as 17", version)
+	}
+	return s.postgresProgram(ctx, major)
 }

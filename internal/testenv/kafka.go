@@ -46,11 +46,12 @@ const (
 
 // KafkaCluster is a cluster on 127.0.0.1 whose brokers are controllers too.
 type KafkaCluster struct {
+	Certs *Authority // of the TLS listeners, nil without Secure
+
 	prog    *kafkaProgram
 	options KafkaOptions
 	id      string
 	brokers []*Broker
-	certs   *Authority
 }
 
 // Broker is one server of a cluster.
@@ -65,11 +66,7 @@ type Broker struct {
 
 // StartKafka starts a cluster and waits until every broker is ready. It ends with Close or with this process.
 func StartKafka(ctx context.Context, o KafkaOptions) (*KafkaCluster, error) {
-	return startKafka(ctx, o, io.Discard)
-}
-
-func startKafka(ctx context.Context, o KafkaOptions, progress io.Writer) (*KafkaCluster, error) {
-	store, err := newStore(progress)
+	store, err := newStore(io.Discard)
 	if err != nil {
 		return nil, err
 	}
@@ -125,8 +122,8 @@ func (k *KafkaCluster) add(ctx context.Context, id int) error {
 			return err
 		}
 	}
-	if k.options.Secure && k.certs == nil {
-		if k.certs, err = newAuthority(inst); err != nil {
+	if k.options.Secure && k.Certs == nil {
+		if k.Certs, err = newAuthority(inst); err != nil {
 			return err
 		}
 	}
@@ -251,14 +248,6 @@ func (k *KafkaCluster) Addrs(l Listener) []string {
 
 // Bootstrap returns the addresses of the plaintext listeners.
 func (k *KafkaCluster) Bootstrap() []string { return k.Addrs(ListenerPlain) }
-
-// CAFile returns the file of the certificate authority of the TLS listeners, "" without Secure.
-func (k *KafkaCluster) CAFile() string {
-	if k.certs == nil {
-		return ""
-	}
-	return k.certs.CAFile
-}
 
 // LogTail returns the last lines of every broker's log.
 func (k *KafkaCluster) LogTail(lines int) string {

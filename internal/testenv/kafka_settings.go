@@ -101,7 +101,7 @@ func (b *Broker) secure(settings map[string]string) error {
 		"ssl.keystore.type":       "PEM",
 		"ssl.keystore.location":   keystore,
 		"ssl.truststore.type":     "PEM",
-		"ssl.truststore.location": b.cluster.certs.CAFile,
+		"ssl.truststore.location": b.cluster.Certs.CAFile,
 		"sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512",
 	})
 	for _, l := range []Listener{ListenerSASL, ListenerSASLTLS} {

@@ -20,9 +20,7 @@ type MySQLOptions struct {
 	Flavor   string            // MySQLFlavor (default) or MariaDBFlavor.
 	Release  string            // MariaDB114, MariaDB118, or "" for the flavor's default.
 	Settings map[string]string // Lines of my.cnf; they replace defaults.
-	TLS      bool              // Adds a certificate for 127.0.0.1 and localhost; see CAFile. Otherwise there is no TLS.
-	Durable  bool              // Leaves InnoDB's fsync on. The binlog's is always on, as the relay requires.
-	ServerID uint32            // 0: one that no other server on this machine has.
+	TLS      bool              // Adds a certificate for 127.0.0.1 and localhost; see Certs. Otherwise there is no TLS.
 }
 
 // MySQLStop is a way to stop a server.
@@ -38,12 +36,12 @@ const (
 // except that starts and stops must not overlap.
 type MySQLServer struct {
 	Flavor  string
-	Version string // such as "9.7.4"
+	Version string     // such as "9.7.4"
+	Certs   *Authority // nil without TLS
 
-	inst  *instance
-	port  *port
-	prog  *mysqlProgram
-	certs *Authority
+	inst *instance
+	port *port
+	prog *mysqlProgram
 }
 
 // StartMySQL starts a server and waits until it is ready. It ends with Close or with this process.
@@ -116,20 +114,12 @@ func (m *MySQLServer) Close() error { return m.inst.close() }
 // Addr returns host:port.
 func (m *MySQLServer) Addr() string { return m.port.addr() }
 
-// CAFile returns the file of the certificate authority, "" without TLS.
-func (m *MySQLServer) CAFile() string {
-	if m.certs == nil {
-		return ""
-	}
-	return m.certs.CAFile
-}
-
 // ClientTLS returns a configuration that trusts the server's certificate, nil without TLS.
 func (m *MySQLServer) ClientTLS() *tls.Config {
-	if m.certs == nil {
+	if m.Certs == nil {
 		return nil
 	}
-	config := m.certs.ClientConfig()
+	config := m.Certs.ClientConfig()
 	config.ServerName = "127.0.0.1"
 	return config
 }

@@ -78,11 +78,9 @@ func (s *store) mysqlProgram(ctx context.Context, flavor, release string) (*mysq
 
 // mysql gets version 9, or an installed version 8.
 func (s *store) mysql(ctx context.Context) (*program, error) {
-	if !ignoreInstalled() {
-		for _, major := range []int{9, 8} {
-			if found := beside(ctx, "mysqld", major, "/usr/sbin"); found != nil {
-				return found, nil
-			}
+	for _, major := range []int{9, 8} {
+		if found := beside(ctx, "mysqld", major, "/usr/sbin"); found != nil {
+			return found, nil
 		}
 	}
 	found, err := s.unstableProgram(ctx, "mysql-server-core", "usr/sbin", "mysqld")
@@ -93,11 +91,9 @@ func (s *store) mysql(ctx context.Context) (*program, error) {
 }
 
 func (s *store) mariadb(ctx context.Context) (*program, error) {
-	if !ignoreInstalled() {
-		for _, major := range []int{10, 11, 12} {
-			if found := beside(ctx, "mariadbd", major, "/usr/sbin"); found != nil {
-				return found, nil
-			}
+	for _, major := range []int{10, 11, 12} {
+		if found := beside(ctx, "mariadbd", major, "/usr/sbin"); found != nil {
+			return found, nil
 		}
 	}
 	found, err := s.debianProgram(ctx, "mariadb-server-core", "usr/sbin", "mariadbd")

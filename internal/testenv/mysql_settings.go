@@ -48,18 +48,13 @@ func (m *MySQLServer) defaults(o MySQLOptions) map[string]string {
 		"max_connections":                "200",
 		"performance_schema":             "OFF",
 		"innodb_buffer_pool_size":        "64M",
+		"innodb_flush_method":            "nosync", // the doublewrite buffer still protects against torn pages
 		"log_bin":                        "binlog",
 		"binlog_format":                  "ROW",
 		"binlog_row_image":               "FULL",
 		"binlog_row_metadata":            "FULL",
 		"sync_binlog":                    "1",
 		"innodb_flush_log_at_trx_commit": "1",
-	}
-	if o.ServerID != 0 {
-		settings["server_id"] = strconv.FormatUint(uint64(o.ServerID), 10)
-	}
-	if !o.Durable {
-		settings["innodb_flush_method"] = "nosync" // the doublewrite buffer still protects against torn pages
 	}
 	if share := m.prog.share(); share != "" {
 		settings["lc_messages_dir"] = share
@@ -81,14 +76,14 @@ func (m *MySQLServer) defaults(o MySQLOptions) map[string]string {
 
 // encrypt creates the server's certificate.
 func (m *MySQLServer) encrypt(settings map[string]string) (err error) {
-	if m.certs, err = newAuthority(m.inst); err != nil {
+	if m.Certs, err = newAuthority(m.inst); err != nil {
 		return err
 	}
-	cert, key, err := m.certs.issue(m.inst)
+	cert, key, err := m.Certs.issue(m.inst)
 	if err != nil {
 		return err
 	}
-	maps.Copy(settings, map[string]string{"ssl_ca": m.certs.CAFile, "ssl_cert": cert, "ssl_key": key})
+	maps.Copy(settings, map[string]string{"ssl_ca": m.Certs.CAFile, "ssl_cert": cert, "ssl_key": key})
 	return nil
 }
 

@@ -101,7 +101,7 @@ func (s *store) pgbouncerProgram(ctx context.Context, unstable bool) (*program, 
 	if unstable {
 		return s.unstableProgram(ctx, "pgbouncer", "usr/sbin", "pgbouncer")
 	}
-	if found := beside(ctx, "pgbouncer", 1, "/usr/sbin"); found != nil && !ignoreInstalled() {
+	if found := beside(ctx, "pgbouncer", 1, "/usr/sbin"); found != nil {
 		return found, nil
 	}
 	found, err := s.debianProgram(ctx, "pgbouncer", "usr/sbin", "pgbouncer")

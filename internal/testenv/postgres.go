@@ -23,7 +23,7 @@ type PostgresOptions struct {
 	Version  int               // Major version, 14 to 19; 0 is defaultPostgres; see AnyPostgres.
 	Settings map[string]string // Lines of postgresql.conf; they replace defaults.
 	HBA      []string          // pg_hba.conf for TCP; nil trusts 127.0.0.1. The superuser can always use the socket.
-	TLS      bool              // ssl=on with a certificate for 127.0.0.1 and localhost; see CAFile.
+	TLS      bool              // ssl=on with a certificate for 127.0.0.1 and localhost; see Certs.
 	Durable  bool              // Leaves fsync and full_page_writes on, for tests that crash the server.
 }
 
@@ -42,21 +42,17 @@ const (
 // PostgresServer is a PostgreSQL server on 127.0.0.1. Its methods are safe for use from several goroutines,
 // except that starts and stops must not overlap.
 type PostgresServer struct {
-	Version int // major
+	Version int        // major
+	Certs   *Authority // nil without TLS
 
-	inst  *instance
-	port  *port
-	prog  *program
-	certs *Authority
+	inst *instance
+	port *port
+	prog *program
 }
 
 // StartPostgres starts a server and waits until it is ready. It ends with Close or with this process.
-func StartPostgres(ctx context.Context, o PostgresOptions) (*PostgresServer, error) {
-	return startPostgres(ctx, o, io.Discard)
-}
-
-func startPostgres(ctx context.Context, o PostgresOptions, progress io.Writer) (_ *PostgresServer, err error) {
-	store, err := newStore(progress)
+func StartPostgres(ctx context.Context, o PostgresOptions) (_ *PostgresServer, err error) {
+	store, err := newStore(io.Discard)
 	if err != nil {
 		return nil, err
 	}
@@ -136,14 +132,14 @@ func postgresDefaults(port int, socketDir string, durable bool) map[string]strin
 
 // encrypt creates the server's certificate.
 func (p *PostgresServer) encrypt(settings map[string]string) (err error) {
-	if p.certs, err = newAuthority(p.inst); err != nil {
+	if p.Certs, err = newAuthority(p.inst); err != nil {
 		return err
 	}
-	cert, key, err := p.certs.issue(p.inst)
+	cert, key, err := p.Certs.issue(p.inst)
 	if err != nil {
 		return err
 	}
-	maps.Copy(settings, map[string]string{"ssl": "on", "ssl_cert_file": cert, "ssl_key_file": key, "ssl_ca_file": p.certs.CAFile})
+	maps.Copy(settings, map[string]string{"ssl": "on", "ssl_cert_file": cert, "ssl_key_file": key, "ssl_ca_file": p.Certs.CAFile})
 	return nil
 }
 
@@ -215,8 +211,8 @@ func (p *PostgresServer) DSN(database, user string, params ...string) string {
 	}
 	u := url.URL{Scheme: "postgres", User: url.User(user), Host: p.Addr(), Path: "/" + database}
 	query := url.Values{"sslmode": {"disable"}}
-	if p.certs != nil {
-		query = url.Values{"sslmode": {"verify-full"}, "sslrootcert": {p.certs.CAFile}}
+	if p.Certs != nil {
+		query = url.Values{"sslmode": {"verify-full"}, "sslrootcert": {p.Certs.CAFile}}
 	}
 	for pair := range slices.Chunk(params, 2) {
 		if pair[0] == "password" {
@@ -231,14 +227,6 @@ func (p *PostgresServer) DSN(database, user string, params ...string) string {
 
 // Addr returns host:port.
 func (p *PostgresServer) Addr() string { return p.port.addr() }
-
-// CAFile returns the file of the certificate authority, "" without TLS.
-func (p *PostgresServer) CAFile() string {
-	if p.certs == nil {
-		return ""
-	}
-	return p.certs.CAFile
-}
 
 // PID returns the postmaster's process ID, 0 while the server is down.
 func (p *PostgresServer) PID() int { return p.inst.pid() }

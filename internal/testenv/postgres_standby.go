@@ -11,16 +11,15 @@ import (
 // standbySlot is a standby's physical slot on the primary.
 const standbySlot = "standby"
 
-// PostgresStandby starts a standby of primary for one test; see [StartPostgresStandby].
+// PostgresStandby starts a standby for one test that synchronizes the primary's failover slots (PostgreSQL 17 or newer). It stops
+// the primary to copy its files, and starts it again. A primary can have one such standby.
 func PostgresStandby(tb testing.TB, primary *PostgresServer, o PostgresOptions) *PostgresServer {
 	tb.Helper()
-	p, err := StartPostgresStandby(starting(tb), primary, o)
+	p, err := startPostgresStandby(starting(tb), primary, o)
 	return started(tb, "standby", p, err)
 }
 
-// StartPostgresStandby starts a standby that synchronizes the primary's failover slots (PostgreSQL 17 or newer). It stops
-// the primary to copy its files, and starts it again. A primary can have one such standby.
-func StartPostgresStandby(ctx context.Context, primary *PostgresServer, o PostgresOptions) (_ *PostgresServer, err error) {
+func startPostgresStandby(ctx context.Context, primary *PostgresServer, o PostgresOptions) (_ *PostgresServer, err error) {
 	if err := primary.Exec(ctx, "postgres", "SELECT pg_create_physical_replication_slot('"+standbySlot+"')"); err != nil {
 		return nil, err
 	}

@@ -51,18 +51,7 @@ func unpacked(root, bin string) (*program, error) {
 		}
 		libs = append(libs, found...)
 	}
-	return &program{bin: filepath.Join(root, bin), env: []string{"LD_LIBRARY_PATH=" + joinList(libs)}}, nil
-}
-
-func joinList(dirs []string) string {
-	list := ""
-	for _, dir := range dirs {
-		if list != "" {
-			list += string(filepath.ListSeparator)
-		}
-		list += dir
-	}
-	return list
+	return &program{bin: filepath.Join(root, bin), env: []string{"LD_LIBRARY_PATH=" + strings.Join(libs, ":")}}, nil
 }
 
 // major runs a binary with --version and returns the first number that it prints; 0 if it does not run, for example if the

@@ -125,16 +125,10 @@ func (p *ProxyServer) DirectNew(target string) {
 }
 
 // Swallow drops all data of one direction until Heal; connections stay open.
-func (p *ProxyServer) Swallow(d Direction) error {
-	p.set(d, fault{swallow: true})
-	return nil
-}
+func (p *ProxyServer) Swallow(d Direction) { p.set(d, fault{swallow: true}) }
 
 // Delay delays the data of one direction until Heal. Data of a connection that its sender has closed still arrives.
-func (p *ProxyServer) Delay(d Direction, by time.Duration) error {
-	p.set(d, fault{delay: by})
-	return nil
-}
+func (p *ProxyServer) Delay(d Direction, by time.Duration) { p.set(d, fault{delay: by}) }
 
 func (p *ProxyServer) set(d Direction, f fault) {
 	p.mu.Lock()

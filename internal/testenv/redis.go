@@ -17,18 +17,19 @@ import (
 type RedisOptions struct {
 	Password   string            // The default user's.
 	Users      []string          // ACL users in the form of redis.conf: "relay on >secret ~cdc-relay:* +@all".
-	TLS        bool              // Accepts TLS connections only, with a certificate for 127.0.0.1 and localhost; see CAFile.
+	TLS        bool              // Accepts TLS connections only, with a certificate for 127.0.0.1 and localhost; see Certs.
 	AppendOnly bool              // Keeps data across Kill (appendfsync always).
 	Settings   map[string]string // Lines of redis.conf; they replace defaults.
 }
 
 // RedisServer is a Redis server on 127.0.0.1.
 type RedisServer struct {
+	Certs *Authority // nil without TLS
+
 	prog    *program
 	options RedisOptions
 	inst    *instance
 	port    *port
-	certs   *Authority
 	mode    []string // more arguments
 	bus     int      // port of the cluster bus
 }
@@ -91,16 +92,16 @@ func (r *RedisServer) configure() error {
 }
 
 func (r *RedisServer) encrypt(settings map[string]string) (err error) {
-	if r.certs, err = newAuthority(r.inst); err != nil {
+	if r.Certs, err = newAuthority(r.inst); err != nil {
 		return err
 	}
-	cert, key, err := r.certs.issue(r.inst)
+	cert, key, err := r.Certs.issue(r.inst)
 	if err != nil {
 		return err
 	}
 	maps.Copy(settings, map[string]string{
 		"port": "0", "tls-port": strconv.Itoa(r.port.number), "tls-auth-clients": "no",
-		"tls-cert-file": cert, "tls-key-file": key, "tls-ca-cert-file": r.certs.CAFile,
+		"tls-cert-file": cert, "tls-key-file": key, "tls-ca-cert-file": r.Certs.CAFile,
 	})
 	return nil
 }
@@ -139,9 +140,9 @@ func (r *RedisServer) ping(ctx context.Context) error {
 // admin returns a client with all rights.
 func (r *RedisServer) admin() *redis.Client {
 	options := &redis.Options{Addr: r.Addr(), Password: r.options.Password, MaxRetries: -1, DialerRetries: 1}
-	if r.certs != nil {
-		options.TLSConfig = r.certs.ClientConfig()
-		options.TLSConfig.GetClientCertificate = r.certs.clientPair // for tls-auth-clients
+	if r.Certs != nil {
+		options.TLSConfig = r.Certs.ClientConfig()
+		options.TLSConfig.GetClientCertificate = r.Certs.clientPair // for tls-auth-clients
 	}
 	return redis.NewClient(options)
 }
@@ -171,14 +172,6 @@ func (r *RedisServer) Resume() error { return r.inst.signalTree(syscall.SIGCONT)
 
 // Addr returns host:port.
 func (r *RedisServer) Addr() string { return r.port.addr() }
-
-// CAFile returns the file of the certificate authority, "" without TLS.
-func (r *RedisServer) CAFile() string {
-	if r.certs == nil {
-		return ""
-	}
-	return r.certs.CAFile
-}
 
 // PID returns the server's process ID, 0 while it is down.
 func (r *RedisServer) PID() int { return r.inst.pid() }

@@ -20,11 +20,9 @@ func getRedis(ctx context.Context) (*program, error) {
 
 // redisProgram gets Redis 7 or newer from this machine or from Debian's packages.
 func (s *store) redisProgram(ctx context.Context) (*program, error) {
-	if !ignoreInstalled() {
-		for _, major := range []int{redisMajor, redisMajor + 1} {
-			if found := beside(ctx, "redis-server", major, "/usr/bin"); found != nil {
-				return found, nil
-			}
+	for _, major := range []int{redisMajor, redisMajor + 1} {
+		if found := beside(ctx, "redis-server", major, "/usr/bin"); found != nil {
+			return found, nil
 		}
 	}
 	found, err := s.debianProgram(ctx, "redis-server", "usr/bin", "redis-server", "redis-tools")

@@ -53,7 +53,7 @@ func (s *store) toolProgram(ctx context.Context, name string) (*program, error) 
 	if name == "helm" {
 		return s.goProgram(ctx, helm)
 	}
-	if path, err := exec.LookPath(name); err == nil && !ignoreInstalled() {
+	if path, err := exec.LookPath(name); err == nil {
 		return &program{bin: filepath.Dir(path)}, nil
 	}
 	if name == "chromium" { // its files have fixed places

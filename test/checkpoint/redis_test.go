@@ -152,7 +152,7 @@ func eventually(t *testing.T, within time.Duration, what string, ask func(contex
 }
 
 func withTLS(o checkpoint.RedisOptions, server *testenv.RedisServer) checkpoint.RedisOptions {
-	o.TLS = func() (*tls.Config, error) { return trust(server.CAFile()) }
+	o.TLS = func() (*tls.Config, error) { return trust(server.Certs.CAFile) }
 	return o
 }
 

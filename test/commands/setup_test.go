@@ -322,7 +322,7 @@ func TestTLSToPostgreSQL(t *testing.T) {
 	pg := testenv.Postgres(t, testenv.PostgresOptions{TLS: true, HBA: []string{"hostssl all all 127.0.0.1/32 trust"}})
 	s := newSiteOn(t, pg).setup()
 	section := func(rest string) string {
-		return fmt.Sprintf("postgres: {dsn: %q, tls: {ca: %q%s}}", "postgres://postgres@"+pg.Addr()+"/"+s.name, pg.CAFile(), rest)
+		return fmt.Sprintf("postgres: {dsn: %q, tls: {ca: %q%s}}", "postgres://postgres@"+pg.Addr()+"/"+s.name, pg.Certs.CAFile, rest)
 	}
 	const (
 		answers    = `connection: PostgreSQL N at PGHOST answers: database "NAME", role "postgres", TLS 1.3`

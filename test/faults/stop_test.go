@@ -41,7 +41,7 @@ func TestSigtermWithinATransaction(t *testing.T) {
 	proxy := shared.kafka.Brokers()[0].Proxy()
 	t.Cleanup(func() { proxy.Heal(t.Context()) })
 	rigs := rigs(t, proxied)
-	rigs[0].Must(proxy.Delay(testenv.Responses, 100*time.Millisecond))
+	proxy.Delay(testenv.Responses, 100*time.Millisecond)
 	for _, r := range rigs {
 		r.Start()
 		r.Largest(rows)
@@ -92,7 +92,7 @@ func TestShutdownTimeout(t *testing.T) {
 		r.Start()
 		r.AwaitSaved(r.Append("before", 10))
 	}
-	rigs[0].Must(proxy.Swallow(testenv.Requests))
+	proxy.Swallow(testenv.Requests)
 	for _, r := range rigs {
 		r.Append("stuck", 10)
 		awaitInFlight(r, 10)

@@ -291,7 +291,7 @@ func eventually(t *testing.T, within time.Duration, what string, cond func() boo
 
 func trust(t *testing.T, k *testenv.KafkaCluster) func() (*tls.Config, error) {
 	t.Helper()
-	pem, err := os.ReadFile(k.CAFile())
+	pem, err := os.ReadFile(k.Certs.CAFile)
 	testenv.Must(t, err)
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM(pem)

@@ -14,7 +14,7 @@ func TestRefusedPostgres(t *testing.T) {
 	db := newPostgres(t)
 	testenv.Must(t, db.Exec(t.Context(), "CREATE ROLE plain LOGIN SUPERUSER PASSWORD 'hunter2'"))
 	r := newRig(t, db, func(o *cdctest.RigOptions) { o.Checkpoint, o.Settings = cdctest.InFile, map[string]any{} })
-	ca := map[string]any{"ca": shared.postgres.CAFile()}
+	ca := map[string]any{"ca": shared.postgres.Certs.CAFile}
 	for name, tt := range map[string]struct {
 		dsn  string
 		tls  map[string]any

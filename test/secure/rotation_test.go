@@ -185,7 +185,7 @@ func (c *connection) showsNoSecret() {
 func postgresConnection(t *testing.T, c *connection) {
 	t.Helper()
 	db := newPostgres(t)
-	c.proxy, c.certs, c.renew = testenv.Proxy(t, shared.postgres.Addr()), shared.postgres.Certs(), shared.postgres.Renew
+	c.proxy, c.certs, c.renew = testenv.Proxy(t, shared.postgres.Addr()), shared.postgres.Certs, shared.postgres.Renew
 	c.setPassword = func(ctx context.Context, password string) error {
 		return db.Exec(ctx, "ALTER ROLE relay PASSWORD '"+strings.ReplaceAll(password, "'", "''")+"'")
 	}
@@ -211,7 +211,7 @@ func mysqlConnection(t *testing.T, c *connection, flavor string) {
 		identified = "IDENTIFIED BY "
 	}
 	quote := strings.NewReplacer(`\`, `\\`, `'`, `\'`)
-	c.proxy, c.certs, c.renew = testenv.Proxy(t, server.Addr()), server.Certs(), server.Renew
+	c.proxy, c.certs, c.renew = testenv.Proxy(t, server.Addr()), server.Certs, server.Renew
 	c.setPassword = func(ctx context.Context, password string) error {
 		return db.Exec(ctx, "ALTER USER relay@'127.0.0.1' "+identified+"'"+quote.Replace(password)+"'")
 	}
@@ -230,7 +230,7 @@ func mysqlConnection(t *testing.T, c *connection, flavor string) {
 func redisConnection(t *testing.T, c *connection) {
 	t.Helper()
 	server := testenv.Redis(t, testenv.RedisOptions{TLS: true, Users: []string{"relay on nopass ~* +@all"}, Settings: map[string]string{"tls-auth-clients": "yes"}})
-	c.proxy, c.certs, c.renew = testenv.Proxy(t, server.Addr()), server.Certs(), server.Renew
+	c.proxy, c.certs, c.renew = testenv.Proxy(t, server.Addr()), server.Certs, server.Renew
 	c.setPassword = func(ctx context.Context, password string) error {
 		_, err := server.Do(ctx, "ACL", "SETUSER", "relay", "resetpass", ">"+password)
 		return err
@@ -248,7 +248,7 @@ func redisConnection(t *testing.T, c *connection) {
 
 func kafkaConnection(t *testing.T, c *connection) {
 	t.Helper()
-	c.proxy, c.certs = shared.kafka.Brokers()[0].Proxy(), shared.kafka.Certs()
+	c.proxy, c.certs = shared.kafka.Brokers()[0].Proxy(), shared.kafka.Certs
 	c.renew = func(ctx context.Context, newCA bool) error {
 		return shared.kafka.Renew(ctx, newCA, testenv.ListenerProxied)
 	}

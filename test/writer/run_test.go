@@ -201,9 +201,9 @@ func TestCommitWithoutAnAnswer(t *testing.T) {
 					interference.Go(func() { //nolint:contextcheck // it ends ctx
 						<-held.Caught()
 						if !c.answered {
-							testenv.Must(t, proxy.Swallow(testenv.Requests)) // or it may arrive while the connection is closed
+							proxy.Swallow(testenv.Requests) // or it may arrive while the connection is closed
 						} else {
-							testenv.Must(t, proxy.Swallow(testenv.Responses))
+							proxy.Swallow(testenv.Responses)
 							testenv.Must(t, held.Release(t.Context()))
 						}
 						if c.ends {
