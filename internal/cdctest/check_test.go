@@ -1,4 +1,4 @@
-package cdctest_test
+package cdctest
 
 import (
 	"fmt"
@@ -11,7 +11,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"github.com/cdc-relay/cdc-relay/internal/cdctest"
+	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
 
 const (
@@ -23,25 +23,25 @@ const (
 var start = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
 // event returns the event with a name such as "a3", the third of key a.
-func event(t *testing.T, name string) *cdctest.Event {
+func event(t *testing.T, name string) *Event {
 	t.Helper()
 	seq, err := strconv.Atoi(name[1:])
 	if err != nil {
 		t.Fatal(err)
 	}
 	key := name[:1]
-	return &cdctest.Event{
+	return &Event{
 		ID: uuid.NewSHA1(uuid.Nil, []byte(name)), Key: key, Seq: seq,
 		AggregateType: "Order", Type: "OrderPlaced", ContentType: "text/plain", OccurredAt: start.Add(123450 * time.Microsecond),
-		Headers: map[string]string{"shard": "7"}, Payload: cdctest.Payload(key, seq, 20),
+		Headers: map[string]string{"shard": "7"}, Payload: Payload(key, seq, 20),
 	}
 }
 
 // history is what was committed and what the reader saw.
 type history struct {
 	committed []string
-	records   []cdctest.Record
-	faults    []cdctest.Fault
+	records   []Record
+	faults    []Fault
 	excluded  map[uuid.UUID]bool
 	offsets   map[int32]int64
 }
@@ -59,7 +59,7 @@ func read(t *testing.T, committed, published string) *history {
 			if err != nil {
 				t.Fatal(err)
 			}
-			h.faults = append(h.faults, cdctest.Fault{Name: "a kill", At: at, Budget: n})
+			h.faults = append(h.faults, Fault{Name: "a kill", At: at, Budget: n})
 			continue
 		}
 		h.records = append(h.records, h.record(t, word, at))
@@ -67,7 +67,7 @@ func read(t *testing.T, committed, published string) *history {
 	return h
 }
 
-func (h *history) record(t *testing.T, word string, at time.Time) cdctest.Record {
+func (h *history) record(t *testing.T, word string, at time.Time) Record {
 	t.Helper()
 	var partition int
 	name, text, ok := strings.Cut(word, "@")
@@ -99,11 +99,13 @@ func (h *history) record(t *testing.T, word string, at time.Time) cdctest.Record
 	if moved {
 		r.Key = []byte("b")
 	}
-	return cdctest.RecordOf(t, r)
+	rec, err := recordOf(r)
+	testenv.Must(t, err)
+	return rec
 }
 
 // kafkaRecord returns the record of an event, built without code of the relay or the checkers.
-func kafkaRecord(e *cdctest.Event, name string, at time.Time, partition int32, offset int64) *kgo.Record {
+func kafkaRecord(e *Event, name string, at time.Time, partition int32, offset int64) *kgo.Record {
 	seq, _ := strconv.Atoi(name[1:])
 	headers := []kgo.RecordHeader{
 		{Key: "ce_id", Value: []byte(e.ID.String())},
@@ -124,21 +126,21 @@ func kafkaRecord(e *cdctest.Event, name string, at time.Time, partition int32, o
 	}
 }
 
-func (h *history) check(t *testing.T) *cdctest.Report {
+func (h *history) check(t *testing.T) *Report {
 	t.Helper()
-	truth := cdctest.NewTruth(topic, source)
+	truth := NewTruth(topic, source)
 	for _, name := range h.committed {
 		if err := truth.Add(event(t, name)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	return cdctest.Check(truth, h.records, cdctest.CheckOptions{Faults: h.faults, Excluded: h.excluded})
+	return Check(truth, h.records, CheckOptions{Faults: h.faults, Excluded: h.excluded})
 }
 
-// kinds lists the kinds of violations found.
-func kinds(r *cdctest.Report) string {
+// found lists the kinds of violations found.
+func found(r *Report) string {
 	var list []string
-	for _, kind := range []cdctest.Kind{cdctest.Content, cdctest.Duplicates, cdctest.Lost, cdctest.Order, cdctest.Phantom} {
+	for _, kind := range []Kind{Content, Duplicates, Lost, Order, Phantom} {
 		if r.Count(kind) > 0 {
 			list = append(list, string(kind))
 		}
@@ -192,7 +194,7 @@ func TestCheckFindsEachKindOfViolation(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			r := read(t, tt.committed, tt.published).check(t)
-			if got := kinds(r); got != tt.found {
+			if got := found(r); got != tt.found {
 				t.Errorf("found %q, want %q: %v", got, tt.found, r.Err())
 			}
 			if (r.Err() != nil) != (tt.found != "") {
@@ -210,7 +212,7 @@ func TestExcludedEventMustNotBePublished(t *testing.T) {
 	}
 	h = read(t, "a1 a2 a3", "a1 a2 a3")
 	h.excluded[event(t, "a2").ID] = true
-	if got := kinds(h.check(t)); got != "phantom" {
+	if got := found(h.check(t)); got != "phantom" {
 		t.Errorf("found %q", got)
 	}
 }
@@ -219,7 +221,7 @@ func TestExcludedEventMustNotBePublished(t *testing.T) {
 func TestSinceAddsToTheBudget(t *testing.T) {
 	h := read(t, "a1 a2 a3 a4", "a1 a2 a3 a4 !0 a3 a4")
 	h.faults[0].Since = 2 * time.Second
-	if got := kinds(h.check(t)); got != "duplicates" {
+	if got := found(h.check(t)); got != "duplicates" {
 		t.Errorf("found %q: a3 was published 2 s before", got)
 	}
 	h.faults[0].Since = 3 * time.Second

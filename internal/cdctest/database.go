@@ -2,8 +2,12 @@ package cdctest
 
 import (
 	"context"
+	"testing"
 
 	"github.com/google/uuid"
+
+	"github.com/cdc-relay/cdc-relay/internal/outbox"
+	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
 
 // Database is a database with an outbox table and everything that a relay needs in it. Writers, faults and checkers use a
@@ -18,6 +22,10 @@ type Database interface {
 	// Checkpoints returns where a relay can store its position, the simplest place first. If SlotOnly is not among them,
 	// setup must store the first position.
 	Checkpoints() []Checkpoint
+	// Table returns the name of the outbox table.
+	Table() outbox.Name
+	// ThroughProxy leads the connections of a relay that is still to be made through a proxy.
+	ThroughProxy(tb testing.TB) *testenv.ProxyServer
 	// Connect opens a session for one writer.
 	Connect(ctx context.Context) (Session, error)
 	// Away reports whether err means that the server is down or has ended the session, so that a retry may succeed.

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strconv"
@@ -47,6 +48,19 @@ func seqOf(payload []byte) (int, error) {
 		return 0, fmt.Errorf("payload %.40q does not start with its key and seq", payload)
 	}
 	return strconv.Atoi(string(parts[1]))
+}
+
+// complete reads what a row has in its headers, which are JSON or nil, and in its payload.
+func (e *Event) complete(headers []byte) (err error) {
+	if headers != nil {
+		if err := json.Unmarshal(headers, &e.Headers); err != nil {
+			return fmt.Errorf("event %s: headers: %w", e.ID, err)
+		}
+	}
+	if e.Seq, err = seqOf(e.Payload); err != nil {
+		return fmt.Errorf("event %s: %w", e.ID, err)
+	}
+	return nil
 }
 
 // Digest is a hash of a value and headers.

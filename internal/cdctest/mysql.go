@@ -3,10 +3,10 @@ package cdctest
 import (
 	"context"
 	"database/sql"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
+	"testing"
 	"time"
 
 	"github.com/go-sql-driver/mysql"
@@ -36,7 +36,7 @@ func NewMySQL(ctx context.Context, server *testenv.MySQLServer, name string) (*M
 	if err := server.CreateDatabase(ctx, name); err != nil {
 		return nil, fmt.Errorf("create database %s: %w", name, err)
 	}
-	table := outbox.Name{Schema: name, Table: "outbox"}
+	table := m.Table()
 	steps := outbox.MySQLSetup(outbox.SetupOptions{
 		Flavor: cdc.Flavor(server.Flavor), Read: []outbox.Name{table},
 		Make: []outbox.TableOptions{{Name: table, From: time.Now().Add(-24 * time.Hour), Ahead: 2}},
@@ -60,6 +60,16 @@ func NewMySQL(ctx context.Context, server *testenv.MySQLServer, name string) (*M
 
 // Name returns the database's name.
 func (m *MySQL) Name() string { return m.name }
+
+// Table returns the name of the outbox table.
+func (m *MySQL) Table() outbox.Name { return outbox.Name{Schema: m.name, Table: "outbox"} }
+
+// ThroughProxy sets Proxy.
+func (m *MySQL) ThroughProxy(tb testing.TB) *testenv.ProxyServer {
+	tb.Helper()
+	m.Proxy = testenv.Proxy(tb, m.Server.Addr())
+	return m.Proxy
+}
 
 // RecordSource returns the default ce_source.
 func (m *MySQL) RecordSource() string { return "/" + m.name + "/outbox" }
@@ -168,15 +178,7 @@ func scanMySQLEvent(rows *sql.Rows) (*Event, error) {
 	if e.ID, err = uuid.FromBytes(id); err != nil {
 		return nil, err
 	}
-	if headers != nil {
-		if err := json.Unmarshal(headers, &e.Headers); err != nil {
-			return nil, fmt.Errorf("event %s: headers: %w", e.ID, err)
-		}
-	}
-	if e.Seq, err = seqOf(e.Payload); err != nil {
-		return nil, fmt.Errorf("event %s: %w", e.ID, err)
-	}
-	return &e, nil
+	return &e, e.complete(headers)
 }
 
 // Stop stops the server.

@@ -2,11 +2,11 @@ package cdctest
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/url"
 	"strings"
+	"testing"
 	"time"
 
 	"github.com/google/uuid"
@@ -36,7 +36,7 @@ func NewPostgres(ctx context.Context, server *testenv.PostgresServer, name strin
 	if err := server.Exec(ctx, "postgres", "CREATE DATABASE "+name+" "+strings.Join(options, " ")); err != nil {
 		return nil, fmt.Errorf("create database %s: %w", name, err)
 	}
-	table := outbox.Name{Schema: "public", Table: "outbox"}
+	table := p.Table()
 	steps := outbox.PostgresSetup(outbox.SetupOptions{
 		Make: []outbox.TableOptions{{Name: table, From: time.Now().Add(-24 * time.Hour), Ahead: 2}},
 		Read: []outbox.Name{table}, Publication: name, Slot: name, Failover: server.Version >= 17,
@@ -61,6 +61,16 @@ func PostgresPartition(at time.Time) string {
 
 // Name returns the name of database, publication and slot.
 func (p *Postgres) Name() string { return p.name }
+
+// Table returns the name of the outbox table.
+func (p *Postgres) Table() outbox.Name { return outbox.Name{Schema: "public", Table: "outbox"} }
+
+// ThroughProxy sets Proxy.
+func (p *Postgres) ThroughProxy(tb testing.TB) *testenv.ProxyServer {
+	tb.Helper()
+	p.Proxy = testenv.Proxy(tb, p.Server.Addr())
+	return p.Proxy
+}
 
 // RecordSource returns the default ce_source.
 func (p *Postgres) RecordSource() string { return "/" + p.name + "/public.outbox" }
@@ -141,22 +151,14 @@ func (p *Postgres) Committed(ctx context.Context, yield func(*Event) error) erro
 
 func scanEvent(rows pgx.Rows) (*Event, error) {
 	var e Event
-	var headers *string
+	var headers []byte
 	var id [16]byte
 	err := rows.Scan(&id, &e.Topic, &e.Key, &e.AggregateType, &e.Type, &e.ContentType, &e.OccurredAt, &headers, &e.Payload)
 	if err != nil {
 		return nil, err
 	}
 	e.ID = uuid.UUID(id)
-	if headers != nil {
-		if err := json.Unmarshal([]byte(*headers), &e.Headers); err != nil {
-			return nil, fmt.Errorf("event %s: headers: %w", e.ID, err)
-		}
-	}
-	if e.Seq, err = seqOf(e.Payload); err != nil {
-		return nil, fmt.Errorf("event %s: %w", e.ID, err)
-	}
-	return &e, nil
+	return &e, e.complete(headers)
 }
 
 // Stop stops the server.

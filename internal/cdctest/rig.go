@@ -270,10 +270,7 @@ func (r *Rig) Load(w Workload) *Load {
 // Append commits events of one key in one transaction and returns them.
 func (r *Rig) Append(key string, n int) []*Event {
 	r.tb.Helper()
-	events, err := Append(r.Within(patience), r.DB, key, n, nil)
-	r.Must(err)
-	r.largest = max(r.largest, n)
-	return events
+	return r.AppendAs(key, n, nil)
 }
 
 // AppendAs is Append with a change to each event.

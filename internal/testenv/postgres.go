@@ -254,4 +254,14 @@ func (p *PostgresServer) Exec(ctx context.Context, database, sql string) error {
 	return err
 }
 
+// Alter changes settings, such as "wal_keep_size = '1GB'", while the server runs.
+func (p *PostgresServer) Alter(ctx context.Context, settings ...string) error {
+	for _, setting := range settings {
+		if err := p.Exec(ctx, "postgres", "ALTER SYSTEM SET "+setting); err != nil {
+			return err
+		}
+	}
+	return p.Exec(ctx, "postgres", "SELECT pg_reload_conf()")
+}
+
 func (p *PostgresServer) data() string { return p.inst.path("data") }

@@ -2,11 +2,12 @@ package faults
 
 import (
 	"bytes"
-	"encoding/binary"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdctest"
 	"github.com/cdc-relay/cdc-relay/internal/testenv"
@@ -118,14 +119,13 @@ func publishes(r *cdctest.Rig) func([]byte) bool { return publishesTo(r.Topic) }
 
 // ends recognizes the request to commit the transaction that has events.
 func ends(r *cdctest.Rig) func([]byte) bool {
-	const keyField, keyEndTxn = 4, 26
 	var published atomic.Bool
-	publishes := publishesTo(r.Topic)
+	publishes, commits := publishesTo(r.Topic), isRequest(kmsg.EndTxn)
 	return func(request []byte) bool {
 		if publishes(request) {
 			published.Store(true)
 		}
-		return published.Load() && len(request) > keyField+2 && binary.BigEndian.Uint16(request[keyField:]) == keyEndTxn && bytes.Contains(request, []byte(r.Topic))
+		return published.Load() && commits(request) && bytes.Contains(request, []byte(r.Topic))
 	}
 }
 
@@ -173,7 +173,7 @@ func TestBackfillKilledAtEachStep(t *testing.T) {
 			}
 			t.Run(name+"/"+string(d), func(t *testing.T) {
 				db := source.open(t)
-				p := &places{db: throughProxy(t, db), kafka: kafka, redis: testenv.Proxy(t, shared.redis.Addr())}
+				p := &places{db: db.ThroughProxy(t), kafka: kafka, redis: testenv.Proxy(t, shared.redis.Addr())}
 				r := newRig(t, db, cdctest.InRedis, func(o *cdctest.RigOptions) {
 					o.Delivery, o.Listener = d, testenv.ListenerProxied
 					o.Settings = map[string]any{"checkpoint.redis.addrs": []string{p.redis.Addr()}, "kafka.transactional_id": "of-" + db.Name()}

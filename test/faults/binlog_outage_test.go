@@ -9,10 +9,16 @@ import (
 // onBinlogs runs fn on a fresh database of MySQL and on one of MariaDB, at the same time.
 func onBinlogs(t *testing.T, fn func(t *testing.T, db *cdctest.MySQL)) {
 	t.Helper()
+	eachBinlog(t, func(t *testing.T, flavor string) { fn(t, newMySQL(t, flavor)) })
+}
+
+// eachBinlog runs fn for MySQL and for MariaDB, at the same time.
+func eachBinlog(t *testing.T, fn func(t *testing.T, flavor string)) {
+	t.Helper()
 	for _, flavor := range binlogs() {
 		t.Run(flavor, func(t *testing.T) {
 			t.Parallel()
-			fn(t, newMySQL(t, flavor))
+			fn(t, flavor)
 		})
 	}
 }

@@ -23,33 +23,30 @@ func binlogs() []string {
 //
 //covers:binlogs 18 events both
 func TestConnectionCutMidTransaction(t *testing.T) {
-	for _, flavor := range binlogs() {
-		t.Run(flavor, func(t *testing.T) {
-			t.Parallel()
-			for delivery, compressed := range map[cdctest.Delivery]bool{cdctest.AtLeastOnce: true, cdctest.ExactlyOnce: false} {
-				t.Run(map[bool]string{false: "plain", true: "compressed"}[compressed], func(t *testing.T) {
-					db := newMySQL(t, flavor)
-					compress(t, db, compressed)
-					db.Proxy = testenv.Proxy(t, db.Server.Addr())
-					r := newRig(t, db, cdctest.InFile, func(o *cdctest.RigOptions) { o.Delivery = delivery })
-					r.Start()
-					for i := range 6 {
-						r.Must(db.InsertMany(r.Within(time.Minute), fmt.Sprintf("big%d-", i), 3000, 500))
-						r.Largest(3000)
-						r.Delay(30 * time.Millisecond)
-						if i%2 == 0 {
-							db.Proxy.Cut()
-							r.Must(db.Proxy.Restore())
-							continue
-						}
-						r.Kill()
-						r.Start()
+	eachBinlog(t, func(t *testing.T, flavor string) {
+		for delivery, compressed := range map[cdctest.Delivery]bool{cdctest.AtLeastOnce: true, cdctest.ExactlyOnce: false} {
+			t.Run(map[bool]string{false: "plain", true: "compressed"}[compressed], func(t *testing.T) {
+				db := newMySQL(t, flavor)
+				compress(t, db, compressed)
+				db.ThroughProxy(t)
+				r := newRig(t, db, cdctest.InFile, func(o *cdctest.RigOptions) { o.Delivery = delivery })
+				r.Start()
+				for i := range 6 {
+					r.Must(db.InsertMany(r.Within(time.Minute), fmt.Sprintf("big%d-", i), 3000, 500))
+					r.Largest(3000)
+					r.Delay(30 * time.Millisecond)
+					if i%2 == 0 {
+						db.Proxy.Cut()
+						r.Must(db.Proxy.Restore())
+						continue
 					}
-					r.Verify()
-				})
-			}
-		})
-	}
+					r.Kill()
+					r.Start()
+				}
+				r.Verify()
+			})
+		}
+	})
 }
 
 // compress turns the server's binlog compression on or off for the test.
@@ -74,25 +71,21 @@ func compress(t *testing.T, db *cdctest.MySQL, on bool) {
 //
 //covers:binlogs 19 events
 func TestRotationAndPurge(t *testing.T) {
-	for _, flavor := range binlogs() {
-		t.Run(flavor, func(t *testing.T) {
-			t.Parallel()
-			db := newMySQL(t, flavor)
-			r := newRig(t, db, cdctest.InRedis, nil)
-			r.Start()
-			r.Load(cdctest.Workload{})
-			for range 8 {
-				r.AwaitProgress(200)
-				r.Must(db.Server.Exec(t.Context(), "", "FLUSH BINARY LOGS"))
-				r.AwaitProgress(200)
-				logs, err := db.Server.Column(t.Context(), "SHOW BINARY LOGS", "Log_name")
-				r.Must(err)
-				r.Must(db.Server.Exec(t.Context(), "", "PURGE BINARY LOGS TO '"+logs[len(logs)-1]+"'"))
-			}
-			r.Verify()
-			startedOnce(r)
-		})
-	}
+	onBinlogs(t, func(t *testing.T, db *cdctest.MySQL) {
+		r := newRig(t, db, cdctest.InRedis, nil)
+		r.Start()
+		r.Load(cdctest.Workload{})
+		for range 8 {
+			r.AwaitProgress(200)
+			r.Must(db.Server.Exec(t.Context(), "", "FLUSH BINARY LOGS"))
+			r.AwaitProgress(200)
+			logs, err := db.Server.Column(t.Context(), "SHOW BINARY LOGS", "Log_name")
+			r.Must(err)
+			r.Must(db.Server.Exec(t.Context(), "", "PURGE BINARY LOGS TO '"+logs[len(logs)-1]+"'"))
+		}
+		r.Verify()
+		startedOnce(r)
+	})
 }
 
 // A transaction that cannot be published stops the relay while Kafka has been away for long. The printed fix moves the position past it, and
@@ -148,9 +141,9 @@ func TestStopWhileKafkaIsAway(t *testing.T) {
 //covers:binlogs 20 events both
 func TestRenamedTableInBinlog(t *testing.T) {
 	t.Parallel()
-	for _, flavor := range binlogs() {
+	eachBinlog(t, func(t *testing.T, flavor string) {
 		for _, d := range deliveries() {
-			t.Run(flavor+"/"+string(d), func(t *testing.T) {
+			t.Run(string(d), func(t *testing.T) {
 				t.Parallel()
 				db := newMySQL(t, flavor)
 				r := newRig(t, db, cdctest.InRedis, func(o *cdctest.RigOptions) { o.Delivery = d })
@@ -198,5 +191,5 @@ func TestRenamedTableInBinlog(t *testing.T) {
 				r.Verify()
 			})
 		}
-	}
+	})
 }

@@ -10,7 +10,6 @@ import (
 	"github.com/go-sql-driver/mysql"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdctest"
-	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
 
 // statements splits SQL and replaces each % by a name.
@@ -80,7 +79,7 @@ func TestMissingColumn(t *testing.T) {
 		r.AwaitSaved(before)
 		renamePayload(r)
 		r.Must(r.DB.InsertMany(t.Context(), "x", 10, 10))
-		says(t, r.AwaitExit(time.Minute, 2), "payload", tableOf(r.DB))
+		says(t, r.AwaitExit(time.Minute, 2), "payload", r.DB.Table().String())
 		r.Must(r.Reader.CatchUp(r.Within(time.Minute)))
 		if records, _ := r.Reader.Count(); records != len(before) {
 			t.Errorf("%d records, want the %d before the change", records, len(before))
@@ -104,11 +103,7 @@ func renamePayload(r *cdctest.Rig) {
 
 // renamed maps the payload to the column body.
 func renamed(r *cdctest.Rig) {
-	name := "public.outbox"
-	if _, ok := r.DB.(*cdctest.MySQL); ok {
-		name = r.DB.Name() + ".outbox"
-	}
-	r.Reconfigure("tables", []any{map[string]any{"name": name, "columns": map[string]any{
+	r.Reconfigure("tables", []any{map[string]any{"name": r.DB.Table().String(), "columns": map[string]any{
 		"event_id": "event_id", "aggregate_type": "aggregate_type", "aggregate_id": "aggregate_id", "event_type": "event_type",
 		"content_type": "content_type", "headers": "headers", "payload": "body", "occurred_at": "occurred_at",
 	}}})
@@ -246,7 +241,7 @@ func TestLetterWithoutAPrintedColumn(t *testing.T) {
 func TestColumnDroppedWhileDisconnected(t *testing.T) {
 	t.Parallel()
 	db := newPostgres(t)
-	db.Proxy = testenv.Proxy(t, shared.postgres.Addr())
+	db.ThroughProxy(t)
 	r := newRig(t, db, cdctest.InFile, nil)
 	r.Start()
 	r.AwaitSaved(r.Append("k", 10))

@@ -92,13 +92,18 @@ func droppingSteps() []step {
 
 // letter makes an event that no route matches, and three behind it.
 func letter(r *cdctest.Rig, key string) *cdctest.Event {
+	return letters(r, key, 3)[0]
+}
+
+// letters makes an event that no route matches, and so many behind it.
+func letters(r *cdctest.Rig, key string, behind int) []*cdctest.Event {
 	first := true
-	return r.AppendAs(key, 4, func(e *cdctest.Event) {
+	return r.AppendAs(key, 1+behind, func(e *cdctest.Event) {
 		if first {
 			stray(e)
 		}
 		first = false
-	})[0]
+	})
 }
 
 // commands run beside the test, which fails if one of them does.

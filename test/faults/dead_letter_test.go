@@ -135,13 +135,7 @@ func TestDroppedLettersAreNeverPublished(t *testing.T) {
 		records := newLetterLog(t, r)
 		asking := &commands{t: t, r: r}
 		refused := func(key string, held int) []*cdctest.Event {
-			first := true
-			events := r.AppendAs(key, 1+held, func(e *cdctest.Event) {
-				if first {
-					stray(e)
-				}
-				first = false
-			})
+			events := letters(r, key, held)
 			r.Exclude(events...)
 			return events
 		}

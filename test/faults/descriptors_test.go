@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdctest"
-	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
 
 // The relay runs out of file descriptors while it reconnects. It names the cause and waits; once the limit is raised, it
@@ -17,7 +16,7 @@ import (
 func TestOutOfFileDescriptors(t *testing.T) {
 	inBothModes(t, func(t *testing.T, s source, delivery func(*cdctest.RigOptions)) {
 		db := s.open(t)
-		way := throughProxy(t, db)
+		way := db.ThroughProxy(t)
 		r := newRig(t, db, cdctest.InFile, delivery)
 		r.Start()
 		r.Load(cdctest.Workload{})
@@ -30,21 +29,6 @@ func TestOutOfFileDescriptors(t *testing.T) {
 		r.AwaitProgress(300)
 		goesOnOnce(t, r)
 	})
-}
-
-func address(db cdctest.Database) string {
-	if my, ok := db.(*cdctest.MySQL); ok {
-		return my.Server.Addr()
-	}
-	return shared.postgres.Addr()
-}
-
-func setProxy(db cdctest.Database, way *testenv.ProxyServer) {
-	if my, ok := db.(*cdctest.MySQL); ok {
-		my.Proxy = way
-		return
-	}
-	db.(*cdctest.Postgres).Proxy = way
 }
 
 // limit sets the soft limit on file descriptors; those in use stay open.

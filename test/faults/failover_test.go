@@ -19,9 +19,7 @@ func TestPostgresFailoverBesideAStandby(t *testing.T) {
 	r, db := p.rig(t, cdctest.InRedis, cdctest.AtLeastOnce)
 	standby := r.Second()
 	startStandby(t, r, standby)
-	r.Must(p.primary.Exec(t.Context(), "postgres", "ALTER SYSTEM SET synchronized_standby_slots = 'standby'"))
-	r.Must(p.primary.Exec(t.Context(), "postgres", "ALTER SYSTEM SET synchronous_standby_names = 'walreceiver'"))
-	r.Must(p.primary.Exec(t.Context(), "postgres", "SELECT pg_reload_conf()"))
+	r.Must(p.primary.Alter(t.Context(), "synchronized_standby_slots = 'standby'", "synchronous_standby_names = 'walreceiver'"))
 	load := r.Load(cdctest.Workload{})
 	r.AwaitProgress(300)
 	r.Must(p.primary.Stop(r.Within(time.Minute), testenv.Immediate))
@@ -42,7 +40,7 @@ func TestPostgresFailoverBesideAStandby(t *testing.T) {
 func TestFailoverBesideAStandby(t *testing.T) {
 	onReplications(t, func(t *testing.T, s *replication) {
 		r := newRig(t, s.database(t), cdctest.InRedis, nil)
-		s.semiSync(t, r)
+		semiSync(t, s.primary, s.replica, s.primary.Addr())
 		r.Start()
 		standby := r.Second()
 		startStandby(t, r, standby)

@@ -264,23 +264,20 @@ func (f *fixing) fewerRows() {
 //covers:binlogs 19 20 events both
 func TestFixesOfBinlogs(t *testing.T) {
 	t.Parallel()
-	for _, flavor := range binlogs() {
-		t.Run(flavor, func(t *testing.T) {
-			t.Parallel()
-			server := testenv.MySQL(t, testenv.MySQLOptions{Flavor: flavor})
-			eachDelivery(t, func(t *testing.T, d cdctest.Delivery) {
-				testenv.Must(t, server.Exec(t.Context(), "", map[string]string{
-					testenv.MySQLFlavor: "RESET BINARY LOGS AND GTIDS", testenv.MariaDBFlavor: "RESET MASTER",
-				}[flavor]))
-				db, err := cdctest.NewMySQL(t.Context(), server, databaseName(t))
-				testenv.Must(t, err)
-				f := newFixing(t, db, d)
-				f.Start()
-				f.binlogs()
-				f.done()
-			})
+	eachBinlog(t, func(t *testing.T, flavor string) {
+		server := testenv.MySQL(t, testenv.MySQLOptions{Flavor: flavor})
+		eachDelivery(t, func(t *testing.T, d cdctest.Delivery) {
+			testenv.Must(t, server.Exec(t.Context(), "", map[string]string{
+				testenv.MySQLFlavor: "RESET BINARY LOGS AND GTIDS", testenv.MariaDBFlavor: "RESET MASTER",
+			}[flavor]))
+			db, err := cdctest.NewMySQL(t.Context(), server, databaseName(t))
+			testenv.Must(t, err)
+			f := newFixing(t, db, d)
+			f.Start()
+			f.binlogs()
+			f.done()
 		})
-	}
+	})
 }
 
 func (f *fixing) binlogs() {

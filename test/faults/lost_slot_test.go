@@ -81,10 +81,7 @@ func invalidatedRunning(t *testing.T, r *cdctest.Rig, db *cdctest.Postgres) {
 func invalidate(t *testing.T, r *cdctest.Rig, db *cdctest.Postgres) {
 	t.Helper()
 	keep := func(ctx context.Context, setting string) error {
-		if err := db.Exec(ctx, "ALTER SYSTEM SET max_slot_wal_keep_size = '"+setting+"'"); err != nil {
-			return err
-		}
-		return db.Exec(ctx, "SELECT pg_reload_conf()")
+		return db.Server.Alter(ctx, "max_slot_wal_keep_size = '"+setting+"'")
 	}
 	t.Cleanup(func() {
 		if err := keep(context.WithoutCancel(t.Context()), "-1"); err != nil {

@@ -20,7 +20,7 @@ func TestConnectionsCut(t *testing.T) {
 		open := func(tb testing.TB) cdctest.Database {
 			tb.Helper()
 			db := s.open(ofSource{tb, name})
-			databases = append(databases, throughProxy(t, db))
+			databases = append(databases, db.ThroughProxy(t))
 			return db
 		}
 		all = append(all, besides(t, open, s.least(), func(o *cdctest.RigOptions) { o.Listener = testenv.ListenerProxied })...)
@@ -48,21 +48,13 @@ func TestConnectionsCut(t *testing.T) {
 	}
 }
 
-// throughProxy leads connections of a rig that is still to be made through a proxy.
-func throughProxy(t *testing.T, db cdctest.Database) *testenv.ProxyServer {
-	t.Helper()
-	way := testenv.Proxy(t, address(db))
-	setProxy(db, way)
-	return way
-}
-
 // The relay is frozen until the server closes its connection; then it continues from its position.
 //
 //covers:all 6 events
 func TestResumeAfterFreeze(t *testing.T) {
 	onEach(t, func(t *testing.T, s source) {
 		db := s.open(t)
-		way := throughProxy(t, db)
+		way := db.ThroughProxy(t)
 		r := newRig(t, db, s.least(), nil)
 		r.Start()
 		r.Load(cdctest.Workload{})

@@ -16,20 +16,13 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
 
-func postgresTable() outbox.Name { return outbox.Name{Schema: "public", Table: "outbox"} }
-
-func mysqlTable(db cdctest.Database) outbox.Name {
-	return outbox.Name{Schema: db.Name(), Table: "outbox"}
-}
-
 // maintained returns a database whose table also has partitions for the last four days.
 func maintained(tb testing.TB, source source) cdctest.Database {
 	tb.Helper()
 	db := source.open(tb)
-	o := outbox.TableOptions{Name: postgresTable(), From: time.Now().AddDate(0, 0, -4), Ahead: 4}
+	o := outbox.TableOptions{Name: db.Table(), From: time.Now().AddDate(0, 0, -4), Ahead: 4}
 	statements := outbox.PostgresTable(o).Up
 	if m, ok := db.(*cdctest.MySQL); ok {
-		o.Name = mysqlTable(db)
 		statements = append([]outbox.Statement{{SQL: "DROP TABLE outbox"}, outbox.MySQLTable(o).Up[0]},
 			outbox.MySQLMaintenance(cdc.Flavor(m.Server.Flavor), o.Name, outbox.MySQLRoutine(o.Name))...)
 	}

@@ -36,33 +36,36 @@ func (s *replication) mysql(tb testing.TB) *cdctest.MySQL {
 func onReplications(t *testing.T, fn func(t *testing.T, s *replication)) {
 	t.Helper()
 	t.Parallel()
-	for _, flavor := range binlogs() {
-		t.Run(flavor, func(t *testing.T) {
-			t.Parallel()
-			primary := testenv.MySQL(t, testenv.MySQLOptions{Flavor: flavor})
-			fn(t, &replication{primary, testenv.MySQLReplica(t, primary, testenv.MySQLOptions{}), testenv.Proxy(t, primary.Addr())})
-		})
-	}
+	eachBinlog(t, func(t *testing.T, flavor string) {
+		primary := testenv.MySQL(t, testenv.MySQLOptions{Flavor: flavor})
+		fn(t, &replication{primary, testenv.MySQLReplica(t, primary, testenv.MySQLOptions{}), testenv.Proxy(t, primary.Addr())})
+	})
 }
 
-// semiSync makes commits wait until the replica has received them. The replica must reconnect for it.
-func (s *replication) semiSync(t *testing.T, r *cdctest.Rig) {
+// semiSync makes commits of primary wait until replica, which follows it at an address, has received them.
+func semiSync(t *testing.T, primary, replica *testenv.MySQLServer, addr string) {
 	t.Helper()
-	primary, replica := "INSTALL PLUGIN rpl_semi_sync_source SONAME 'semisync_source.so';"+
-		" SET GLOBAL rpl_semi_sync_source_enabled = ON, GLOBAL rpl_semi_sync_source_timeout = 600000",
-		"INSTALL PLUGIN rpl_semi_sync_replica SONAME 'semisync_replica.so'; SET GLOBAL rpl_semi_sync_replica_enabled = ON"
-	clients := "Rpl_semi_sync_source_clients"
-	if s.primary.Flavor == testenv.MariaDBFlavor {
-		primary = "SET GLOBAL rpl_semi_sync_master_enabled = ON, GLOBAL rpl_semi_sync_master_timeout = 600000," +
-			" GLOBAL rpl_semi_sync_master_wait_point = AFTER_SYNC"
-		replica, clients = "SET GLOBAL rpl_semi_sync_slave_enabled = ON", "Rpl_semi_sync_master_clients"
+	run := func(s *testenv.MySQLServer, sql string) {
+		t.Helper()
+		testenv.Must(t, s.Exec(t.Context(), "", sql))
 	}
-	r.Must(s.primary.Exec(t.Context(), "", primary))
-	r.Must(s.replica.Exec(t.Context(), "", replica+"; STOP REPLICA IO_THREAD; START REPLICA IO_THREAD"))
-	r.Await("the replica to acknowledge", func(ctx context.Context) (bool, error) {
-		n, err := s.primary.Column(ctx, "SHOW GLOBAL STATUS LIKE '"+clients+"'", "Value")
+	from, to := "master", "slave"
+	if primary.Flavor == testenv.MySQLFlavor {
+		from, to = "source", "replica"
+		run(primary, "INSTALL PLUGIN rpl_semi_sync_source SONAME 'semisync_source.so'")
+		run(replica, "INSTALL PLUGIN rpl_semi_sync_replica SONAME 'semisync_replica.so'")
+	}
+	for _, setting := range []string{"timeout = 4000000000", "wait_point = 'AFTER_SYNC'", "enabled = ON"} {
+		run(primary, "SET GLOBAL rpl_semi_sync_"+from+"_"+setting)
+	}
+	run(replica, "SET GLOBAL rpl_semi_sync_"+to+"_enabled = ON; STOP REPLICA")
+	testenv.Must(t, replica.FollowAt(t.Context(), primary, addr))
+	ctx, cancel := context.WithTimeout(t.Context(), cdctest.Patience(time.Minute))
+	defer cancel()
+	testenv.Must(t, cdctest.Await(ctx, "the replica to acknowledge", func(ctx context.Context) (bool, error) {
+		n, err := primary.Column(ctx, "SHOW GLOBAL STATUS LIKE 'Rpl_semi_sync_"+from+"_clients'", "Value")
 		return err == nil && len(n) == 1 && n[0] == "1", err
-	})
+	}))
 }
 
 // promote makes the replica the primary and the rigs' server.
@@ -84,7 +87,7 @@ func (s *replication) promote(rigs ...*cdctest.Rig) {
 func TestFailover(t *testing.T) {
 	onReplications(t, func(t *testing.T, s *replication) {
 		rigs := besides(t, s.database, cdctest.InFile, nil)
-		s.semiSync(t, rigs[0])
+		semiSync(t, s.primary, s.replica, s.primary.Addr())
 		loads := loaded(rigs)
 		awaitProgress(rigs, 300)
 		rigs[0].Must(s.replica.Exec(t.Context(), "", "STOP REPLICA SQL_THREAD"))

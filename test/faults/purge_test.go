@@ -18,23 +18,17 @@ import (
 func plain(tb testing.TB, s source) cdctest.Database {
 	tb.Helper()
 	db := s.open(tb)
-	statements := []string{"DROP TABLE outbox"}
-	o := outbox.TableOptions{Name: outbox.Name{Schema: "public", Table: "outbox"}, Partition: outbox.PartitionNone}
-	script, old := outbox.PostgresTable(o), "now() - interval '40 days'"
-	if _, ok := db.(*cdctest.MySQL); ok {
-		o.Name.Schema = db.Name()
-		script, old = outbox.MySQLTable(o), "(UTC_TIMESTAMP(6) - INTERVAL 40 DAY)"
-	}
-	for _, st := range script.Up {
-		statements = append(statements, st.SQL)
-	}
+	o := outbox.TableOptions{Name: db.Table(), Partition: outbox.PartitionNone}
+	statements, old := outbox.MySQLTable(o).Up, "(UTC_TIMESTAMP(6) - INTERVAL 40 DAY)"
 	if _, ok := db.(*cdctest.Postgres); ok {
-		statements = append(statements, "ALTER PUBLICATION "+db.Name()+" ADD TABLE outbox")
+		statements, old = outbox.PostgresTable(o).Up, "now() - interval '40 days'"
+		statements = append(statements, outbox.Statement{SQL: "ALTER PUBLICATION " + db.Name() + " ADD TABLE outbox"})
 	}
-	statements = append(statements, "ALTER TABLE outbox ALTER COLUMN created_at SET DEFAULT "+old)
-	for _, sql := range statements {
-		testenv.Must(tb, db.Exec(tb.Context(), sql))
+	testenv.Must(tb, db.Exec(tb.Context(), "DROP TABLE outbox"))
+	for _, st := range statements {
+		testenv.Must(tb, db.Exec(tb.Context(), st.SQL))
 	}
+	testenv.Must(tb, db.Exec(tb.Context(), "ALTER TABLE outbox ALTER COLUMN created_at SET DEFAULT "+old))
 	return db
 }
 
@@ -95,7 +89,7 @@ func TestOldRowsAreDeletedOnceRelayed(t *testing.T) {
 		r.Must(r.Reader.CatchUp(r.Within(time.Minute)))
 		before, _ := r.Reader.Count()
 		r.Await("the metric", func(ctx context.Context) (bool, error) {
-			n, err := r.Relay.Metric(ctx, fmt.Sprintf("cdc_relay_rows_deleted_total{table=%q}", tableOf(db)))
+			n, err := r.Relay.Metric(ctx, fmt.Sprintf("cdc_relay_rows_deleted_total{table=%q}", db.Table().String()))
 			return n == 20, err
 		})
 		r.Must(db.Exec(t.Context(), "ALTER TABLE outbox ALTER COLUMN created_at SET DEFAULT "+map[bool]string{true: "now()", false: "(UTC_TIMESTAMP(6))"}[s.name == "postgres"]))
@@ -109,12 +103,4 @@ func TestOldRowsAreDeletedOnceRelayed(t *testing.T) {
 			r.Violation(cdctest.Phantom, "%d records of %d events, %d before the last %d; %s", after, n, before, len(young), out)
 		}
 	})
-}
-
-// tableOf is the name of the outbox table as the relay reports it.
-func tableOf(db cdctest.Database) string {
-	if _, ok := db.(*cdctest.MySQL); ok {
-		return db.Name() + ".outbox"
-	}
-	return "public.outbox"
 }

@@ -26,7 +26,6 @@ type poison struct {
 }
 
 func poisons() map[string]poison {
-	large := func(e *cdctest.Event) { e.Payload = cdctest.Payload(e.Key, e.Seq, 20_000) }
 	return map[string]poison{
 		"larger than the topic allows": {
 			policy: "too_large", exit: 1, spoil: large, topic: map[string]string{"max.message.bytes": "5000"},

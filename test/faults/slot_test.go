@@ -21,7 +21,7 @@ func TestKillBetweenCheckpointAndConfirm(t *testing.T) {
 		t.Run(string(checkpoint), func(t *testing.T) {
 			t.Parallel()
 			db := newPostgres(t)
-			db.Proxy = testenv.Proxy(t, shared.postgres.Addr())
+			db.ThroughProxy(t)
 			r := newRig(t, db, checkpoint, func(o *cdctest.RigOptions) {
 				o.Delivery, o.Settings = delivery, map[string]any{"source.postgres.wait_until_visible": false} // the question does not get through either
 			})

@@ -55,10 +55,8 @@ func TestPostgresFailover(t *testing.T) {
 		t.Run(strconv.Itoa(version), func(t *testing.T) {
 			p := newPair(t, version)
 			r, db := p.rig(t, cdctest.InFile, delivery)
-			r.Must(p.primary.Exec(t.Context(), "postgres", "ALTER SYSTEM SET synchronized_standby_slots = 'standby'"))
 			// Commits wait for the standby, so that the promotion loses none.
-			r.Must(p.primary.Exec(t.Context(), "postgres", "ALTER SYSTEM SET synchronous_standby_names = 'walreceiver'"))
-			r.Must(p.primary.Exec(t.Context(), "postgres", "SELECT pg_reload_conf()"))
+			r.Must(p.primary.Alter(t.Context(), "synchronized_standby_slots = 'standby'", "synchronous_standby_names = 'walreceiver'"))
 			load := r.Load(cdctest.Workload{})
 			r.AwaitProgress(1000)
 			r.Must(p.primary.Stop(r.Within(time.Minute), testenv.Immediate))
@@ -126,8 +124,7 @@ func onStandby(t *testing.T, primary, standby *testenv.PostgresServer, change fu
 	db.Proxy = testenv.Proxy(t, standby.Addr())
 	r := newRig(t, db, cdctest.InFile, change(&there))
 	r.Must(db.LoseLog(t.Context())) // it reads a slot of the standby
-	r.Must(primary.Exec(t.Context(), "postgres", "ALTER SYSTEM SET synchronous_standby_names = '*'"))
-	r.Must(primary.Exec(t.Context(), "postgres", "SELECT pg_reload_conf()"))
+	r.Must(primary.Alter(t.Context(), "synchronous_standby_names = '*'"))
 	made := make(chan error, 1)
 	go func() {
 		made <- standby.Exec(t.Context(), db.Name(), "SELECT pg_create_logical_replication_slot('"+db.Name()+"', 'pgoutput')")

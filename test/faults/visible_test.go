@@ -71,9 +71,7 @@ func synchronousPair(t *testing.T) (p *pair, way *testenv.ProxyServer) {
 	standby := testenv.PostgresStandby(t, primary, testenv.PostgresOptions{Settings: map[string]string{
 		"primary_conninfo": fmt.Sprintf("host=%s port=%s user=postgres dbname=postgres application_name=standby", host, port),
 	}})
-	for _, sql := range []string{"ALTER SYSTEM SET synchronous_standby_names = 'standby'", "SELECT pg_reload_conf()"} {
-		testenv.Must(t, primary.Exec(t.Context(), "postgres", sql))
-	}
+	testenv.Must(t, primary.Alter(t.Context(), "synchronous_standby_names = 'standby'"))
 	return &pair{primary: primary, standby: standby}, way
 }
 
@@ -101,26 +99,6 @@ func TestRowsBeforeEventsOfAReplica(t *testing.T) {
 		testenv.Must(t, errors.Join(s.replica.AwaitGTIDs(t.Context(), gtids), s.address.Redirect(s.replica.Addr())))
 		rowsBeforeEvents(t, newRig(t, db, cdctest.InFile, looks(t, &there)))
 	})
-}
-
-// semiSync has commits of primary wait until replica, which follows it through way, has them.
-func semiSync(t *testing.T, primary, replica *testenv.MySQLServer, way *testenv.ProxyServer) {
-	t.Helper()
-	run := func(s *testenv.MySQLServer, sql string) {
-		t.Helper()
-		testenv.Must(t, s.Exec(t.Context(), "", sql))
-	}
-	from, to := "master", "slave"
-	if primary.Flavor == testenv.MySQLFlavor {
-		from, to = "source", "replica"
-		run(primary, "INSTALL PLUGIN rpl_semi_sync_source SONAME 'semisync_source.so'")
-		run(replica, "INSTALL PLUGIN rpl_semi_sync_replica SONAME 'semisync_replica.so'")
-	}
-	run(replica, "SET GLOBAL rpl_semi_sync_"+to+"_enabled = ON")
-	testenv.Must(t, replica.FollowAt(t.Context(), primary, way.Addr()))
-	for _, setting := range []string{"timeout = 4000000000", "wait_point = 'AFTER_SYNC'", "enabled = ON"} {
-		run(primary, "SET GLOBAL rpl_semi_sync_"+from+"_"+setting)
-	}
 }
 
 // A commit waits for a standby that has gone silent. It is not published, while the relay serves its connection, and SIGTERM ends
@@ -176,45 +154,42 @@ func TestCommitThatAFailoverTakesBack(t *testing.T) {
 //covers:binlogs 29 36 events
 func TestCommitThatAPromotionTakesBack(t *testing.T) {
 	t.Parallel()
-	for _, flavor := range binlogs() {
-		t.Run(flavor, func(t *testing.T) {
-			t.Parallel()
-			primary, replica := testenv.MySQL(t, testenv.MySQLOptions{Flavor: flavor}), testenv.MySQL(t, testenv.MySQLOptions{Flavor: flavor})
-			way := testenv.Proxy(t, primary.Addr())
-			semiSync(t, primary, replica, way)
-			s := &replication{primary, replica, testenv.Proxy(t, primary.Addr())}
-			r := newRig(t, s.database(t), cdctest.InFile, nil)
-			r.Start()
-			r.AwaitSaved(r.Append("kept", 10))
-			way.Swallow(testenv.Responses)
-			hung := cdctest.NewEvent("hung", 0, 100)
-			ended := commits(t, r.DB, hung)
-			r.Await("the relay to report the wait", func(ctx context.Context) (bool, error) { // after 10 s
-				status, err := r.Relay.Get(ctx, "/status")
-				return strings.Contains(status, "is committed but not visible"), err
-			})
-			absent(r, hung)
-			_, err := r.Relay.Get(r.Within(time.Minute), "/livez")
-			r.Must(err)
-			sigterm(r)
-			r.Must(primary.Stop(r.Within(time.Minute), testenv.MySQLCrash))
-			if err := <-ended; err == nil {
-				t.Error("the commit ended without the replica")
-			}
-			way.Cut()
-			s.promote(r)
-			seen, err := looker(t, r.DB).Sees(t.Context(), hung.ID)
-			r.Must(err)
-			if seen {
-				t.Error("the replica has the row, so the test shows nothing")
-			}
-			r.Must(s.address.Redirect(replica.Addr()))
-			r.Start()
-			r.AwaitEvents(r.Append("promoted", 10))
-			absent(r, hung)
-			r.Verify()
+	eachBinlog(t, func(t *testing.T, flavor string) {
+		primary, replica := testenv.MySQL(t, testenv.MySQLOptions{Flavor: flavor}), testenv.MySQL(t, testenv.MySQLOptions{Flavor: flavor})
+		way := testenv.Proxy(t, primary.Addr())
+		semiSync(t, primary, replica, way.Addr())
+		s := &replication{primary, replica, testenv.Proxy(t, primary.Addr())}
+		r := newRig(t, s.database(t), cdctest.InFile, nil)
+		r.Start()
+		r.AwaitSaved(r.Append("kept", 10))
+		way.Swallow(testenv.Responses)
+		hung := cdctest.NewEvent("hung", 0, 100)
+		ended := commits(t, r.DB, hung)
+		r.Await("the relay to report the wait", func(ctx context.Context) (bool, error) { // after 10 s
+			status, err := r.Relay.Get(ctx, "/status")
+			return strings.Contains(status, "is committed but not visible"), err
 		})
-	}
+		absent(r, hung)
+		_, err := r.Relay.Get(r.Within(time.Minute), "/livez")
+		r.Must(err)
+		sigterm(r)
+		r.Must(primary.Stop(r.Within(time.Minute), testenv.MySQLCrash))
+		if err := <-ended; err == nil {
+			t.Error("the commit ended without the replica")
+		}
+		way.Cut()
+		s.promote(r)
+		seen, err := looker(t, r.DB).Sees(t.Context(), hung.ID)
+		r.Must(err)
+		if seen {
+			t.Error("the replica has the row, so the test shows nothing")
+		}
+		r.Must(s.address.Redirect(replica.Addr()))
+		r.Start()
+		r.AwaitEvents(r.Append("promoted", 10))
+		absent(r, hung)
+		r.Verify()
+	})
 }
 
 // commits inserts an event in a transaction of its own. The channel gets the commit's error.
