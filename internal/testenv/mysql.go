@@ -251,4 +251,12 @@ func (m *MySQLServer) CreateUser(ctx context.Context, name, password, plugin str
 	return m.Exec(ctx, "", strings.Join(statements, "; "))
 }
 
+// ReplicationRights returns the rights with which a user may read the binlog.
+func (m *MySQLServer) ReplicationRights() string {
+	if m.Flavor == MariaDBFlavor {
+		return "REPLICATION SLAVE, BINLOG MONITOR, SLAVE MONITOR"
+	}
+	return "REPLICATION SLAVE, REPLICATION CLIENT"
+}
+
 func quoteMySQL(name string) string { return "`" + strings.ReplaceAll(name, "`", "``") + "`" }

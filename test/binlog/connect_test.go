@@ -21,14 +21,11 @@ func TestTLS(t *testing.T) {
 	for _, flavor := range []string{testenv.MySQLFlavor, testenv.MariaDBFlavor} {
 		t.Run(flavor, func(t *testing.T) {
 			server := testenv.MySQL(t, testenv.MySQLOptions{Flavor: flavor, TLS: true})
-			plugin, grants := "caching_sha2_password", []string{"REPLICATION SLAVE, REPLICATION CLIENT ON *.*", "SELECT ON shop.outbox"}
-			if flavor == testenv.MariaDBFlavor {
-				plugin, grants = "", []string{"REPLICATION SLAVE, BINLOG MONITOR, SLAVE MONITOR ON *.*", "SELECT ON shop.outbox"}
-			}
+			plugin := map[string]string{testenv.MySQLFlavor: "caching_sha2_password"}[flavor]
 			for _, statement := range []string{"CREATE DATABASE shop", "CREATE TABLE shop.outbox (n INT NOT NULL, pad LONGBLOB)"} {
 				testenv.Must(t, server.Exec(t.Context(), "", statement))
 			}
-			testenv.Must(t, server.CreateUser(t.Context(), "relay", "se/cr@t", plugin, grants...))
+			testenv.Must(t, server.CreateUser(t.Context(), "relay", "se/cr@t", plugin, server.ReplicationRights()+" ON *.*", "SELECT ON shop.outbox"))
 			d := &database{t: t, flavor: flavor, name: "shop", dsn: server.UserDSN("relay", "se/cr@t", "shop", "")}
 			d.db = d.open(server.DSN("shop", ""))
 			defer d.db.Close()

@@ -65,11 +65,7 @@ func TestTooFewConnectionsOfTheUser(t *testing.T) {
 	onEach(t, func(d *database) {
 		t := d.t
 		d.simple()
-		rights := "REPLICATION SLAVE, REPLICATION CLIENT ON *.*"
-		if d.flavor == testenv.MariaDBFlavor {
-			rights = "REPLICATION SLAVE, BINLOG MONITOR, SLAVE MONITOR ON *.*"
-		}
-		testenv.Must(t, d.server.CreateUser(t.Context(), "few", "secret", "", rights, "SELECT ON "+d.name+".outbox"))
+		testenv.Must(t, d.server.CreateUser(t.Context(), "few", "secret", "", d.server.ReplicationRights()+" ON *.*", "SELECT ON "+d.name+".outbox"))
 		d.dsn = d.server.UserDSN("few", "secret", d.name, "")
 		o := d.options(current())
 		o.NoLock, o.WaitUntilVisible = false, true

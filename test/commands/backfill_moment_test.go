@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdctest"
@@ -85,16 +86,12 @@ func TestRepairBehindUnfinishedBackfill(t *testing.T) {
 		proxy := testenv.Proxy(s.t, s.addr())
 		s.replace(s.addr(), proxy.Addr())
 		held := proxy.HoldBack(s.t, func(request []byte) bool { return bytes.Contains(request, []byte("SELECT * FROM (")) })
-		cmd := s.command("setup", "--backfill", "--where", "1 = 1")
-		testenv.Must(s.t, cmd.Start())
-		ended := make(chan error, 1)
-		go func() { ended <- cmd.Wait() }()
+		backfill := s.background("setup", "--backfill", "--where", "1 = 1")
 		select {
 		case <-held.Caught():
-			_ = cmd.Process.Kill()
-			<-ended
-		case err := <-ended:
-			s.t.Fatalf("it has ended before: %v", err)
+			backfill.signal(syscall.SIGKILL)
+		case <-backfill.done:
+			s.t.Fatalf("it has ended before: %q", backfill.lines)
 		}
 		proxy.Cut() // what the server knows of the client
 		testenv.Must(s.t, proxy.Restore())

@@ -10,7 +10,6 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdctest"
-	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
 
 // event inserts an event of a key that names a topic; "" names none.
@@ -89,9 +88,7 @@ func TestDeadLetters(t *testing.T) {
 	relay = s.start()
 	url = relay.leading()
 	s.sql("UPDATE outbox SET topic = '' WHERE aggregate_id = 'd'") // or the router refuses it again
-	again, err := cdctest.PrintedCommand(t.Context(), r.stderr, "replay")
-	testenv.Must(t, err)
-	s.says(0, "1 event published", again...)
+	s.follows(0, "1 event published", r.stderr, "replay")
 	on := s.config
 	s.replace("errors: {unroutable: dead_letter}\n", "")
 	said := s.says(0, "topic NAME.dead-letters: has 2 dead letters, which nobody can publish", "check")

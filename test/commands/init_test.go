@@ -56,12 +56,10 @@ func TestInitOfWildTables(t *testing.T) {
 	for _, database := range []string{"postgres", "mysql", "mariadb"} {
 		t.Run(database, func(t *testing.T) {
 			t.Parallel()
-			var s *site
+			s := siteOn(t, database)
 			types := strings.NewReplacer("{uuid}", "char(36)", "{time}", "datetime(6)", "{text}", "longtext", "{bytes}", "longblob", "{serial}", "bigint AUTO_INCREMENT", "[", "`", "]", "`")
 			if database == "postgres" {
-				s, types = newSite(t), strings.NewReplacer("{uuid}", "uuid", "{time}", "timestamp", "{text}", "text", "{bytes}", "bytea", "{serial}", "bigserial", "[", `"`, "]", `"`)
-			} else {
-				s = newMySQLSite(t, database)
+				types = strings.NewReplacer("{uuid}", "uuid", "{time}", "timestamp", "{text}", "text", "{bytes}", "bytea", "{serial}", "bigserial", "[", `"`, "]", `"`)
 			}
 			s.sql(strings.Split(types.Replace(wildTables), ";\n")...)
 			s.config, s.env = "", []string{"DATABASE_URL=" + s.url(), "KAFKA_BROKER=" + kafka.Bootstrap()[0]}
@@ -138,11 +136,9 @@ func tablesOf(config string) string {
 // siteOfTable creates a table with what its software does in it, and no configuration.
 func siteOfTable(t *testing.T, name, database string) (s *site, rows []string) {
 	t.Helper()
-	id := "uuid"
+	s, id := siteOn(t, database), "char(36)"
 	if database == "postgres" {
-		s = newSite(t)
-	} else {
-		s, id = newMySQLSite(t, database), "char(36)"
+		id = "uuid"
 	}
 	switch name {
 	case "native":

@@ -23,11 +23,7 @@ func onLayouts(t *testing.T, fn func(s *site, name string)) {
 		for database := range strings.FieldsSeq(databases) {
 			t.Run(name+"/"+database, func(t *testing.T) {
 				t.Parallel()
-				if database == "postgres" {
-					fn(newSite(t), name)
-				} else {
-					fn(newMySQLSite(t, database), name)
-				}
+				fn(siteOn(t, database), name)
 			})
 		}
 	}

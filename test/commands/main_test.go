@@ -7,7 +7,6 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"sync"
 	"testing"
@@ -15,6 +14,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/cdc-relay/cdc-relay/internal/cdctest"
 	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
 
@@ -80,19 +80,16 @@ func prepareAndRun(m *testing.M) (code int, err error) {
 
 // build copies the binary that CDC_RELAY_BIN names, or builds one, to a place where every user can run it.
 func build(ctx context.Context, dir string) error {
-	binary = filepath.Join(dir, "cdc-relay")
-	if built := os.Getenv("CDC_RELAY_BIN"); built != "" {
-		program, err := os.ReadFile(built)
-		if err != nil {
-			return err
-		}
-		return os.WriteFile(binary, program, 0o755)
-	}
-	out, err := exec.CommandContext(ctx, "go", "build", "-o", binary, "github.com/cdc-relay/cdc-relay/cmd/cdc-relay").CombinedOutput()
+	built, err := cdctest.Binary(ctx, dir)
 	if err != nil {
-		return fmt.Errorf("build cdc-relay: %w: %s", err, out)
+		return err
 	}
-	return nil
+	program, err := os.ReadFile(built)
+	if err != nil {
+		return err
+	}
+	binary = filepath.Join(dir, "cdc-relay")
+	return os.WriteFile(binary, program, 0o755)
 }
 
 func stopServers() error {

@@ -88,7 +88,9 @@ func TestFirstStartOnMySQL(t *testing.T) {
 			run("setup")
 			s.config = named
 			run("run")
-			run(printedCommand(t, refused.String(), "setup"))
+			fix, err := cdctest.PrintedCommand(t.Context(), refused.String(), "setup")
+			testenv.Must(t, err)
+			run(strings.Join(fix, " "))
 			run("setup")
 			run("check")
 			run("run --start-from nowhere")
@@ -119,19 +121,12 @@ func (s *site) printedFrom(printed string) {
 			mysqlExec(s.t, s.mysql, s.name, statement)
 		}
 	}
-	s.says(0, "stored ", printedCommand(s.t, printed, "setup"))
+	s.follows(0, "stored ", printed, "setup")
 	relay := s.insert(1).start()
 	s.published(relay.leading(), 1)
 	relay.signal(syscall.SIGTERM)
-	s.says(0, "outbox: kept", strings.Fields(printedCommand(s.t, s.run("teardown", "--print").stdout, "teardown"))...)
+	s.follows(0, "outbox: kept", s.run("teardown", "--print").stdout, "teardown")
 	s.wantRows(1)
-}
-
-func printedCommand(t *testing.T, said, start string) string {
-	t.Helper()
-	args, err := cdctest.PrintedCommand(t.Context(), said, start)
-	testenv.Must(t, err)
-	return strings.Join(args, " ")
 }
 
 // gtids returns the GTIDs at the end of the binlog.
@@ -190,9 +185,7 @@ func TestBinlogFilters(t *testing.T) {
 			s.says(2, says, "setup")
 			said := s.says(2, says, "run")
 			restart("")
-			args, err := cdctest.PrintedCommand(t.Context(), said, "repair", "TIME", began)
-			testenv.Must(t, err)
-			s.says(0, "", args...)
+			s.follows(0, "", said, "repair", "TIME", began)
 			relay := s.start()
 			url := relay.leading()
 			s.insert(2).saves(url, eventID(2))
@@ -235,10 +228,8 @@ func TestSystemVersionedTable(t *testing.T) {
 			s.says(2, refused, "setup")
 			s.says(3, refused, "check")
 			s.sql("SET STATEMENT system_versioning_alter_history = KEEP FOR ALTER TABLE jobs " + change[1])
-			s.says(0, "dropped", strings.Fields(printedCommand(t, said, "position reset"))...)
-			args, err := cdctest.PrintedCommand(t.Context(), said, "repair", "TIME", began)
-			testenv.Must(t, err)
-			s.says(0, "", args...)
+			s.follows(0, "dropped", said, "position reset")
+			s.follows(0, "", said, "repair", "TIME", began)
 			relay = s.start()
 			url = relay.leading()
 			s.newJob("c", "")

@@ -50,9 +50,9 @@ func (s *site) says(code int, part string, args ...string) string {
 }
 
 // follows is says for the command that a message says to type.
-func (s *site) follows(code int, part, message, start string) {
+func (s *site) follows(code int, part, message, start string, fill ...string) {
 	s.t.Helper()
-	args, err := cdctest.PrintedCommand(s.t.Context(), message, start)
+	args, err := cdctest.PrintedCommand(s.t.Context(), message, start, fill...)
 	testenv.Must(s.t, err)
 	s.says(code, part, args...)
 }

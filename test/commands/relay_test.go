@@ -63,13 +63,33 @@ func newMySQLSiteOn(t *testing.T, server *testenv.MySQLServer) *site {
 	return s.configure(fmt.Sprintf(`mysql: {id: %[2]s, dsn: "root@tcp(%[1]s)/%[2]s"}`, server.Addr(), s.name))
 }
 
+// siteOn is newSite on "postgres" or on the shared server of a flavor.
+func siteOn(t *testing.T, database string) *site {
+	t.Helper()
+	if database == "postgres" {
+		return newSite(t)
+	}
+	return newMySQLSite(t, database)
+}
+
+// onAll runs fn on PostgreSQL, MySQL and MariaDB at the same time.
+func onAll(t *testing.T, fn func(s *site)) {
+	t.Helper()
+	on(t, fn, "postgres", testenv.MySQLFlavor, testenv.MariaDBFlavor)
+}
+
 // onMySQL runs fn on MySQL and on MariaDB at the same time.
 func onMySQL(t *testing.T, fn func(s *site)) {
 	t.Helper()
-	for flavor := range mysqls {
-		t.Run(flavor, func(t *testing.T) {
+	on(t, fn, testenv.MySQLFlavor, testenv.MariaDBFlavor)
+}
+
+func on(t *testing.T, fn func(s *site), databases ...string) {
+	t.Helper()
+	for _, database := range databases {
+		t.Run(database, func(t *testing.T) {
 			t.Parallel()
-			fn(newMySQLSite(t, flavor))
+			fn(siteOn(t, database))
 		})
 	}
 }

@@ -23,16 +23,6 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
 
-// onAll runs fn on PostgreSQL, MySQL and MariaDB at the same time.
-func onAll(t *testing.T, fn func(s *site)) {
-	t.Helper()
-	onMySQL(t, fn)
-	t.Run("postgres", func(t *testing.T) {
-		t.Parallel()
-		fn(newSite(t))
-	})
-}
-
 // kafkaClient returns a client, for the caller to close.
 func (s *site) kafkaClient(opts ...kgo.Opt) *kgo.Client {
 	s.t.Helper()

@@ -82,12 +82,8 @@ func TestStolenPasswordOfMySQL(t *testing.T) {
 	t.Parallel()
 	onMySQL(t, func(s *site) {
 		user := strings.ReplaceAll(s.name, "cmd_stolenpasswordof", "")
-		grants := "REPLICATION SLAVE, REPLICATION CLIENT"
-		if s.mysql.Flavor == testenv.MariaDBFlavor {
-			grants = "REPLICATION SLAVE, BINLOG MONITOR, SLAVE MONITOR"
-		}
 		s.setup().sql("CREATE TABLE secrets (id int PRIMARY KEY, text varchar(99))", "CREATE USER "+user+" IDENTIFIED BY 'geheim'",
-			"GRANT "+grants+" ON *.* TO "+user, "GRANT SELECT ON outbox TO "+user)
+			"GRANT "+s.mysql.ReplicationRights()+" ON *.* TO "+user, "GRANT SELECT ON outbox TO "+user)
 		db, err := sql.Open("mysql", fmt.Sprintf("%s:geheim@tcp(%s)/%s?allowNativePasswords=true", user, s.mysql.Addr(), s.name))
 		testenv.Must(s.t, err)
 		defer db.Close()

@@ -92,8 +92,7 @@ func (s *site) asReplicator(role string) {
 		s.env = []string{"CDC_RELAY_OWNER_DSN=" + s.pg.DSN(s.name, "")}
 		return
 	}
-	rights := map[string]string{testenv.MySQLFlavor: "REPLICATION CLIENT", testenv.MariaDBFlavor: "BINLOG MONITOR, SLAVE MONITOR"}[s.mysql.Flavor]
-	s.sql("CREATE USER "+role, "GRANT REPLICATION SLAVE, "+rights+" ON *.* TO "+role).replace("root@", role+"@")
+	s.sql("CREATE USER "+role, "GRANT "+s.mysql.ReplicationRights()+" ON *.* TO "+role).replace("root@", role+"@")
 	s.env = []string{"CDC_RELAY_OWNER_DSN=" + s.mysql.DSN(s.name, "")}
 }
 
@@ -109,7 +108,7 @@ func TestStandby(t *testing.T) {
 		second := s.start()
 		holder, position := `replication slot ".*" is active for PID \d+ from 127\.0\.0\.1`, "0/1"
 		if s.mysql != nil {
-			holder, position = `connection \d+ of the server \(from 127\.0\.0\.1:\d+\) holds the lock ".*"`, *s.checkpoint()
+			holder, position = `connection \d+ of the server \(from 127\.0\.0\.1:\d+\) holds the lock ".*"`, s.positions().Checkpoint
 		}
 		second.namesLeader(holder)
 		if line := second.await(`msg="standing by".*`); !strings.Contains(line, "another relay leads: ") {
@@ -133,17 +132,6 @@ func TestStandby(t *testing.T) {
 	})
 }
 
-// checkpoint returns the stored position as position show prints it; nil: there is none.
-func (s *site) checkpoint() *string {
-	s.t.Helper()
-	r := s.raw("", "position", "show", "-o", "json")
-	var shown struct{ Checkpoint *string }
-	if err := json.Unmarshal([]byte(r.stdout), &shown); err != nil || r.code != 0 {
-		s.t.Fatalf("position show: %v: %s", err, r)
-	}
-	return shown.Checkpoint
-}
-
 // A dry run prints records and moves nothing.
 func TestDryRun(t *testing.T) {
 	t.Parallel()
@@ -158,11 +146,7 @@ func (s *site) dryRun() {
 	cmd := s.command("run", "--dry-run")
 	stdout, err := cmd.StdoutPipe()
 	testenv.Must(t, err)
-	stderr, err := cmd.StderrPipe()
-	testenv.Must(t, err)
-	testenv.Must(t, cmd.Start())
-	relay := &running{t: t, site: s, cmd: cmd, done: make(chan struct{}), more: make(chan struct{})}
-	go relay.read(stderr)
+	relay := s.inBackground(cmd)
 	relay.await("msg=leading")
 	s.insert(1)
 	var record struct {

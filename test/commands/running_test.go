@@ -37,7 +37,11 @@ func (s *site) start() *running {
 // background starts a command; it is killed with the test if it still runs.
 func (s *site) background(args ...string) *running {
 	s.t.Helper()
-	cmd := s.command(args...)
+	return s.inBackground(s.command(args...))
+}
+
+func (s *site) inBackground(cmd *exec.Cmd) *running {
+	s.t.Helper()
 	stderr, err := cmd.StderrPipe()
 	testenv.Must(s.t, err)
 	testenv.Must(s.t, cmd.Start())
@@ -47,7 +51,7 @@ func (s *site) background(args ...string) *running {
 		_ = cmd.Process.Kill()
 		<-r.done
 		if s.t.Failed() {
-			s.t.Logf("cdc-relay %s said: %q", args[0], r.lines)
+			s.t.Logf("cdc-relay %s said: %q", cmd.Args[1], r.lines)
 		}
 	})
 	return r

@@ -115,7 +115,7 @@ func TestWriteBack(t *testing.T) {
 		s.jobs("1 DONE", "2 DONE", "3 SENT", "4 SENT", "5 SENT", "6 SENT")
 		s.counts(url, 1)
 		relay.stops()
-		s.says(0, "position is", "position", "set", "--skip-events", s.checkpointText())
+		s.says(0, "position is", "position", "set", "--skip-events", s.positions().Checkpoint)
 		s.newJob(7, "")
 		relay = s.start() // a position that was set by hand says nothing of rows
 		url = relay.leading()
@@ -222,15 +222,6 @@ func (s *site) qualified(table string) string {
 	return "public." + table
 }
 
-// checkpointText is the stored position.
-func (s *site) checkpointText() string {
-	s.t.Helper()
-	if s.mysql != nil {
-		return *s.checkpoint()
-	}
-	return s.positions().Checkpoint
-}
-
 // knowsProblem waits until the relay says that rows are not marked; "": until it has no problem.
 func (s *site) knowsProblem(url, text string) {
 	s.t.Helper()
@@ -291,11 +282,7 @@ func TestWriteBackByID(t *testing.T) {
 	} {
 		t.Run(c.on+" "+c.kind+" "+c.letter, func(t *testing.T) {
 			t.Parallel()
-			if c.on == "postgres" {
-				newSite(t).markedByID(c.kind, c.letter, c.next)
-			} else {
-				newMySQLSite(t, c.on).markedByID(c.kind, c.letter, c.next)
-			}
+			siteOn(t, c.on).markedByID(c.kind, c.letter, c.next)
 		})
 	}
 }

@@ -49,11 +49,7 @@ func (m mysql) prepare(ctx context.Context) error {
 	if err := m.CreateUser(ctx, roleShop, "", "", "ALL ON "+database+".*"); err != nil {
 		return fmt.Errorf("create user %s: %w", roleShop, err)
 	}
-	replicate := "REPLICATION SLAVE, REPLICATION CLIENT ON *.*"
-	if m.Flavor == kindMariaDB {
-		replicate = "REPLICATION SLAVE, BINLOG MONITOR, SLAVE MONITOR ON *.*"
-	}
-	if err := m.CreateUser(ctx, roleRelay, "", "", replicate, "SELECT ON "+database+".*"); err != nil {
+	if err := m.CreateUser(ctx, roleRelay, "", "", m.ReplicationRights()+" ON *.*", "SELECT ON "+database+".*"); err != nil {
 		return fmt.Errorf("create user %s: %w", roleRelay, err)
 	}
 	return nil
