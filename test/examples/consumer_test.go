@@ -155,7 +155,7 @@ func build(t *testing.T, name string) string {
 type consumer struct {
 	binary, brokers, topic, dsn string
 	cmd                         *exec.Cmd
-	log                         lines // of all instances
+	log                         testenv.Log // of all instances
 }
 
 func (c *consumer) start(t *testing.T) {
@@ -173,7 +173,7 @@ func (c *consumer) process(t *testing.T, instance string) *exec.Cmd {
 	testenv.Must(t, cmd.Start())
 	t.Cleanup(func() {
 		if kill(cmd); t.Failed() {
-			t.Log(c.log.text())
+			t.Log(c.log.String())
 		}
 	})
 	return cmd

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -36,9 +35,9 @@ func keepsOrderAndDrains(t *testing.T, first *consumer) {
 	l.await(t, "both handlers to wait", "SELECT count(*) = 2 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()")
 
 	const given = "give up partition"
-	before := strings.Count(first.log.text(), given)
+	before := strings.Count(first.log.String(), given)
 	first.process(t, "second")
-	first.log.await(t, given, before+2)
+	awaitLog(t, &first.log, given, before+2)
 	testenv.Must(t, slow.Rollback(t.Context()))
 	l.await(t, "all keys to be handled", "SELECT count(*) = 7 FROM revenue WHERE orders = 20")
 	l.awaitCommitted(t, 0, 5*each)
@@ -156,29 +155,10 @@ func (l *lanesTest) checkOrder(t *testing.T) {
 	}
 }
 
-// lines is what processes log.
-type lines struct {
-	mu  sync.Mutex
-	all strings.Builder
-}
-
-// Write keeps what is logged.
-func (l *lines) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.all.Write(p)
-}
-
-func (l *lines) text() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.all.String()
-}
-
-// await waits until a text was logged n times.
-func (l *lines) await(t *testing.T, text string, n int) {
+// awaitLog waits until a text was logged n times.
+func awaitLog(t *testing.T, log *testenv.Log, text string, n int) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), cdctest.Patience(time.Minute))
 	defer cancel()
-	testenv.Must(t, cdctest.Await(ctx, text, func(context.Context) (bool, error) { return strings.Count(l.text(), text) >= n, nil }))
+	testenv.Must(t, cdctest.Await(ctx, text, func(context.Context) (bool, error) { return strings.Count(log.String(), text) >= n, nil }))
 }

@@ -57,11 +57,7 @@ func consume() error {
 	if err != nil {
 		return err
 	}
-	driver := "mysql"
-	if writer.Dialect(dialect) == writer.Postgres {
-		driver = "pgx"
-	}
-	db, err := sql.Open(driver, os.Getenv(childDSN))
+	db, err := sql.Open(driver(writer.Dialect(dialect)), os.Getenv(childDSN))
 	if err != nil {
 		return err
 	}
@@ -116,7 +112,7 @@ type fleet struct {
 	t       *testing.T
 	env     []string
 	members [2]*process.Cmd
-	logs    [2]lines
+	logs    [2]testenv.Log
 }
 
 func (f *fleet) start(i int) {

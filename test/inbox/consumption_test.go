@@ -31,7 +31,7 @@ type consumption struct {
 	topic string
 	dsn   string
 	admin *kgo.Client
-	log   lines
+	log   testenv.Log
 }
 
 var topics atomic.Int64
@@ -52,11 +52,7 @@ func newConsumption(tb testing.TB, db *database, partitions int) *consumption {
 // start starts a consumer. stop ends it and returns what Run returned; ended is closed when it has.
 func (c *consumption) start(h inbox.Handler[*sql.Tx], change func(*kgoinbox.Config), opts ...inbox.Option) (stop func() error, ended <-chan struct{}) {
 	c.t.Helper()
-	driver := "mysql"
-	if c.pg != nil {
-		driver = "pgx"
-	}
-	pool, err := sql.Open(driver, c.dsn)
+	pool, err := sql.Open(driver(c.dialect), c.dsn)
 	testenv.Must(c.t, err)
 	c.t.Cleanup(func() { _ = pool.Close() })
 	in, err := inbox.New(writer.SQL(pool, c.dialect), "c", opts...)
@@ -88,13 +84,20 @@ func (c *consumption) start(h inbox.Handler[*sql.Tx], change func(*kgoinbox.Conf
 	return stop, done
 }
 
+// sent is the record of a message.
+func sent(topic string, partition int32, key, id string, value []byte) *kgo.Record {
+	return &kgo.Record{Topic: topic, Partition: partition, Key: []byte(key), Value: value, Headers: []kgo.RecordHeader{
+		{Key: "ce_source", Value: []byte("/s")}, {Key: "ce_id", Value: []byte(id)},
+	}}
+}
+
 // send publishes one record for each "key id".
 func (c *consumption) send(partition int32, messages ...string) {
 	c.t.Helper()
 	records := make([]*kgo.Record, len(messages))
 	for i, m := range messages {
 		key, id, _ := strings.Cut(m, " ")
-		records[i] = &kgo.Record{Topic: c.topic, Partition: partition, Key: []byte(key), Headers: []kgo.RecordHeader{{Key: "ce_source", Value: []byte("/s")}, {Key: "ce_id", Value: []byte(id)}}}
+		records[i] = sent(c.topic, partition, key, id, nil)
 	}
 	testenv.Must(c.t, c.admin.ProduceSync(c.t.Context(), records...).FirstErr())
 }
@@ -123,24 +126,6 @@ func (c *consumption) await(what string, holds func() bool) {
 			c.t.Fatalf("not in time: %s\n%s", what, c.log.String())
 		}
 	}
-}
-
-// lines is a log that may be read while it is written.
-type lines struct {
-	mu   sync.Mutex
-	text strings.Builder
-}
-
-func (l *lines) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(p)
-}
-
-func (l *lines) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
 }
 
 // effect is a handler that adds a row.

@@ -29,7 +29,7 @@ func TestConcurrentKeys(t *testing.T) {
 		concurrentCalls(t, db, func(level sql.IsolationLevel) once {
 			keys := w.open(t, level).keys(t, idempotency.WithWait(2*time.Minute))
 			return func(ctx context.Context, id string, work func(context.Context, execer) error) (bool, error) {
-				r, replayed, err := keys.do(ctx, w.name+id, func(ctx context.Context, tx execer) (*idempotency.Response, error) {
+				r, replayed, err := keys.do(ctx, w.name+id, func(ctx context.Context, tx execer, _ *writer.Unit) (*idempotency.Response, error) {
 					return &idempotency.Response{Status: 201, Body: []byte(id)}, work(ctx, tx)
 				})
 				if err == nil && string(r.Body) != id {
@@ -45,10 +45,10 @@ func TestConcurrentKeys(t *testing.T) {
 func TestKeyInProgress(t *testing.T) {
 	onEachWay(t, func(t *testing.T, db *database, w way) {
 		keys := w.open(t, sql.LevelDefault).keys(t, idempotency.WithWait(100*time.Millisecond))
-		timeouts := func(ctx context.Context, tx execer) (*idempotency.Response, error) {
+		timeouts := func(ctx context.Context, tx execer, _ *writer.Unit) (*idempotency.Response, error) {
 			return &idempotency.Response{Status: 200}, tx(ctx, db.defaultTimeout())
 		}
-		_, _, err := keys.do(t.Context(), w.name, func(ctx context.Context, tx execer) (*idempotency.Response, error) {
+		_, _, err := keys.do(t.Context(), w.name, func(ctx context.Context, tx execer, _ *writer.Unit) (*idempotency.Response, error) {
 			for range 3 {
 				if _, _, err := keys.do(ctx, w.name, timeouts); !errors.Is(err, idempotency.ErrInProgress) {
 					return nil, errors.Join(errors.New("second call"), err)
@@ -57,7 +57,7 @@ func TestKeyInProgress(t *testing.T) {
 					return nil, err
 				}
 			}
-			return timeouts(ctx, tx)
+			return timeouts(ctx, tx, nil)
 		})
 		testenv.Must(t, err)
 		if _, replayed, err := keys.do(t.Context(), w.name, timeouts); !replayed || err != nil {
@@ -97,7 +97,7 @@ func TestKeyIsFreeAfterAFailure(t *testing.T) {
 			"no response": {}, "no final status": {r: &idempotency.Response{Status: 103}},
 		} {
 			key := w.name + name
-			r, replayed, err := keys.do(t.Context(), key, func(ctx context.Context, tx execer) (*idempotency.Response, error) {
+			r, replayed, err := keys.do(t.Context(), key, func(ctx context.Context, tx execer, _ *writer.Unit) (*idempotency.Response, error) {
 				err := add(message(name))(ctx, tx)
 				if c.fail != nil {
 					err = errors.Join(err, c.fail(ctx, tx))
@@ -111,7 +111,7 @@ func TestKeyIsFreeAfterAFailure(t *testing.T) {
 				t.Errorf("%s: %d effects", name, n)
 			}
 			for again := range 2 {
-				r, replayed, err := keys.do(t.Context(), key, func(ctx context.Context, tx execer) (*idempotency.Response, error) {
+				r, replayed, err := keys.do(t.Context(), key, func(ctx context.Context, tx execer, _ *writer.Unit) (*idempotency.Response, error) {
 					return &idempotency.Response{Status: 201, Header: http.Header{"A": {"1", "2"}}, Body: []byte("done\x00\xff")}, add(message(name))(ctx, tx)
 				})
 				if err != nil || replayed != (again == 1) || r.Status != 201 || string(r.Body) != "done\x00\xff" || strings.Join(r.Header["A"], "") != "12" {
@@ -122,7 +122,7 @@ func TestKeyIsFreeAfterAFailure(t *testing.T) {
 				t.Errorf("%s, then again: %d effects", name, n)
 			}
 		}
-		db.exec(t, "UPDATE idempotency_keys SET created_at = "+db.hourBefore("created_at")+" WHERE idempotency_key <> "+db.key(w.name+"error"))
+		db.exec(t, "UPDATE idempotency_keys SET created_at = "+db.hourBefore("created_at")+" WHERE idempotency_key <> '"+w.name+"error'")
 		n, err := keys.Purge(t.Context(), time.Now().Add(-30*time.Minute), 4)
 		if left := db.count(t, "idempotency_keys"); err != nil || n != 7 || left != 1 {
 			t.Errorf("purged %d, left %d, error %v", n, left, err)
@@ -136,8 +136,10 @@ func TestResponseIsNotReplaced(t *testing.T) {
 	onEachWay(t, func(t *testing.T, _ *database, w way) {
 		keys := w.open(t, sql.LevelDefault).keys(t)
 		respond := func(body string) *idempotency.Response { return &idempotency.Response{Status: 201, Body: []byte(body)} }
-		other := func(context.Context, execer) (*idempotency.Response, error) { return respond("other"), nil }
-		_, _, err := keys.do(t.Context(), w.name, func(ctx context.Context, tx execer) (*idempotency.Response, error) {
+		other := func(context.Context, execer, *writer.Unit) (*idempotency.Response, error) {
+			return respond("other"), nil
+		}
+		_, _, err := keys.do(t.Context(), w.name, func(ctx context.Context, tx execer, _ *writer.Unit) (*idempotency.Response, error) {
 			if err := tx(ctx, "ROLLBACK"); err != nil { // as a deadlock does whose error is not returned
 				return nil, err
 			}
@@ -170,7 +172,7 @@ func TestStoredStatuses(t *testing.T) {
 			for status, stored := range c.stored {
 				key := name + strconv.Itoa(status)
 				for again := range 2 {
-					r, replayed, err := keys.do(t.Context(), key, func(ctx context.Context, tx execer) (*idempotency.Response, error) {
+					r, replayed, err := keys.do(t.Context(), key, func(ctx context.Context, tx execer, _ *writer.Unit) (*idempotency.Response, error) {
 						return &idempotency.Response{Status: status}, add(message(key))(ctx, tx)
 					})
 					if err != nil || r.Status != status || replayed != (stored && again == 1) {
@@ -190,8 +192,8 @@ func TestStoredStatuses(t *testing.T) {
 func TestAnswerToAFailedStatement(t *testing.T) {
 	onEachWay(t, func(t *testing.T, db *database, w way) {
 		keys := w.open(t, sql.LevelDefault).keys(t, idempotency.WithWait(time.Minute))
-		exists := func(status int) func(context.Context, execer) (*idempotency.Response, error) {
-			return func(ctx context.Context, tx execer) (*idempotency.Response, error) {
+		exists := func(status int) func(context.Context, execer, *writer.Unit) (*idempotency.Response, error) {
+			return func(ctx context.Context, tx execer, _ *writer.Unit) (*idempotency.Response, error) {
 				if tx(ctx, "INSERT INTO stock VALUES (1, 0)") == nil {
 					return nil, errors.New("the row did not exist")
 				}
@@ -203,14 +205,18 @@ func TestAnswerToAFailedStatement(t *testing.T) {
 				t.Errorf("%v, replayed %v, error %v", r, replayed, err)
 			}
 		}
-		if _, _, err := keys.doRaising(t.Context(), w.name+" with an event", exists(409)); db.pg != nil && (err == nil || !strings.Contains(err.Error(), "aborted")) {
+		raising := func(ctx context.Context, tx execer, u *writer.Unit) (*idempotency.Response, error) {
+			u.Add(&writer.Event{AggregateType: "Order", AggregateID: "1", Type: "Refused", Payload: []byte("{}")})
+			return exists(409)(ctx, tx, u)
+		}
+		if _, _, err := keys.do(t.Context(), w.name+" with an event", raising); db.pg != nil && (err == nil || !strings.Contains(err.Error(), "aborted")) {
 			t.Errorf("a refusal with an event: error %v", err)
 		}
 		if _, _, err := keys.do(t.Context(), w.name+" ignored", exists(200)); (err == nil) != (db.my != nil) || errors.Is(err, inbox.ErrDatabase) {
 			t.Errorf("a success: error %v", err)
 		}
 		statuses := make(chan int, 2)
-		call := func(work func(context.Context, execer) (*idempotency.Response, error)) {
+		call := func(work func(context.Context, execer, *writer.Unit) (*idempotency.Response, error)) {
 			r, _, err := keys.do(t.Context(), w.name+" contended", work)
 			if err != nil {
 				t.Error(err)
@@ -218,11 +224,11 @@ func TestAnswerToAFailedStatement(t *testing.T) {
 			}
 			statuses <- r.Status
 		}
-		call(func(ctx context.Context, tx execer) (*idempotency.Response, error) {
-			go call(func(context.Context, execer) (*idempotency.Response, error) {
+		call(func(ctx context.Context, tx execer, _ *writer.Unit) (*idempotency.Response, error) {
+			go call(func(context.Context, execer, *writer.Unit) (*idempotency.Response, error) {
 				return &idempotency.Response{Status: 200}, nil
 			})
-			return exists(409)(ctx, tx)
+			return exists(409)(ctx, tx, nil)
 		})
 		if a, b := <-statuses, <-statuses; a != b {
 			t.Errorf("calls with one key get %d and %d", a, b)
@@ -236,7 +242,7 @@ func TestKeyOnADeadConnection(t *testing.T) {
 	for _, w := range db.ways() {
 		keys := w.open(t, sql.LevelDefault).keys(t)
 		for range 2 {
-			_, _, err := keys.do(t.Context(), w.name, func(context.Context, execer) (*idempotency.Response, error) { return ok, nil })
+			_, _, err := keys.do(t.Context(), w.name, func(context.Context, execer, *writer.Unit) (*idempotency.Response, error) { return ok, nil })
 			testenv.Must(t, err)
 			db.exec(t, "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()")
 		}
@@ -263,8 +269,6 @@ func (db *database) deadlock() string {
 	}
 	return "DO $$ BEGIN RAISE 'deadlock' USING ERRCODE = '40P01'; END $$"
 }
-
-func (db *database) key(s string) string { return "'" + s + "'" }
 
 func (db *database) hourBefore(column string) string {
 	if db.my != nil {

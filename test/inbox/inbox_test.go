@@ -308,8 +308,7 @@ func TestPurge(t *testing.T) {
 			_, err := each.handleBatch(t.Context(), ms, nothing)
 			testenv.Must(t, err)
 		}
-		hour := map[bool]string{true: "handled_at - INTERVAL 1 HOUR", false: "handled_at - interval '1 hour'"}[db.my != nil]
-		db.exec(t, "UPDATE inbox SET handled_at = "+hour+" WHERE message_id < 'k'")
+		db.exec(t, "UPDATE inbox SET handled_at = "+db.hourBefore("handled_at")+" WHERE message_id < 'k'")
 		n, err := in.Purge(t.Context(), time.Now().Add(-30*time.Minute), 4)
 		if left := db.count(t, "inbox"); err != nil || n != 10 || left != 40 {
 			t.Errorf("deleted %d, left %d, error %v", n, left, err)

@@ -339,7 +339,7 @@ func TestTopicMadeAnew(t *testing.T) {
 	producer, err := kgo.NewClient(kgo.SeedBrokers(kafka.Bootstrap()...))
 	testenv.Must(t, err)
 	defer producer.Close()
-	testenv.Must(t, producer.ProduceSync(t.Context(), &kgo.Record{Topic: c.topic, Headers: []kgo.RecordHeader{{Key: "ce_source", Value: []byte("/s")}, {Key: "ce_id", Value: []byte("2")}}}).FirstErr())
+	testenv.Must(t, producer.ProduceSync(t.Context(), sent(c.topic, 0, "", "2", nil)).FirstErr())
 	c.await("a record of the new topic is handled", func() bool { return c.count(t, "effects") == 2 })
 	testenv.Must(t, stop())
 }
@@ -354,9 +354,7 @@ func TestMemoryOfManyPartitions(t *testing.T) {
 			id := fmt.Sprintf("%d-%d", p, i)
 			value := make([]byte, size)
 			_, _ = crand.Read(value) // nothing to compress
-			records = append(records, &kgo.Record{Topic: c.topic, Partition: p, Key: []byte(id), Value: value, Headers: []kgo.RecordHeader{
-				{Key: "ce_source", Value: []byte("/s")}, {Key: "ce_id", Value: []byte(id)},
-			}})
+			records = append(records, sent(c.topic, p, id, id, value))
 		}
 		testenv.Must(t, c.admin.ProduceSync(t.Context(), records...).FirstErr())
 	}

@@ -128,14 +128,13 @@ var databases atomic.Int64
 func newDatabase(tb testing.TB, s *server) *database {
 	tb.Helper()
 	db := &database{server: s, name: fmt.Sprintf("inbox%d", databases.Add(1))}
-	var err error
 	if s.pg != nil {
 		testenv.Must(tb, s.pg.CreateDatabase(tb.Context(), db.name))
-		db.conn, err = sql.Open("pgx", s.pg.DSN(db.name, ""))
 	} else {
 		testenv.Must(tb, s.my.CreateDatabase(tb.Context(), db.name))
-		db.conn, err = sql.Open("mysql", s.my.DSN(db.name, ""))
 	}
+	var err error
+	db.conn, err = sql.Open(driver(s.dialect), db.dsn())
 	testenv.Must(tb, err)
 	tb.Cleanup(func() { _ = db.conn.Close() })
 	for _, script := range []outbox.Script{outbox.InboxTables(s.my != nil), outbox.IdempotencyTable(s.my != nil)} {
@@ -145,6 +144,14 @@ func newDatabase(tb testing.TB, s *server) *database {
 	}
 	db.exec(tb, "CREATE TABLE effects (message varchar(200) NOT NULL)", "CREATE TABLE stock (id int PRIMARY KEY, n int NOT NULL)", "INSERT INTO stock VALUES (1, 0)")
 	return db
+}
+
+// driver returns the name of a driver of database/sql.
+func driver(d writer.Dialect) string {
+	if d == writer.Postgres {
+		return "pgx"
+	}
+	return "mysql"
 }
 
 func (db *database) dsn() string {
@@ -191,9 +198,7 @@ type access interface {
 
 // keys is a store of idempotency keys.
 type keys interface {
-	do(ctx context.Context, key string, work func(ctx context.Context, tx execer) (*idempotency.Response, error)) (*idempotency.Response, bool, error)
-	// doRaising is do with an event in the unit.
-	doRaising(ctx context.Context, key string, work func(context.Context, execer) (*idempotency.Response, error)) (*idempotency.Response, bool, error)
+	do(ctx context.Context, key string, work func(ctx context.Context, tx execer, u *writer.Unit) (*idempotency.Response, error)) (*idempotency.Response, bool, error)
 	doAndCommit(ctx context.Context, key string) error
 	serve(h func(w http.ResponseWriter, r *http.Request, tx execer, u *writer.Unit) error) http.Handler
 	Purge(ctx context.Context, before time.Time, batch int) (int64, error)
@@ -253,17 +258,9 @@ func (a typed[Tx]) keys(t *testing.T, opts ...idempotency.Option) keys {
 	return typedKeys[Tx]{s, a.db}
 }
 
-func (k typedKeys[Tx]) do(ctx context.Context, key string, work func(context.Context, execer) (*idempotency.Response, error)) (*idempotency.Response, bool, error) {
-	return k.Do(ctx, idempotency.Key{Scope: "alice", Key: key}, [32]byte{1}, func(ctx context.Context, tx Tx, _ *writer.Unit) (*idempotency.Response, error) {
-		return work(ctx, exec(k.db, tx))
-	})
-}
-
-// doRaising is do with an event.
-func (k typedKeys[Tx]) doRaising(ctx context.Context, key string, work func(context.Context, execer) (*idempotency.Response, error)) (*idempotency.Response, bool, error) {
+func (k typedKeys[Tx]) do(ctx context.Context, key string, work func(context.Context, execer, *writer.Unit) (*idempotency.Response, error)) (*idempotency.Response, bool, error) {
 	return k.Do(ctx, idempotency.Key{Scope: "alice", Key: key}, [32]byte{1}, func(ctx context.Context, tx Tx, u *writer.Unit) (*idempotency.Response, error) {
-		u.Add(&writer.Event{AggregateType: "Order", AggregateID: "1", Type: "Refused", Payload: []byte("{}")})
-		return work(ctx, exec(k.db, tx))
+		return work(ctx, exec(k.db, tx), u)
 	})
 }
 

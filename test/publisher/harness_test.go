@@ -12,7 +12,6 @@ import (
 	"os"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -64,30 +63,8 @@ type sink struct {
 	done map[uint64]bool
 	err  error
 	news chan struct{}
-	log  *lines
+	log  *testenv.Log
 	reg  *prometheus.Registry
-}
-
-// lines keeps the log.
-type lines struct {
-	mu   sync.Mutex
-	text strings.Builder
-	out  io.Writer
-}
-
-func (l *lines) Write(line []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.text.Write(line)
-	return l.out.Write(line)
-}
-
-func (l *lines) has(text string) bool { return l.count(text) > 0 }
-
-func (l *lines) count(text string) int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return strings.Count(l.text.String(), text)
 }
 
 func unopened(t *testing.T, opts publisher.Options) *sink {
@@ -98,12 +75,13 @@ func unopened(t *testing.T, opts publisher.Options) *sink {
 		*p = cmp.Or(*p, cdc.PolicyStop)
 	}
 	opts.RetryInitial, opts.RetryMax, opts.MaxMessageBytes = 200*time.Millisecond, 10*time.Second, 1048588
-	log := &lines{out: io.Discard}
+	log := new(testenv.Log)
+	var out io.Writer = log
 	if testing.Verbose() {
-		log.out = t.Output()
+		out = io.MultiWriter(log, t.Output())
 	}
 	reg := prometheus.NewRegistry()
-	p := publisher.New(opts, slog.New(slog.NewTextHandler(log, nil)), reg)
+	p := publisher.New(opts, slog.New(slog.NewTextHandler(out, nil)), reg)
 	t.Cleanup(p.Kill)
 	return &sink{Publisher: p, next: 1, done: map[uint64]bool{}, news: make(chan struct{}, 1), log: log, reg: reg}
 }

@@ -2,6 +2,7 @@ package publisher
 
 import (
 	"bytes"
+	"strings"
 	"testing"
 	"time"
 
@@ -37,7 +38,7 @@ func TestFenceRenewalAfterLostResponse(t *testing.T) {
 	b := k.Brokers()[0]
 	b.Kill()
 	eventually(t, soon, "renewals that are due and fail", func() bool {
-		return alone.log.has("fencing in Kafka not renewed") && first.log.has("fencing in Kafka not renewed")
+		return strings.Contains(alone.log.String(), "fencing in Kafka not renewed") && strings.Contains(first.log.String(), "fencing in Kafka not renewed")
 	})
 	testenv.Must(t, b.Start(t.Context()))
 	testenv.Must(t, k.AwaitHealthy(t.Context()))
