@@ -27,7 +27,7 @@
 //	proxy := testenv.Proxy(t, pg.Addr())
 //	proxy.Swallow(testenv.Responses)                                 // until proxy.Heal(ctx)
 //
-// StartPostgres, StartMySQL, StartKafka and StartRedis do the same in programs and TestMain; call Close.
+// StartPostgres, StartMySQL, StartKafka and StartRedis do the same in programs and in a TestMain with [Main]; call Close.
 //
 // # Getting servers
 //

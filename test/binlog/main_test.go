@@ -39,39 +39,23 @@ func kinds() map[string]testenv.MySQLOptions {
 var servers = map[string]*testenv.MySQLServer{}
 
 func TestMain(m *testing.M) {
-	code := run(m)
-	if err := goleak.Find(); code == 0 && err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		code = 1
-	}
-	os.Exit(code)
+	os.Exit(testenv.Main(m, startServers, stopServers, func() error { return goleak.Find() }))
 }
 
-func run(m *testing.M) int {
-	err := startServers()
-	code := 1
-	if err == nil {
-		code = m.Run()
+func startServers(ctx context.Context, _ string) (err error) {
+	for kind, options := range kinds() {
+		if servers[kind], err = testenv.StartMySQL(ctx, options); err != nil {
+			return err
+		}
 	}
+	return nil
+}
+
+func stopServers() (err error) {
 	for _, server := range servers {
 		err = errors.Join(err, server.Close())
 	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	return code
-}
-
-func startServers() error {
-	for kind, options := range kinds() {
-		server, err := testenv.StartMySQL(context.Background(), options)
-		if err != nil {
-			return err
-		}
-		servers[kind] = server
-	}
-	return nil
+	return err
 }
 
 // onEach runs a test on MySQL, and on the oldest and the newest MariaDB.

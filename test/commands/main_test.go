@@ -5,12 +5,10 @@ import (
 	"context"
 	"errors"
 	"flag"
-	"fmt"
 	"os"
 	"path/filepath"
 	"sync"
 	"testing"
-	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -27,27 +25,13 @@ var (
 	mysqls   = map[string]*testenv.MySQLServer{testenv.MySQLFlavor: nil, testenv.MariaDBFlavor: nil}
 )
 
-func TestMain(m *testing.M) {
-	code, err := prepareAndRun(m)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		code = 1
-	}
-	os.Exit(code)
-}
+func TestMain(m *testing.M) { os.Exit(testenv.Main(m, startServers, stopServers)) }
 
-func prepareAndRun(m *testing.M) (code int, err error) {
-	dir, err := os.MkdirTemp("", "cdc-relay-commands-")
-	if err != nil {
-		return 0, err
-	}
-	defer func() { err = errors.Join(err, stopServers(), os.RemoveAll(dir)) }()
+func startServers(ctx context.Context, dir string) error {
 	// The commands mostly wait, and one test runs them as another user.
 	if err := errors.Join(flag.Set("test.parallel", "8"), os.Chmod(dir, 0o755)); err != nil {
-		return 0, err
+		return err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
-	defer cancel()
 	var starts errgroup.Group
 	starts.Go(func() error { return build(ctx, dir) })
 	starts.Go(func() (err error) {
@@ -72,10 +56,7 @@ func prepareAndRun(m *testing.M) (code int, err error) {
 		redis, err = testenv.StartRedis(ctx, testenv.RedisOptions{AppendOnly: true})
 		return err
 	})
-	if err := starts.Wait(); err != nil {
-		return 0, err
-	}
-	return m.Run(), nil
+	return starts.Wait()
 }
 
 // build copies the binary that CDC_RELAY_BIN names, or builds one, to a place where every user can run it.
@@ -93,20 +74,9 @@ func build(ctx context.Context, dir string) error {
 }
 
 func stopServers() error {
-	var errs []error
-	if postgres != nil {
-		errs = append(errs, postgres.Close())
-	}
-	if kafka != nil {
-		errs = append(errs, kafka.Close())
-	}
-	if redis != nil {
-		errs = append(errs, redis.Close())
-	}
+	err := errors.Join(postgres.Close(), kafka.Close(), redis.Close())
 	for _, server := range mysqls {
-		if server != nil {
-			errs = append(errs, server.Close())
-		}
+		err = errors.Join(err, server.Close())
 	}
-	return errors.Join(errs...)
+	return err
 }

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdctest"
 	"github.com/cdc-relay/cdc-relay/internal/cdctest/coverage"
@@ -35,47 +36,23 @@ var shared struct {
 	restarting sync.Mutex
 }
 
-func TestMain(m *testing.M) { os.Exit(run(m)) }
-
-func run(m *testing.M) int {
-	dir, err := os.MkdirTemp("", "cdc-relay-faults-")
-	if err != nil {
-		return failed(err)
-	}
-	defer func() { _ = os.RemoveAll(dir) }()
-	counts, err := countingIn(dir)
-	if err != nil {
-		return failed(err)
-	}
-	stop, err := startServers(dir)
-	if err != nil {
-		return failed(err, stop())
-	}
-	code := m.Run()
-	if err := stop(); err != nil {
-		return failed(err)
-	}
-	if err := everythingCounted(counts); code == 0 && err != nil {
-		return failed(err)
-	}
-	// sarama's encoder of fetch requests takes one meter from a global registry.
-	if err := goleak.Find(goleak.IgnoreTopFunction("github.com/rcrowley/go-metrics.(*meterArbiter).tick")); code == 0 && err != nil {
-		return failed(err)
-	}
-	return code
+func TestMain(m *testing.M) {
+	os.Exit(testenv.Main(m, startServers, stopServers, everythingCounted, func() error {
+		// sarama's encoder of fetch requests takes one meter from a global registry.
+		return goleak.Find(goleak.IgnoreTopFunction("github.com/rcrowley/go-metrics.(*meterArbiter).tick"))
+	}))
 }
 
-// countingIn returns the file to which rigs append what they count.
-func countingIn(dir string) (string, error) {
-	if path := os.Getenv(coverage.EnvFile); path != "" {
-		return path, nil
+// count names the file to which rigs append what they count.
+func count(dir string) error {
+	if os.Getenv(coverage.EnvFile) != "" {
+		return nil
 	}
-	path := filepath.Join(dir, "counted.jsonl")
-	return path, os.Setenv(coverage.EnvFile, path)
+	return os.Setenv(coverage.EnvFile, filepath.Join(dir, "counted.jsonl"))
 }
 
 // everythingCounted returns an error if a run of whole tests on all sources did not count what these tests declare.
-func everythingCounted(path string) error {
+func everythingCounted() error {
 	pattern := flag.Lookup("test.run").Value.String()
 	if strings.Contains(pattern, "/") || os.Getenv(EnvSources) != "" {
 		return nil
@@ -89,7 +66,7 @@ func everythingCounted(path string) error {
 		return err
 	}
 	declared = slices.DeleteFunc(declared, func(d coverage.Declaration) bool { return !chosen.MatchString(d.Test) })
-	counted, err := coverage.Read(path)
+	counted, err := coverage.Read(os.Getenv(coverage.EnvFile))
 	if err != nil {
 		return err
 	}
@@ -99,80 +76,52 @@ func everythingCounted(path string) error {
 	return nil
 }
 
-func failed(errs ...error) int {
-	for _, err := range errs {
-		if err != nil {
-			fmt.Fprintln(os.Stderr, err)
-		}
-	}
-	return 1
-}
-
 // startServers starts the servers side by side and builds the binary meanwhile.
-func startServers(dir string) (stop func() error, err error) {
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
-	defer cancel()
-	var closers []func() error
-	var mu sync.Mutex
-	var wg sync.WaitGroup
-	start := func(f func() (func() error, error)) {
-		wg.Go(func() {
-			c, e := f()
-			mu.Lock()
-			defer mu.Unlock()
-			if e != nil {
-				err = e
-				return
-			}
-			closers = append(closers, c)
-		})
+func startServers(ctx context.Context, dir string) error {
+	if err := count(dir); err != nil {
+		return err
 	}
-	start(func() (func() error, error) {
-		p, err := testenv.StartPostgres(ctx, testenv.PostgresOptions{Settings: map[string]string{
+	var starts errgroup.Group
+	starts.Go(func() (err error) {
+		shared.postgres, err = testenv.StartPostgres(ctx, testenv.PostgresOptions{Settings: map[string]string{
 			"max_connections": "300", "max_replication_slots": "60", "max_wal_senders": "60",
 		}})
-		shared.postgres = p
-		return p.Close, err
+		return err
 	})
-	start(func() (func() error, error) {
-		k, err := testenv.StartKafka(ctx, testenv.KafkaOptions{Proxied: true, Settings: map[string]string{
+	starts.Go(func() (err error) {
+		shared.kafka, err = testenv.StartKafka(ctx, testenv.KafkaOptions{Proxied: true, Settings: map[string]string{
 			"authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer", "allow.everyone.if.no.acl.found": "true",
 		}})
-		shared.kafka = k
-		return k.Close, err
+		return err
 	})
-	start(func() (func() error, error) {
-		r, err := testenv.StartRedis(ctx, testenv.RedisOptions{})
-		shared.redis = r
-		return r.Close, err
+	starts.Go(func() (err error) {
+		shared.redis, err = testenv.StartRedis(ctx, testenv.RedisOptions{})
+		return err
 	})
-	start(func() (func() error, error) {
-		path, err := cdctest.Binary(ctx, dir)
-		shared.binary = path
-		return func() error { return nil }, err
+	starts.Go(func() (err error) {
+		shared.binary, err = cdctest.Binary(ctx, dir)
+		return err
 	})
 	shared.mysql = map[string]*testenv.MySQLServer{}
-	for name := range sources() {
-		if name == testenv.MySQLFlavor || name == testenv.MariaDBFlavor {
-			start(func() (func() error, error) {
-				m, err := testenv.StartMySQL(ctx, testenv.MySQLOptions{Flavor: name})
-				mu.Lock()
-				defer mu.Unlock()
-				shared.mysql[name] = m
-				return m.Close, err
-			})
-		}
+	var started sync.Mutex
+	for _, flavor := range binlogs() { //nolint:contextcheck // it only names them
+		starts.Go(func() error {
+			m, err := testenv.StartMySQL(ctx, testenv.MySQLOptions{Flavor: flavor})
+			started.Lock()
+			defer started.Unlock()
+			shared.mysql[flavor] = m
+			return err
+		})
 	}
-	wg.Wait()
-	return func() error {
-		var first error
-		for _, c := range closers {
-			if err := c(); err != nil && first == nil {
-				first = err
-			}
-		}
-		return first
-	}, err
+	return starts.Wait()
+}
+
+func stopServers() error {
+	err := errors.Join(shared.postgres.Close(), shared.kafka.Close(), shared.redis.Close())
+	for _, m := range shared.mysql {
+		err = errors.Join(err, m.Close())
+	}
+	return err
 }
 
 // source is a kind of database that the relay can read.

@@ -41,33 +41,16 @@ var kafka *testenv.KafkaCluster
 var servers = []*server{{name: "PostgreSQL", dialect: writer.Postgres}, {name: "MySQL", dialect: writer.MySQL}, {name: "MariaDB", dialect: writer.MariaDB}}
 
 func TestMain(m *testing.M) {
-	code, err := run(m)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		code = max(code, 1)
+	if os.Getenv(childTopic) == "" {
+		os.Exit(testenv.Main(m, startServers, stopServers))
 	}
-	os.Exit(code)
+	if err := consume(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
 }
 
-func run(m *testing.M) (code int, err error) {
-	if os.Getenv(childTopic) != "" {
-		return 0, consume()
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
-	defer cancel()
-	defer func() {
-		if kafka != nil {
-			err = errors.Join(err, kafka.Close())
-		}
-		for _, s := range servers {
-			if s.pg != nil {
-				err = errors.Join(err, s.pg.Close())
-			}
-			if s.my != nil {
-				err = errors.Join(err, s.my.Close())
-			}
-		}
-	}()
+func startServers(ctx context.Context, _ string) error {
 	var starts errgroup.Group
 	starts.Go(func() (err error) {
 		kafka, err = testenv.StartKafka(ctx, testenv.KafkaOptions{Settings: map[string]string{
@@ -88,10 +71,19 @@ func run(m *testing.M) (code int, err error) {
 			return err
 		})
 	}
-	if err := starts.Wait(); err != nil {
-		return 1, fmt.Errorf("start servers: %w", err)
+	return starts.Wait()
+}
+
+func stopServers() error {
+	err := kafka.Close()
+	for _, s := range servers {
+		if s.pg != nil {
+			err = errors.Join(err, s.pg.Close())
+		} else {
+			err = errors.Join(err, s.my.Close())
+		}
 	}
-	return m.Run(), nil
+	return err
 }
 
 // onEach runs a test on all databases in parallel, each in a database of its own with the consumer's tables.

@@ -4,13 +4,11 @@ package languages
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -32,24 +30,10 @@ type engine struct {
 	my      *testenv.MySQLServer
 }
 
-func TestMain(m *testing.M) {
-	code, err := run(m)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		code = max(code, 1)
-	}
-	os.Exit(code)
-}
+func TestMain(m *testing.M) { os.Exit(testenv.Main(m, startServers, stopServers)) }
 
-func run(m *testing.M) (code int, err error) {
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
-	defer cancel()
-	dir, err := os.MkdirTemp("", "cdc-relay-languages-")
-	if err != nil {
-		return 1, err
-	}
+func startServers(ctx context.Context, dir string) error {
 	engines = []*engine{{dialect: "postgres"}, {dialect: "mysql"}, {dialect: "mariadb"}}
-	defer func() { err = errors.Join(err, stop(), os.RemoveAll(dir)) }()
 	var starts errgroup.Group
 	starts.Go(func() (err error) {
 		binary, err = cdctest.Binary(ctx, dir)
@@ -69,26 +53,19 @@ func run(m *testing.M) (code int, err error) {
 			return err
 		})
 	}
-	if err := starts.Wait(); err != nil {
-		return 1, fmt.Errorf("start servers: %w", err)
-	}
-	return m.Run(), nil
+	return starts.Wait()
 }
 
-func stop() error {
-	var errs []error
-	if kafka != nil {
-		errs = append(errs, kafka.Close())
-	}
+func stopServers() error {
+	err := kafka.Close()
 	for _, e := range engines {
 		if e.pg != nil {
-			errs = append(errs, e.pg.Close())
-		}
-		if e.my != nil {
-			errs = append(errs, e.my.Close())
+			err = errors.Join(err, e.pg.Close())
+		} else {
+			err = errors.Join(err, e.my.Close())
 		}
 	}
-	return errors.Join(errs...)
+	return err
 }
 
 // database creates an empty database.

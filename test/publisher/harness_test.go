@@ -31,23 +31,13 @@ import (
 var shared *testenv.KafkaCluster
 
 func TestMain(m *testing.M) {
-	var err error
-	shared, err = testenv.StartKafka(context.Background(), testenv.KafkaOptions{Secure: true})
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	code := m.Run()
-	if err := shared.Close(); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		code = 1
-	}
-	// sarama's encoder of fetch requests takes one meter from a global registry.
-	if err := goleak.Find(goleak.IgnoreTopFunction("github.com/rcrowley/go-metrics.(*meterArbiter).tick")); code == 0 && err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		code = 1
-	}
-	os.Exit(code)
+	os.Exit(testenv.Main(m, func(ctx context.Context, _ string) (err error) {
+		shared, err = testenv.StartKafka(ctx, testenv.KafkaOptions{Secure: true})
+		return err
+	}, func() error { return shared.Close() }, func() error {
+		// sarama's encoder of fetch requests takes one meter from a global registry.
+		return goleak.Find(goleak.IgnoreTopFunction("github.com/rcrowley/go-metrics.(*meterArbiter).tick"))
+	}))
 }
 
 func newTopic(t *testing.T, k *testenv.KafkaCluster, name string, partitions int, settings map[string]string) {

@@ -4,12 +4,11 @@ package secure
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdctest"
 	"github.com/cdc-relay/cdc-relay/internal/testenv"
@@ -23,37 +22,25 @@ var shared struct {
 	postgres *testenv.PostgresServer // with TLS
 }
 
-func TestMain(m *testing.M) { os.Exit(run(m)) }
+func TestMain(m *testing.M) { os.Exit(testenv.Main(m, startServers, stopServers)) }
 
-func run(m *testing.M) int {
-	dir, err := os.MkdirTemp("", "cdc-relay-secure-")
-	if err != nil {
-		return failed(err)
-	}
-	defer func() { _ = os.RemoveAll(dir) }()
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
-	defer cancel()
+func startServers(ctx context.Context, dir string) (err error) {
 	if shared.binary, err = cdctest.Binary(ctx, dir); err != nil {
-		return failed(err)
+		return err
 	}
 	if shared.issuer, err = newIssuer(); err != nil {
-		return failed(err)
+		return err
 	}
-	defer shared.issuer.close()
 	if shared.kafka, err = testenv.StartKafka(ctx, kafkaOptions(shared.issuer)); err != nil {
-		return failed(err)
+		return err
 	}
-	defer func() { _ = shared.kafka.Close() }()
-	if shared.postgres, err = testenv.StartPostgres(ctx, postgresOptions()); err != nil {
-		return failed(err)
-	}
-	defer func() { _ = shared.postgres.Close() }()
-	return m.Run()
+	shared.postgres, err = testenv.StartPostgres(ctx, postgresOptions())
+	return err
 }
 
-func failed(err error) int {
-	fmt.Fprintln(os.Stderr, err)
-	return 1
+func stopServers() error {
+	defer shared.issuer.close()
+	return errors.Join(shared.kafka.Close(), shared.postgres.Close())
 }
 
 // kafkaOptions are a broker whose proxied listener wants TLS with a client certificate and a password, and whose SASL listener

@@ -28,22 +28,10 @@ import (
 var server *testenv.PostgresServer
 
 func TestMain(m *testing.M) {
-	var err error
-	server, err = testenv.StartPostgres(context.Background(), testenv.PostgresOptions{Settings: map[string]string{"max_prepared_transactions": "5"}})
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	code := m.Run()
-	if err := server.Close(); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		code = 1
-	}
-	if err := goleak.Find(); code == 0 && err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		code = 1
-	}
-	os.Exit(code)
+	os.Exit(testenv.Main(m, func(ctx context.Context, _ string) (err error) {
+		server, err = testenv.StartPostgres(ctx, testenv.PostgresOptions{Settings: map[string]string{"max_prepared_transactions": "5"}})
+		return err
+	}, func() error { return server.Close() }, func() error { return goleak.Find() }))
 }
 
 // database is a database for one test, with an outbox table, publication and slot.

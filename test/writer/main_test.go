@@ -27,19 +27,9 @@ var (
 	engines []engine
 )
 
-func TestMain(m *testing.M) {
-	code, err := run(m)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		code = max(code, 1)
-	}
-	os.Exit(code)
-}
+func TestMain(m *testing.M) { os.Exit(testenv.Main(m, startServers, stopServers)) }
 
-func run(m *testing.M) (code int, err error) {
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
-	defer cancel()
-	defer func() { err = errors.Join(err, pg.stop(), my.stop(), maria.stop(), maria11.stop()) }()
+func startServers(ctx context.Context, _ string) error {
 	var starts errgroup.Group
 	starts.Go(func() (err error) {
 		pg.PostgresServer, err = testenv.StartPostgres(ctx, testenv.PostgresOptions{})
@@ -53,11 +43,13 @@ func run(m *testing.M) (code int, err error) {
 			return err
 		})
 	}
-	if err := starts.Wait(); err != nil {
-		return 1, fmt.Errorf("start servers: %w", err)
-	}
+	err := starts.Wait()
 	engines = []engine{pg, my, maria, maria11}
-	return m.Run(), nil
+	return err
+}
+
+func stopServers() error {
+	return errors.Join(pg.Close(), my.Close(), maria.Close(), maria11.Close())
 }
 
 // engine is a kind of database server.

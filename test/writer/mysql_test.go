@@ -18,13 +18,6 @@ import (
 // mysql is a MySQL or MariaDB server.
 type mysql struct{ *testenv.MySQLServer }
 
-func (m mysql) stop() error {
-	if m.MySQLServer == nil {
-		return nil
-	}
-	return m.Close()
-}
-
 func (m mysql) String() string { return m.Flavor + " " + m.Version }
 
 func (m mysql) dialect() writer.Dialect {

@@ -20,13 +20,6 @@ import (
 
 type postgres struct{ *testenv.PostgresServer }
 
-func (p postgres) stop() error {
-	if p.PostgresServer == nil {
-		return nil
-	}
-	return p.Close()
-}
-
 func (p postgres) String() string { return fmt.Sprintf("PostgreSQL %d", p.Version) }
 
 func (p postgres) look(database string) (*sql.DB, error) { return sql.Open("pgx", p.DSN(database, "")) }
