@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/cdc-relay/cdc-relay/internal/outbox"
 	"github.com/cdc-relay/cdc-relay/internal/testenv"
 	"github.com/cdc-relay/cdc-relay/writer"
 )
@@ -17,11 +16,7 @@ import (
 func TestEnt(t *testing.T) {
 	program := buildEnt(t)
 	onEach(t, func(t *testing.T, e engine) {
-		db := newDatabase(t, e, plain("outbox"))
-		db.exec(t, "CREATE TABLE purchases (id varchar(10) PRIMARY KEY, total int NOT NULL)")
-		for _, s := range append(outbox.InboxTables(e != engine(pg)).Up, outbox.IdempotencyTable(e != engine(pg)).Up...) {
-			db.exec(t, s.SQL)
-		}
+		db, _ := newShop(t, e)
 		args := []string{"pgx", pg.DSN(db.name, ""), fmt.Sprint(writer.Postgres)}
 		if m, ok := e.(mysql); ok {
 			args = []string{"mysql", m.DSN(db.name, ""), fmt.Sprint(m.dialect())}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/cdc-relay/cdc-relay/internal/outbox"
 	"github.com/cdc-relay/cdc-relay/internal/testenv"
+	"github.com/cdc-relay/cdc-relay/writer"
 )
 
 // The servers of all tests.
@@ -58,6 +59,7 @@ type engine interface {
 
 	CreateDatabase(ctx context.Context, name string) error
 	Addr() string
+	dialect() writer.Dialect
 	// look opens the test's connections to a database.
 	look(database string) (*sql.DB, error)
 	// script returns the script for a table that keeps the order of insertion.

@@ -10,6 +10,7 @@ import (
 	gormpostgres "gorm.io/driver/postgres"
 	"gorm.io/gorm"
 
+	"github.com/cdc-relay/cdc-relay/internal/outbox"
 	"github.com/cdc-relay/cdc-relay/internal/testenv"
 	"github.com/cdc-relay/cdc-relay/writer"
 	"github.com/cdc-relay/cdc-relay/writer/gormwriter"
@@ -27,6 +28,20 @@ func (p Purchase) placed() *writer.Event {
 		panic(err)
 	}
 	return event
+}
+
+// newShop creates a database with purchases, an inbox and idempotency keys, and opens the connections of an application.
+func newShop(t *testing.T, e engine) (*database, *sql.DB) {
+	t.Helper()
+	db := newDatabase(t, e, plain("outbox"))
+	db.exec(t, "CREATE TABLE purchases (id varchar(10) PRIMARY KEY, total int NOT NULL)")
+	for _, s := range append(outbox.InboxTables(e != engine(pg)).Up, outbox.IdempotencyTable(e != engine(pg)).Up...) {
+		db.exec(t, s.SQL)
+	}
+	pool, err := db.look(db.name)
+	testenv.Must(t, err)
+	t.Cleanup(func() { _ = pool.Close() })
+	return db, pool
 }
 
 func openGORM(t *testing.T, db *database, pool *sql.DB, config *gorm.Config) *gorm.DB {
@@ -87,18 +102,10 @@ func TestTransactionsOfGORM(t *testing.T) { onEach(t, transactionsOfGORM) }
 // Without a transaction, Tx is an error.
 func transactionsOfGORM(t *testing.T, e engine) {
 	t.Helper()
-	db := newDatabase(t, e, plain("outbox"))
-	db.exec(t, "CREATE TABLE purchases (id varchar(10) PRIMARY KEY, total int NOT NULL)")
-	pool, err := db.look(db.name)
-	testenv.Must(t, err)
-	t.Cleanup(func() { _ = pool.Close() })
+	db, pool := newShop(t, e)
 	for _, prepared := range []bool{false, true} {
 		opened := openGORM(t, db, pool, &gorm.Config{PrepareStmt: prepared})
-		d := writer.Postgres
-		if m, ok := e.(mysql); ok {
-			d = m.dialect()
-		}
-		events, err := writer.New(d)
+		events, err := writer.New(e.dialect())
 		testenv.Must(t, err)
 		require := func(db *gorm.DB, want error) {
 			t.Helper()

@@ -22,6 +22,8 @@ type postgres struct{ *testenv.PostgresServer }
 
 func (p postgres) String() string { return fmt.Sprintf("PostgreSQL %d", p.Version) }
 
+func (p postgres) dialect() writer.Dialect { return writer.Postgres }
+
 func (p postgres) look(database string) (*sql.DB, error) { return sql.Open("pgx", p.DSN(database, "")) }
 
 func (p postgres) script(o outbox.TableOptions) []outbox.Statement {

@@ -19,7 +19,6 @@ import (
 
 	"github.com/cdc-relay/cdc-relay/inbox"
 	"github.com/cdc-relay/cdc-relay/inbox/idempotency"
-	"github.com/cdc-relay/cdc-relay/internal/outbox"
 	"github.com/cdc-relay/cdc-relay/internal/testenv"
 	sqlcmysql "github.com/cdc-relay/cdc-relay/test/writer/sqlc/mysql"
 	sqlcpostgres "github.com/cdc-relay/cdc-relay/test/writer/sqlc/postgres"
@@ -81,18 +80,11 @@ func TestRunWithEveryORM(t *testing.T) { onEach(t, runWithEveryORM) }
 
 func runWithEveryORM(t *testing.T, e engine) {
 	t.Helper()
-	db := newDatabase(t, e, plain("outbox"))
-	db.exec(t, "CREATE TABLE purchases (id varchar(10) PRIMARY KEY, total int NOT NULL)")
+	db, pool := newShop(t, e)
 	db.exec(t, e.speech().deadlock...)
-	for _, s := range append(outbox.InboxTables(e != engine(pg)).Up, outbox.IdempotencyTable(e != engine(pg)).Up...) {
-		db.exec(t, s.SQL)
-	}
-	pool, err := db.look(db.name)
-	testenv.Must(t, err)
-	t.Cleanup(func() { _ = pool.Close() })
-	d, sqlxDB, bunDB := writer.Postgres, sqlx.NewDb(pool, "pgx"), bun.NewDB(pool, pgdialect.New())
-	if m, ok := e.(mysql); ok {
-		d, sqlxDB, bunDB = m.dialect(), sqlx.NewDb(pool, "mysql"), bun.NewDB(pool, mysqldialect.New())
+	d, sqlxDB, bunDB := e.dialect(), sqlx.NewDb(pool, "pgx"), bun.NewDB(pool, pgdialect.New())
+	if e != engine(pg) {
+		sqlxDB, bunDB = sqlx.NewDb(pool, "mysql"), bun.NewDB(pool, mysqldialect.New())
 	}
 	viaSQLX := writer.ORM(d, sqlxDB.BeginTxx, func(tx *sqlx.Tx) *sqlx.Tx { return tx })
 	viaBun := writer.ORM(d, bunDB.BeginTx, func(tx bun.Tx) *sql.Tx { return tx.Tx })
