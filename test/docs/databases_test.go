@@ -53,7 +53,7 @@ func printedBySetup(t *testing.T, flavor cdc.Flavor) []string {
 	}
 	var settings []outbox.Statement
 	for _, s := range wrong {
-		settings = append(settings, outbox.Statement(s.SQL(flavor)[0]))
+		settings = append(settings, s.SQL(flavor)[0])
 	}
 	steps := outbox.MySQLSetup(outbox.SetupOptions{
 		Flavor: flavor, Role: "cdc_relay", Settings: settings, Read: []outbox.Name{ordersOutbox()},

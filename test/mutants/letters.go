@@ -51,16 +51,6 @@ func letterMutants() []mutant {
 			caughtBy{publisher, "^TestKeyIsHeld$", ""},
 		},
 		{
-			"put a letter of a repair behind those that do not come again", "internal/deadletter/index.go",
-			[]edit{{"if behind.state != unmet || !behind.ofTable {", "if behind.state == writing {"}},
-			caughtBy{publisher, "^TestLettersOfRepairs$", ""},
-		},
-		{
-			"put the letters of a repair before the first one of their key", "internal/deadletter/index.go",
-			[]edit{{"if behind.order.Epoch == x.epoch {", "if behind.order.Epoch == x.epoch && behind == nil {"}},
-			caughtBy{publisher, "^TestLettersOfRepairs$", ""},
-		},
-		{
 			"publish what a row was before it was corrected", "internal/deadletter/round.go",
 			[]edit{{"if cdc.OfTable(placeOf(id)) {", "if cdc.OfTable(placeOf(id)) && r == nil {"}},
 			caughtBy{letters, "^TestLetterOfARepairIsTheLastOne$", ""},
@@ -117,6 +107,16 @@ func letterSizeMutants() []mutant {
 // letterOrderMutants break the order of keys with dead letters, and when these come back.
 func letterOrderMutants() []mutant {
 	return []mutant{
+		{
+			"put a letter of a repair behind those that do not come again", "internal/deadletter/index.go",
+			[]edit{{"if behind.state != unmet || !behind.ofTable {", "if behind.state == writing {"}},
+			caughtBy{publisher, "^TestLettersOfRepairs$", ""},
+		},
+		{
+			"put the letters of a repair before the first one of their key", "internal/deadletter/index.go",
+			[]edit{{"if behind.order.Epoch == x.epoch {", "if behind.order.Epoch == x.epoch && behind == nil {"}},
+			caughtBy{publisher, "^TestLettersOfRepairs$", ""},
+		},
 		{
 			"a refused row is held under the table's key", "internal/router/fault.go",
 			[]edit{{"		key, _ := e.recordKey(e.topic().at)\n", "		key, _ := e.recordKey(nil)\n"}},
