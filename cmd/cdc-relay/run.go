@@ -178,7 +178,7 @@ func newDropped(reg prometheus.Registerer) (dropped func(reason string), left fu
 		Help: "Events not published because the configuration says so: tables[].only, errors.*: drop, errors.skip.",
 	}, []string{"reason"})
 	reg.MustRegister(counter)
-	for _, reason := range []string{"unroutable", "malformed", "unknown_topic", "too_large", "rejected", "not_encodable", leftOut} { // a rate needs the 0 before the first
+	for _, reason := range []string{"unroutable", "malformed", "unknown_topic", "too_large", "rejected", leftOut} { // a rate needs the 0 before the first
 		counter.WithLabelValues(reason)
 	}
 	return func(reason string) { counter.WithLabelValues(reason).Inc() },

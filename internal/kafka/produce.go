@@ -4,7 +4,6 @@ import (
 	"crypto/tls"
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"syscall"
 
 	"github.com/IBM/sarama"
@@ -20,9 +19,6 @@ type Conn struct {
 // encode them alike and last. topics is not used after the return, so its memory can be used again, whereas sarama
 // makes each request in memory of its own, in two passes.
 func (c *Conn) Produce(req *sarama.ProduceRequest, topics []byte, done sarama.ProduceCallback) error {
-	if len(topics) > int(sarama.MaxRequestSize) {
-		return sarama.PacketEncodingError{Info: fmt.Sprintf("invalid request size (%d)", len(topics))} // as sarama does
-	}
 	c.socket.topics = topics
 	defer func() { c.socket.topics = nil }()
 	return c.AsyncProduce(req, done) // writes before it returns

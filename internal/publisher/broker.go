@@ -111,9 +111,7 @@ func (c *brokerConn) sendRequests(ctx context.Context, b *kafka.Conn) {
 		case req := <-c.requests:
 			if err := c.send(b, req); err != nil {
 				c.mail.post(requestDone{req, nil, err})
-				if !isEncodingError(err) {
-					return // a part of the request may have been written: nothing can follow it
-				}
+				return // a part of the request may have been written: nothing can follow it
 			}
 		}
 	}
@@ -145,12 +143,6 @@ func (c *brokerConn) returnRequests(ctx context.Context) {
 			}
 		}
 	}
-}
-
-// isEncodingError reports whether a request was not sent because sarama cannot encode it.
-func isEncodingError(err error) bool {
-	_, ok := errors.AsType[sarama.PacketEncodingError](err)
-	return ok
 }
 
 const (

@@ -298,14 +298,13 @@ func (e requestDone) apply(l *loop) {
 	c.open.pop()
 	l.openRequests--
 	l.openBatches -= len(e.req.batches)
-	switch {
-	case e.err == nil:
+	if e.err == nil {
 		c.responded, c.broker.backoff = true, nil
 		l.passed(&c.broker.trouble)
 		if pause := e.res.ThrottleTime; pause > 0 { // sarama would sleep for that time with the connection locked
 			c.broker.pausedUntil = l.now.Add(pause)
 		}
-	case !isEncodingError(e.err):
+	} else {
 		l.closeConn(c, e.err)
 	}
 	for _, b := range e.req.batches {
@@ -329,8 +328,6 @@ func (l *loop) batchDone(b *batch, e requestDone) {
 		l.dropPartition(p, errTopicMissing)
 	case e.err == nil:
 		l.applyBlock(b, e.res.GetBlock(p.topic.name, p.id))
-	case isEncodingError(e.err):
-		l.rejectBatch(b, rejection{reason: "not_encodable", policy: l.opts.Rejected, err: e.err}, nil)
 	default:
 		b.maybeAppended, p.lastError = true, repeatedError{}
 		if n := b.wireBytes(); n > maxRequestBytes && !isTimeout(e.err) && !errors.Is(e.err, errClosed) { // a broker refuses it without an answer
