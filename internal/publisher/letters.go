@@ -52,7 +52,7 @@ type deadLetters struct {
 	name    []byte  // of the event that is accepted, what it holds
 	open    int     // tasks that have begun and not ended
 	waiting []*task // tasks that have not begun
-	barrier barrier
+	barrier *barrier
 }
 
 // hasRoom reports whether events may be accepted.

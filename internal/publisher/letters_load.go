@@ -21,23 +21,16 @@ import (
 
 // barrier is that of a start.
 type barrier struct {
-	offset int64 // in the index, once it is acknowledged
-	known  bool
-	asked  func() // called then; nil: nobody has asked
-}
-
-func (b *barrier) answer() {
-	if b.known && b.asked != nil {
-		b.asked()
-		b.asked = nil
-	}
+	offset  int64         // in the index
+	written chan struct{} // closed once it is acknowledged
 }
 
 // startLetters makes l put events into the dead letters.
 func (p *Publisher) startLetters(l *loop) {
 	o := p.opts.Letters
+	p.barrier = &barrier{written: make(chan struct{})}
 	l.letters = &deadLetters{
-		loop: l, opts: o, index: p.newIndex(nil, nil), closing: map[string]time.Time{}, parked: map[string][]queuedMessage{},
+		loop: l, opts: o, index: p.newIndex(nil, nil), closing: map[string]time.Time{}, parked: map[string][]queuedMessage{}, barrier: p.barrier,
 	}
 	p.mail.post(call(func(l *loop) { l.letters.writeBarrier() }))
 }
@@ -56,8 +49,8 @@ func (s *deadLetters) writeBarrier() {
 	s.begin(&task{steps: []step{
 		write(records...),
 		func(s *deadLetters, t *task) {
-			s.barrier.offset, s.barrier.known = s.loop.topic(o.Index).partitions[0].end, true
-			s.barrier.answer()
+			s.barrier.offset = s.loop.topic(o.Index).partitions[0].end
+			close(s.barrier.written)
 			s.next(t)
 		},
 	}})
@@ -79,16 +72,10 @@ func (p *Publisher) LoadLetters(ctx context.Context, id cdc.Source, passed func(
 	if p.opts.Letters == nil {
 		return nil, nil //nolint:nilnil // no letters is an answer
 	}
-	var end int64
-	if err := p.askUnless(ctx, p.out, func(s *deadLetters, done chan struct{}) {
-		s.barrier.asked = func() {
-			end = s.barrier.offset
-			close(done)
-		}
-		s.barrier.answer()
-	}); err != nil {
+	if err := await(ctx, p, p.barrier.written, p.out); err != nil {
 		return nil, err
 	}
+	end := p.barrier.offset
 	records, _, err := deadletter.ReadIndex(ctx, p.opts.Kafka, p.opts.Letters.Index, end)
 	if err != nil {
 		return nil, err

@@ -41,6 +41,7 @@ type Publisher struct {
 	last *kafkaTransaction // of the last attempt: Abort ends it, and the next one takes its careful over
 
 	lastSeq atomic.Uint64
+	barrier *barrier // of the last start
 }
 
 // New registers the metrics; it connects to nothing.

@@ -35,9 +35,7 @@ func letterMutants() []mutant {
 		},
 		{
 			"read the index before its barrier", "internal/publisher/letters_load.go",
-			[]edit{
-				{"		s.barrier.asked = func() {\n			end = s.barrier.offset\n			close(done)\n		}\n		s.barrier.answer()\n", "		end = kafka.Committed\n		close(done)\n"},
-			},
+			[]edit{{"	if err := await(ctx, p, p.barrier.written, p.out); err != nil {\n		return nil, err\n	}\n	end := p.barrier.offset\n", "	end := int64(-1) // kafka.Committed\n"}},
 			caughtBy{publisher, "^TestBarrierPrecedesTheIndex$", ""},
 		},
 		{
