@@ -216,6 +216,7 @@ func (s asks) review(x *Index, wanted Wanted, postponed func(id string) string) 
 
 // answer tells the commands of asks in a state, if they do not know yet.
 func (r *Resolver) answer(ctx context.Context, state string) error {
+	answers, told := map[string][]byte{}, map[*pending]string{}
 	for id, p := range r.asks {
 		now := p.state() + p.waits
 		if p.state() != state || p.answered == now {
@@ -225,9 +226,12 @@ func (r *Resolver) answer(ctx context.Context, state string) error {
 		if p.accepted && state == Accepted {
 			a.Letters = slices.Sorted(maps.Keys(p.left))
 		}
-		if err := r.sink.Answer(ctx, id, a); err != nil {
-			return err
-		}
+		answers[string(AskKey(id))], told[p] = a.Encode(), now
+	}
+	if err := r.sink.WriteIndex(ctx, answers); err != nil {
+		return err
+	}
+	for p, now := range told {
 		p.answered = now
 	}
 	return nil

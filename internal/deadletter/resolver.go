@@ -46,9 +46,8 @@ func (d Due) Notify() {
 type Sink interface {
 	LoadLetters(ctx context.Context, id cdc.Source, passed func(place string) bool) (*Loaded, error)
 	Resolve(ctx context.Context, letters []Resolution) ([]Outcome, error)
-	NoteAttempts(ctx context.Context, entries map[string][]byte) error
+	WriteIndex(ctx context.Context, values map[string][]byte) error
 	Forget(ctx context.Context, letters map[string]int32) error
-	Answer(ctx context.Context, id string, answer *Ask) error
 	CloseKeys(ctx context.Context, names []string) error
 	OpenKeys(ctx context.Context, names []string) error
 	Accepted() uint64

@@ -51,8 +51,8 @@ func (s *resolverSink) Forget(_ context.Context, letters map[string]int32) error
 	return nil
 }
 
-func (s *resolverSink) Answer(_ context.Context, _ string, answer *Ask) error {
-	s.answers = append(s.answers, answer)
+func (s *resolverSink) WriteIndex(_ context.Context, values map[string][]byte) error {
+	s.answers = slices.AppendSeq(s.answers, maps.Values(written(values).Asks))
 	return nil
 }
 

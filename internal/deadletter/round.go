@@ -264,10 +264,11 @@ func (d *round) flush() error {
 	noted := map[string][]byte{}
 	for i := range chunk {
 		if p := &chunk[i]; p.work.Blocked {
-			noted[p.work.ID] = p.letter.Encode()
+			noted[string(EntryKey(p.work.ID))] = p.letter.Encode()
 		}
 	}
-	if err := d.r.sink.NoteAttempts(d.ctx, noted); err != nil {
+	// Before they are tried: it shows that this relay still leads, and counts attempts that end it.
+	if err := d.r.sink.WriteIndex(d.ctx, noted); err != nil {
 		return err
 	}
 	letters := make([]Resolution, len(chunk))

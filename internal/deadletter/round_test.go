@@ -3,10 +3,10 @@ package deadletter
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -28,7 +28,7 @@ type shelf struct {
 	next      int64
 	read      int // records that were read
 	published []string
-	noted     map[string][]byte
+	noted     map[string]*Entry
 	answers   map[string]*Ask
 	accepted  map[string]*Ask // what a start finds
 	answered  func(*Ask)
@@ -94,9 +94,27 @@ func (s *shelf) Resolve(_ context.Context, letters []Resolution) ([]Outcome, err
 	return outcomes, nil
 }
 
-func (s *shelf) NoteAttempts(_ context.Context, entries map[string][]byte) error {
-	s.noted = entries
+func (s *shelf) WriteIndex(_ context.Context, values map[string][]byte) error {
+	records := written(values)
+	maps.Copy(s.noted, records.Entries)
+	maps.Copy(s.answers, records.Asks)
+	for _, a := range records.Asks {
+		if s.answered != nil && a.Do == Drop {
+			s.answered(a)
+		}
+	}
 	return nil
+}
+
+// written returns what is written into the index.
+func written(values map[string][]byte) *Records {
+	records := NewRecords()
+	for key, value := range values {
+		if err := records.Add(key, value); err != nil {
+			panic(err)
+		}
+	}
+	return records
 }
 
 func (s *shelf) CloseKeys(context.Context, []string) error { return nil }
@@ -106,14 +124,6 @@ func (s *shelf) OpenKeys(context.Context, []string) error { return nil }
 func (s *shelf) Forget(_ context.Context, letters map[string]int32) error {
 	for id := range letters {
 		s.append(id, nil, nil)
-	}
-	return nil
-}
-
-func (s *shelf) Answer(_ context.Context, id string, answer *Ask) error {
-	s.answers[id] = answer
-	if s.answered != nil && answer.Do == Drop {
-		s.answered(answer)
 	}
 	return nil
 }
@@ -158,7 +168,7 @@ func (s *shelf) compact() {
 }
 
 func newShelf(t interface{ Fatal(args ...any) }, entries map[string]*Entry) (*shelf, *Resolver) {
-	s := &shelf{answers: map[string]*Ask{}}
+	s := &shelf{noted: map[string]*Entry{}, answers: map[string]*Ask{}}
 	s.append(Barrier, []byte{}, nil)
 	r := s.start(t, entries)
 	return s, r
@@ -507,9 +517,8 @@ func TestRetryOfALetterThatWaited(t *testing.T) {
 	s.write("k@1", &written)
 	r.asks.take(ask{id: "a", asked: &Ask{Do: Retry, Letters: []string{"k@1"}}})
 	drain(t, r)
-	var noted Entry
-	if err := json.Unmarshal(s.noted["k@1"], &noted); err != nil || !noted.Blocked() {
-		t.Errorf("entry %s, %v", s.noted["k@1"], err)
+	if noted := s.noted["k@1"]; noted == nil || !noted.Blocked() {
+		t.Errorf("entry %+v", noted)
 	}
 }
 

@@ -474,7 +474,7 @@ func TestRowOfADroppedLetterComesAgain(t *testing.T) {
 			"ended":    {Do: deadletter.Drop, State: deadletter.Ended},
 			"retry":    {Do: deadletter.Retry, State: deadletter.Accepted},
 		} {
-			must(t, l.Answer(t.Context(), id, a))
+			must(t, l.WriteIndex(t.Context(), map[string][]byte{string(deadletter.AskKey(id)): a.Encode()}))
 		}
 		l.restart(t, func(string) bool { return false })
 		if len(l.accepted) != 2 || l.accepted["accepted"] == nil || l.accepted["again"] == nil {

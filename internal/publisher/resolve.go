@@ -173,12 +173,11 @@ func (s *deadLetters) openForCommit() {
 	}
 }
 
-// NoteAttempts writes entries of letters that are about to be tried, and returns when they are durable. It shows that this
-// publisher still leads, and counts attempts that end the relay.
-func (p *Publisher) NoteAttempts(ctx context.Context, entries map[string][]byte) error {
+// WriteIndex writes records into the index, by their keys, and returns when they are durable.
+func (p *Publisher) WriteIndex(ctx context.Context, values map[string][]byte) error {
 	var records []own
-	for id, value := range entries {
-		records = append(records, own{cdc.Message{Topic: p.opts.Letters.Index, Key: deadletter.EntryKey(id), Value: value}, 0})
+	for key, value := range values {
+		records = append(records, own{cdc.Message{Topic: p.opts.Letters.Index, Key: []byte(key), Value: value}, 0})
 	}
 	return p.write(ctx, records...)
 }
@@ -199,13 +198,4 @@ func forgotten(o *LetterOptions, letters map[string]int32) (topic, index []own) 
 		index = append(index, own{cdc.Message{Topic: o.Index, Key: deadletter.EntryKey(id)}, 0})
 	}
 	return topic, index
-}
-
-// Answer writes the answer to an ask into the index; nil removes the ask.
-func (p *Publisher) Answer(ctx context.Context, id string, answer *deadletter.Ask) error {
-	m := cdc.Message{Topic: p.opts.Letters.Index, Key: deadletter.AskKey(id)}
-	if answer != nil {
-		m.Value = answer.Encode()
-	}
-	return p.write(ctx, own{m, 0})
 }
