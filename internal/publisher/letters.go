@@ -31,6 +31,11 @@ type LetterOptions struct {
 	Due deadletter.Due
 }
 
+// entry returns a record of the index; without a value it removes the key's.
+func (o *LetterOptions) entry(key, value []byte) cdc.Message {
+	return cdc.Message{Topic: o.Index, Partition: 1, Key: key, Value: value}
+}
+
 // withoutLetters are those of a publisher whose events do not become letters. The router refuses rows only for dead letters: another one
 // panics, because to go on would lose the row.
 func withoutLetters() *deadLetters {
@@ -159,16 +164,16 @@ func (s *deadLetters) bury(pending *pendingBatch, what *letter) {
 		d.Time, d.Attempts = what.earlier.Time, what.earlier.Attempts
 	}
 	d.Partition = letterPartition(d.RecordKey, id, opts.Partitions)
-	record := own{cdc.Message{Topic: opts.Topic, Key: []byte(id)}, d.Partition}
-	record.message.Value, record.message.Headers = d.EncodeRecord()
+	record := cdc.Message{Topic: opts.Topic, Partition: d.Partition + 1, Key: []byte(id)}
+	record.Value, record.Headers = d.EncodeRecord()
 	// Before the entry: with one the event would have to become a letter also when its key is free.
 	// A limit that could not be read yet may be larger.
-	tp, size := l.topic(opts.Topic), l.letterSize(&record.message)
+	tp, size := l.topic(opts.Topic), l.letterSize(&record)
 	if size > hardLimit || size > tp.limit && !tp.limitStale {
 		l.stopAt(pending.seq, nil, letterTooLargeError(d, opts, size, min(tp.limit, hardLimit)))
 		return
 	}
-	entry := own{cdc.Message{Topic: opts.Index, Key: deadletter.EntryKey(id), Value: d.Encode()}, 0}
+	entry := opts.entry(deadletter.EntryKey(id), d.Encode())
 	x.Add(id, &d.Entry)
 	var steps []step
 	if what.earlier == nil {

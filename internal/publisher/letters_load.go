@@ -42,9 +42,9 @@ func (p *Publisher) newIndex(entries map[string]*deadletter.Entry, passed func(p
 // writeBarrier is the first thing that a loop with letters does.
 func (s *deadLetters) writeBarrier() {
 	o := s.opts
-	records := []own{{cdc.Message{Topic: o.Index, Key: []byte(deadletter.Barrier), Value: []byte{}}, 0}}
+	records := []cdc.Message{o.entry([]byte(deadletter.Barrier), []byte{})}
 	for id := range o.Partitions {
-		records = append(records, own{cdc.Message{Topic: o.Topic, Key: []byte(deadletter.Barrier), Value: []byte{}}, int32(id)})
+		records = append(records, cdc.Message{Topic: o.Topic, Partition: int32(id) + 1, Key: []byte(deadletter.Barrier), Value: []byte{}})
 	}
 	s.begin(&task{steps: []step{
 		write(records...),
@@ -120,11 +120,11 @@ func (p *Publisher) cleanup(records *deadletter.Records, loaded *deadletter.Load
 	topic, index := forgotten(o, done)
 	for ask := range records.Asks {
 		if loaded.Accepted[ask] == nil {
-			index = append(index, own{cdc.Message{Topic: o.Index, Key: deadletter.AskKey(ask)}, 0})
+			index = append(index, o.entry(deadletter.AskKey(ask), nil))
 		}
 	}
 	if records.Source == nil {
-		index = append(index, own{cdc.Message{Topic: o.Index, Key: []byte(deadletter.SourceKey), Value: deadletter.NewSourceRecord(id).Encode()}, 0})
+		index = append(index, o.entry([]byte(deadletter.SourceKey), deadletter.NewSourceRecord(id).Encode()))
 	}
 	return []step{write(topic...), write(index...)}
 }

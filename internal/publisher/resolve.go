@@ -90,7 +90,7 @@ func (s *deadLetters) failed(it *item, why rejection) {
 
 // record writes what became of the items into the index.
 func (r *resolveRequest) record(s *deadLetters, t *task) {
-	var records []own
+	var records []cdc.Message
 	for _, it := range r.items {
 		var value []byte
 		switch {
@@ -103,7 +103,7 @@ func (r *resolveRequest) record(s *deadLetters, t *task) {
 		default:
 			value = deadletter.DoneValue(it.Partition, deadletter.Published)
 		}
-		records = append(records, own{cdc.Message{Topic: s.opts.Index, Key: deadletter.EntryKey(it.ID), Value: value}, 0})
+		records = append(records, s.opts.entry(deadletter.EntryKey(it.ID), value))
 	}
 	write(records...)(s, t)
 }
@@ -175,9 +175,9 @@ func (s *deadLetters) openForCommit() {
 
 // WriteIndex writes records into the index, by their keys, and returns when they are durable.
 func (p *Publisher) WriteIndex(ctx context.Context, values map[string][]byte) error {
-	var records []own
+	var records []cdc.Message
 	for key, value := range values {
-		records = append(records, own{cdc.Message{Topic: p.opts.Letters.Index, Key: []byte(key), Value: value}, 0})
+		records = append(records, p.opts.Letters.entry([]byte(key), value))
 	}
 	return p.write(ctx, records...)
 }
@@ -192,10 +192,10 @@ func (p *Publisher) Forget(ctx context.Context, letters map[string]int32) error 
 }
 
 // forgotten returns the tombstones of letters in both topics.
-func forgotten(o *LetterOptions, letters map[string]int32) (topic, index []own) {
+func forgotten(o *LetterOptions, letters map[string]int32) (topic, index []cdc.Message) {
 	for id, partition := range letters {
-		topic = append(topic, own{cdc.Message{Topic: o.Topic, Key: []byte(id)}, partition})
-		index = append(index, own{cdc.Message{Topic: o.Index, Key: deadletter.EntryKey(id)}, 0})
+		topic = append(topic, cdc.Message{Topic: o.Topic, Partition: partition + 1, Key: []byte(id)})
+		index = append(index, o.entry(deadletter.EntryKey(id), nil))
 	}
 	return topic, index
 }

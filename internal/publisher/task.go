@@ -17,12 +17,6 @@ type task struct {
 // step calls next when it is done.
 type step func(s *deadLetters, t *task)
 
-// own is a record in a topic of the relay's own, whose key does not decide the partition: others may have added some, which nobody reads.
-type own struct {
-	message   cdc.Message
-	partition int32
-}
-
 // begin starts a task of the loop's own.
 func (s *deadLetters) begin(t *task) {
 	s.open++
@@ -60,8 +54,9 @@ func (s *deadLetters) next(t *task) {
 	step(s, t)
 }
 
-// write returns a step that writes records into the relay's own topics.
-func write(records ...own) step {
+// write returns a step that writes records into the relay's own topics. Their keys do not decide the partition: others may have added some,
+// which nobody reads.
+func write(records ...cdc.Message) step {
 	return func(s *deadLetters, t *task) {
 		if len(records) == 0 {
 			s.next(t)
@@ -69,8 +64,7 @@ func write(records ...own) step {
 		}
 		pending := &pendingBatch{kind: ownWrite, seq: t.seq, open: len(records), written: func() { s.next(t) }}
 		for i := range records {
-			records[i].message.Partition = records[i].partition + 1
-			s.loop.queue(&records[i].message, pending)
+			s.loop.queue(&records[i], pending)
 		}
 	}
 }
@@ -84,7 +78,7 @@ func committed(done chan struct{}) step {
 }
 
 // write writes records into the relay's own topics and returns when they are durable.
-func (p *Publisher) write(ctx context.Context, records ...own) error {
+func (p *Publisher) write(ctx context.Context, records ...cdc.Message) error {
 	if len(records) == 0 {
 		return nil
 	}
