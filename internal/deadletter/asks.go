@@ -205,7 +205,7 @@ func (s asks) review(x *Index, wanted Wanted, postponed func(id string) string) 
 				}
 				if why := postponed(head.ID); why != "" {
 					p.waits = why
-				} else if found && isStored && !s.want(Drop, head.ID) && !wanted(head.ID, head.Blocked, head.Tried, head.Attempts) { // it stays, and what is behind it
+				} else if found && isStored && !s.want(Drop, head.ID) && !wanted(&head) { // it stays, and what is behind it
 					p.failed++
 					delete(p.left, id)
 				}

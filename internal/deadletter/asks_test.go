@@ -5,7 +5,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 )
 
 // panics is told of a change of a letter's state that is a mistake.
@@ -56,7 +55,7 @@ func TestUnknownRequestIsRefused(t *testing.T) {
 	}
 }
 
-func unwanted(string, bool, time.Time, int) bool { return false }
+func unwanted(*Work) bool { return false }
 
 // A retry of letters that wait behind one which is blocked ends: they cannot be published.
 func TestRetryBehindABlockedLetterEnds(t *testing.T) {

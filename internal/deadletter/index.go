@@ -94,20 +94,15 @@ func (x *Index) to(l *letter, next state) {
 
 // letter is one that is not resolved; about 300 bytes with what refers to it.
 type letter struct {
-	id       string
-	table    string
-	place    string
-	ofTable  bool // see cdc.OfTable
-	order    Order
-	key      *key // nil: it holds nothing
-	part     int32
-	state    state
-	blocked  bool
-	attempts int
-	time     int64 // Unix, when it became a letter
-	tried    int64
-	offset   int64  // of its record; 0: not known, since a barrier precedes every letter
-	entry    *Entry // of an unmet one
+	Work
+
+	table   string
+	place   string
+	ofTable bool // see cdc.OfTable
+	key     *key // nil: it holds nothing
+	state   state
+	time    int64  // Unix, when it became a letter
+	entry   *Entry // of an unmet one
 }
 
 // key is one that has letters.
@@ -214,12 +209,12 @@ func (x *Index) OrderOf(id string, row Order) (order Order, taken bool) {
 	case l.key == nil || !l.ofTable: // the log comes again in order
 		return row, false
 	}
-	for _, behind := range l.key.letters[l.key.find(l.order):] {
-		if behind.order.Epoch == x.epoch {
+	for _, behind := range l.key.letters[l.key.find(l.Order):] {
+		if behind.Order.Epoch == x.epoch {
 			break
 		}
 		if behind.state != unmet || !behind.ofTable {
-			return l.order, false
+			return l.Order, false
 		}
 	}
 	return row, false
@@ -303,7 +298,7 @@ func (x *Index) Precedes(name string, o Order, chunk bool) bool {
 		return false
 	}
 	for _, l := range k.letters { // in order, so that those of a chunk are the first
-		if l.order.Compare(o) >= 0 {
+		if l.Order.Compare(o) >= 0 {
 			return false
 		}
 		if !chunk || !l.state.leaves() {
@@ -326,8 +321,11 @@ func (x *Index) Add(id string, e *Entry) {
 // add adds a letter in its first state.
 func (x *Index) add(id string, e *Entry, first state) *letter {
 	l := &letter{
-		state: first, id: id, table: e.Table, place: e.Place, ofTable: cdc.OfTable(e.Place), order: e.Order, part: e.Partition, blocked: e.Blocked(), attempts: e.Attempts,
-		time: e.Time.Unix(), tried: max(e.Time.Unix(), e.Tried.Unix()),
+		Work:  Work{ID: id, Partition: e.Partition, Order: e.Order, Blocked: e.Blocked(), Attempts: e.Attempts, Tried: e.Time},
+		state: first, table: e.Table, place: e.Place, ofTable: cdc.OfTable(e.Place), time: e.Time.Unix(),
+	}
+	if e.Tried.After(e.Time) {
+		l.Tried = e.Tried
 	}
 	x.letters[id] = l
 	x.resize()
@@ -335,7 +333,7 @@ func (x *Index) add(id string, e *Entry, first state) *letter {
 		l.entry = e
 		x.unmet++
 	}
-	if l.blocked {
+	if l.Blocked {
 		x.blocked++
 	}
 	if name := e.HoldName(); name != "" && x.opts.HoldKey {
@@ -344,8 +342,8 @@ func (x *Index) add(id string, e *Entry, first state) *letter {
 			k = &key{name: name}
 			x.held[name] = k
 		}
-		l.key = k
-		k.letters = slices.Insert(k.letters, k.find(l.order), l)
+		l.key, l.Hold = k, name
+		k.letters = slices.Insert(k.letters, k.find(l.Order), l)
 	} else {
 		x.keyless[id] = l
 	}
@@ -354,7 +352,7 @@ func (x *Index) add(id string, e *Entry, first state) *letter {
 
 // find returns the index of the first letter that is not before o.
 func (k *key) find(o Order) int {
-	i, _ := slices.BinarySearchFunc(k.letters, o, func(l *letter, o Order) int { return l.order.Compare(o) })
+	i, _ := slices.BinarySearchFunc(k.letters, o, func(l *letter, o Order) int { return l.Order.Compare(o) })
 	return i
 }
 
@@ -362,13 +360,13 @@ func (x *Index) remove(l *letter) {
 	if l.state == unmet {
 		x.unmet--
 	}
-	if l.blocked {
+	if l.Blocked {
 		x.blocked--
 	}
-	delete(x.letters, l.id)
+	delete(x.letters, l.ID)
 	x.resize()
 	if k := l.key; k != nil {
-		i := k.find(l.order)
+		i := k.find(l.Order)
 		for k.letters[i] != l {
 			i++
 		}
@@ -381,7 +379,7 @@ func (x *Index) remove(l *letter) {
 			delete(x.held, k.name)
 		}
 	} else {
-		delete(x.keyless, l.id)
+		delete(x.keyless, l.ID)
 	}
 }
 
@@ -399,8 +397,8 @@ func (x *Index) Stored(id string) {
 func (x *Index) Found(id string, offset int64) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if l := x.letters[id]; l != nil && (offset == 0 || offset > l.offset) {
-		l.offset = offset
+	if l := x.letters[id]; l != nil && (offset == 0 || offset > l.Offset) {
+		l.Offset = offset
 	}
 }
 
@@ -430,7 +428,7 @@ func (x *Index) Begin(id string, drop bool) bool {
 	}
 	if drop {
 		x.to(l, dropping)
-		x.dropped[id] = l.part // from now on: its row may come at any time
+		x.dropped[id] = l.Partition // from now on: its row may come at any time
 		x.resize()
 		return true
 	}
@@ -449,12 +447,12 @@ func (x *Index) Failed(id, reason string, tried time.Time, attempts int) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	l := x.letters[id]
-	if l.blocked {
+	if l.Blocked {
 		x.blocked--
 	}
 	x.to(l, stored)
-	l.blocked, l.tried, l.attempts = reason != Held, tried.Unix(), attempts
-	if l.blocked {
+	l.Blocked, l.Tried, l.Attempts = reason != Held, tried, attempts
+	if l.Blocked {
 		x.blocked++
 	}
 }

@@ -97,7 +97,7 @@ func compare(t *rapid.T, x *deadletter.Index, table *cdc.Table, list []modelled)
 			t.Fatalf("a letter of %q precedes: %v", key, got)
 		}
 	}
-	work, _ := x.Retryable(100, func(_ string, blocked bool, _ time.Time, _ int) bool { return !blocked })
+	work, _ := x.Retryable(100, func(w *deadletter.Work) bool { return !w.Blocked })
 	var got, want []string
 	for i := range work {
 		got = append(got, work[i].ID)
@@ -135,7 +135,7 @@ func TestRoundsAreBounded(t *testing.T) {
 			count[e.HoldName()]++
 		}
 		x := deadletter.NewIndex(deadletter.Options{HoldKey: true, MaxLetters: 99}, panics, entries, func(string) bool { return true })
-		wanted := func(string, bool, time.Time, int) bool { return true }
+		wanted := func(*deadletter.Work) bool { return true }
 		most := rapid.IntRange(2, 40).Draw(t, "most")
 		work, whole := x.Retryable(most, wanted)
 		have := map[string][]deadletter.Work{}

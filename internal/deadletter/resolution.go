@@ -4,17 +4,12 @@ import "github.com/cdc-relay/cdc-relay/internal/cdc"
 
 // Resolution is a letter to publish or to drop.
 type Resolution struct {
-	ID        string
-	Partition int32
-	Order     Order
-	// Hold is the letter's name of what it holds; "" for nothing.
-	Hold string
+	Work // whose Attempts count this one
+
 	// Message is the event as it is routed now; nil drops it. Refused is why it cannot be routed, with the Reason; nil: it can.
 	Message *cdc.Message
 	Refused error
 	Reason  string
-	// Attempts counts this one.
-	Attempts int
 	// Failed returns the index's entry for a letter that stays. It must be safe to call from another goroutine.
 	Failed func(reason string, err error) []byte
 }

@@ -233,14 +233,14 @@ func (r *Resolver) forget(ctx context.Context, saved cdc.Progress) (err error) {
 }
 
 // wanted reports whether a letter is to be published now, unless an earlier one of its key is not.
-func (r *Resolver) wanted(id string, blocked bool, tried time.Time, attempts int) bool {
+func (r *Resolver) wanted(w *Work) bool {
 	switch {
-	case r.asks.want(Drop, id), r.postponed(id) != "":
+	case r.asks.want(Drop, w.ID), r.postponed(w.ID) != "":
 		return false
-	case time.Now().Before(r.lost[id]):
-		return r.asks.want(Retry, id)
+	case time.Now().Before(r.lost[w.ID]):
+		return r.asks.want(Retry, w.ID)
 	}
-	return !blocked || r.asks.want(Retry, id) || r.due(tried, attempts)
+	return !w.Blocked || r.asks.want(Retry, w.ID) || r.due(w.Tried, w.Attempts)
 }
 
 // postponed returns why a letter is not to be tried yet, or "".

@@ -32,7 +32,8 @@ func (s *resolverSink) LoadLetters(_ context.Context, _ cdc.Source, passed func(
 }
 
 func (s *resolverSink) Resolve(_ context.Context, letters []Resolution) ([]Outcome, error) {
-	for _, l := range letters {
+	for i := range letters {
+		l := &letters[i]
 		if !s.index.Begin(l.ID, l.Message == nil) {
 			return []Outcome{{Skipped: true}}, nil
 		}

@@ -75,16 +75,14 @@ func (r *Resolver) retryAll(ctx context.Context, work []Work) (bool, error) {
 	return tried, nil
 }
 
-// resolution routes a letter as it would be now.
-func (r *Resolver) resolution(p *piece) Resolution {
+// route routes a letter as it would be now.
+func (r *Resolver) route(p *piece) {
 	l := p.letter
-	res := Resolution{
-		ID: p.work.ID, Partition: p.work.Partition, Order: p.work.Order, Hold: p.work.Hold, Attempts: l.Attempts,
-		Failed: func(reason string, err error) []byte {
-			e := l.Entry
-			e.Reason, e.Error, e.Tried = reason, Shortened(err), time.Now().UTC()
-			return e.Encode()
-		},
+	p.Attempts = l.Attempts
+	p.Failed = func(reason string, err error) []byte {
+		e := l.Entry
+		e.Reason, e.Error, e.Tried = reason, Shortened(err), time.Now().UTC()
+		return e.Encode()
 	}
 	b := l.Batch(r.tables)
 	routed := new(cdc.Routed)
@@ -92,15 +90,14 @@ func (r *Resolver) resolution(p *piece) Resolution {
 	err := r.router.Route(b, routed)
 	switch {
 	case err != nil && reasonOf(err) == cdc.MissingColumn && l.Reason == "malformed": // its table may have the column, the row never will
-		res.Reason, res.Refused = l.Reason, errors.New(l.Error)
+		p.Reason, p.Refused = l.Reason, errors.New(l.Error)
 	case err != nil:
-		res.Reason, res.Refused = reasonOf(err), err
+		p.Reason, p.Refused = reasonOf(err), err
 	case len(routed.Refused) > 0:
-		res.Reason, res.Refused = routed.Refused[0].Reason, routed.Refused[0].Err
+		p.Reason, p.Refused = routed.Refused[0].Reason, routed.Refused[0].Err
 	case len(routed.Messages) > 0:
-		res.Message = &routed.Messages[0]
-	}
-	return res // without a message it is listed under errors.skip, and dropped
+		p.Message = &routed.Messages[0]
+	} // without a message it is listed under errors.skip, and dropped
 }
 
 func reasonOf(err error) string {
@@ -182,7 +179,7 @@ func (r *Resolver) drop(ctx context.Context) (bool, error) {
 		case found && is == writing:
 			unready[w.Hold] = w.Hold != ""
 		case found:
-			letters = append(letters, Resolution{ID: id, Partition: w.Partition, Order: w.Order, Hold: w.Hold})
+			letters = append(letters, Resolution{Work: w})
 		}
 	}
 	letters = slices.DeleteFunc(letters, func(l Resolution) bool { return unready[l.Hold] })
@@ -191,7 +188,8 @@ func (r *Resolver) drop(ctx context.Context) (bool, error) {
 		if err := r.resolve(ctx, Drop, chunk); err != nil {
 			return false, err
 		}
-		for _, l := range chunk {
+		for i := range chunk {
+			l := &chunk[i]
 			r.log.Info("dead letter dropped, as asked", eventAttr(l.ID, l.Hold, nil), slog.String("letter", l.ID))
 		}
 	}

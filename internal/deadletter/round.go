@@ -43,9 +43,9 @@ type round struct {
 
 // piece is a letter that was found.
 type piece struct {
-	work       Work
-	letter     *Letter
-	resolution Resolution // as it is routed now
+	Resolution // as it is routed now
+
+	letter *Letter
 }
 
 // retryPartition publishes letters in the order of their records, of any keys, and those of a key in their order. The records of a
@@ -208,7 +208,7 @@ func (d *round) see(rec *kafka.Record) error {
 	if w.Hold != "" {
 		d.queues[w.Hold] = d.queues[w.Hold][1:]
 	}
-	d.chunk = append(d.chunk, piece{work: *w, letter: l})
+	d.chunk = append(d.chunk, piece{Resolution{Work: *w}, l})
 	d.bytes += len(rec.Value)
 	switch {
 	case len(d.wanted) == 0:
@@ -245,15 +245,15 @@ func (d *round) missing() {
 func (d *round) flush() error {
 	for i := range d.chunk {
 		p := &d.chunk[i]
-		p.letter.Order, p.letter.Partition, p.letter.Attempts = p.work.Order, p.work.Partition, p.work.Attempts
-		if p.work.Blocked {
+		p.letter.Order, p.letter.Partition, p.letter.Attempts = p.Order, p.Partition, p.Attempts
+		if p.Blocked {
 			p.letter.Attempts++
 			p.letter.Tried = time.Now().UTC()
 			if p.letter.Reason == Held { // when it was written; an entry that says so would be published without being asked for
 				p.letter.Reason, p.letter.Error = "rejected", "an earlier attempt failed"
 			}
 		}
-		p.resolution = d.r.resolution(p)
+		d.r.route(p)
 	}
 	chunk, err := d.publishable(d.chunk)
 	d.chunk, d.bytes = nil, 0
@@ -263,8 +263,8 @@ func (d *round) flush() error {
 	d.tried += len(chunk)
 	noted := map[string][]byte{}
 	for i := range chunk {
-		if p := &chunk[i]; p.work.Blocked {
-			noted[string(EntryKey(p.work.ID))] = p.letter.Encode()
+		if p := &chunk[i]; p.Blocked {
+			noted[string(EntryKey(p.ID))] = p.letter.Encode()
 		}
 	}
 	// Before they are tried: it shows that this relay still leads, and counts attempts that end it.
@@ -273,7 +273,7 @@ func (d *round) flush() error {
 	}
 	letters := make([]Resolution, len(chunk))
 	for i := range chunk {
-		letters[i] = chunk[i].resolution
+		letters[i] = chunk[i].Resolution
 	}
 	return d.r.resolve(d.ctx, Retry, letters)
 }
@@ -287,7 +287,7 @@ const leaderPause = 5 * time.Second
 func (d *round) publishable(chunk []piece) ([]piece, error) {
 	var ask []string
 	for i := range chunk {
-		if m := chunk[i].resolution.Message; m != nil {
+		if m := chunk[i].Message; m != nil {
 			if _, known := d.leaders[m.Topic]; !known {
 				d.leaders[m.Topic] = ""
 				ask = append(ask, m.Topic)
@@ -306,22 +306,22 @@ func (d *round) publishable(chunk []piece) ([]piece, error) {
 	}
 	failed := map[string]string{} // the topic of the last letter that has failed, by what it holds
 	return slices.DeleteFunc(chunk, func(p piece) bool {
-		m, hold := p.resolution.Message, p.work.Hold
+		m, hold := p.Message, p.Hold
 		topic, behind := failed[hold]
-		if p.work.Blocked && m != nil {
+		if p.Blocked && m != nil {
 			failed[hold] = m.Topic
 		}
 		switch {
 		case hold != "" && d.stuck[hold]:
 			return true
-		case d.r.asks.want(Drop, p.work.ID), hold != "" && behind && m != nil && m.Topic != topic: // somebody has asked since the round began
+		case d.r.asks.want(Drop, p.ID), hold != "" && behind && m != nil && m.Topic != topic: // somebody has asked since the round began
 			d.stuck[hold] = true
 			return true
 		case m == nil || d.leaders[m.Topic] == "":
 			return false
 		}
 		d.stuck[hold] = true
-		d.r.later[p.work.ID] = postponed{time.Now().Add(leaderPause), d.leaders[m.Topic]}
+		d.r.later[p.ID] = postponed{time.Now().Add(leaderPause), d.leaders[m.Topic]}
 		return true
 	}), nil
 }

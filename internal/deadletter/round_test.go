@@ -73,10 +73,12 @@ func (s *shelf) LoadLetters(context.Context, cdc.Source, func(string) bool) (*Lo
 
 func (s *shelf) Resolve(_ context.Context, letters []Resolution) ([]Outcome, error) {
 	outcomes := make([]Outcome, len(letters))
-	for i, l := range letters {
+	for i := range letters {
+		l := &letters[i]
 		outcomes[i].Skipped = !s.index.Begin(l.ID, l.Message == nil)
 	}
-	for i, l := range letters {
+	for i := range letters {
+		l := &letters[i]
 		switch {
 		case outcomes[i].Skipped:
 			continue

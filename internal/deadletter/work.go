@@ -19,12 +19,12 @@ type Work struct {
 	Attempts int
 	// Tried is when it was tried last, or became a letter.
 	Tried time.Time
-	// Offset is that of its record, as far as is known; 0: it is not.
+	// Offset is that of its record; 0: it is not known, since a barrier precedes every letter.
 	Offset int64
 }
 
 // Wanted reports whether a letter that is stored is to be published now.
-type Wanted func(id string, blocked bool, tried time.Time, attempts int) bool
+type Wanted func(w *Work) bool
 
 // Retryable returns letters that can be published now, those of a key in their order: of each key the first ones, up to one
 // that is not wanted. They are most at most, no key has more than half of them, and a quarter is for letters without a key. whole are the
@@ -52,7 +52,7 @@ func (x *Index) Retryable(most int, wanted Wanted) (work []Work, whole []string)
 		work, whole = k.retryable(work, whole, min(max(1, most/2), room-len(work)), wanted)
 	}
 	for _, l := range keyless[:min(len(keyless), most-len(work))] {
-		work = append(work, l.work())
+		work = append(work, l.Work)
 	}
 	return work, whole
 }
@@ -76,8 +76,8 @@ func (k *key) retryable(work []Work, whole []string, most int, wanted Wanted) ([
 		if i == most || !l.ready(wanted) {
 			return work, whole
 		}
-		blocked = blocked || l.blocked
-		work = append(work, l.work())
+		blocked = blocked || l.Blocked
+		work = append(work, l.Work)
 	}
 	if !blocked {
 		whole = append(whole, k.name)
@@ -86,7 +86,7 @@ func (k *key) retryable(work []Work, whole []string, most int, wanted Wanted) ([
 }
 
 func (l *letter) ready(wanted Wanted) bool {
-	return l.state == stored && wanted(l.id, l.blocked, time.Unix(l.tried, 0), l.attempts)
+	return l.state == stored && wanted(&l.Work)
 }
 
 // Unfound returns when the oldest letter of a partition became one whose record is not known to be anywhere.
@@ -95,7 +95,7 @@ func (x *Index) Unfound(partition int32) time.Time {
 	defer x.mu.Unlock()
 	oldest := time.Now().Unix()
 	for _, l := range x.letters {
-		if l.part == partition && l.offset == 0 {
+		if l.Partition == partition && l.Offset == 0 {
 			oldest = min(oldest, l.time)
 		}
 	}
@@ -110,17 +110,7 @@ func (x *Index) letter(id string) (w Work, s state, found bool) {
 	if l == nil {
 		return Work{}, 0, false
 	}
-	return l.work(), l.state, true
-}
-
-func (l *letter) work() Work {
-	w := Work{
-		ID: l.id, Partition: l.part, Order: l.order, Blocked: l.blocked, Attempts: l.attempts, Tried: time.Unix(l.tried, 0), Offset: l.offset,
-	}
-	if l.key != nil {
-		w.Hold = l.key.name
-	}
-	return w
+	return l.Work, l.state, true
 }
 
 // Head returns the first letter of another one's key, and false if that is none or the first itself. isStored is false for one whose row
@@ -133,7 +123,7 @@ func (x *Index) Head(id string) (w Work, isStored, found bool) {
 		return Work{}, false, false
 	}
 	head := l.key.letters[0]
-	return head.work(), head.state == stored, true
+	return head.Work, head.state == stored, true
 }
 
 // Summary returns the state. It takes time in proportion to the letters.

@@ -27,7 +27,7 @@ func TestKeyIsFreeOnceTheIndexSaysSo(t *testing.T) {
 		resolved := make(chan error, 1)
 		go func() {
 			m := msg("a", "1")
-			_, err := l.Resolve(t.Context(), []deadletter.Resolution{{ID: id, Partition: e.Partition, Order: e.Order, Hold: e.HoldName(), Message: &m}})
+			_, err := l.Resolve(t.Context(), []deadletter.Resolution{{Work: deadletter.Work{ID: id, Partition: e.Partition, Order: e.Order, Hold: e.HoldName()}, Message: &m}})
 			resolved <- err
 		}()
 		eventually(t, "the index to be written", func() bool { return away.Hits() > 0 })

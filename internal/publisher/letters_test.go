@@ -213,7 +213,7 @@ func (l *lettered) resolve(t *testing.T, topic string, ids ...string) []deadlett
 	done := map[string]int32{}
 	for _, id := range ids {
 		d, e := letters[id], index[id]
-		r := deadletter.Resolution{ID: id, Partition: e.Partition, Order: e.Order, Hold: e.HoldName(), Attempts: 1}
+		r := deadletter.Resolution{Work: deadletter.Work{ID: id, Partition: e.Partition, Order: e.Order, Hold: e.HoldName(), Attempts: 1}}
 		r.Failed = func(reason string, err error) []byte {
 			again := *e
 			again.Reason, again.Error, again.Attempts = reason, err.Error(), 1
@@ -354,7 +354,7 @@ func TestBusyKeyIsReleased(t *testing.T) {
 			}
 			must(t, l.CloseKeys(t.Context(), []string{"public.outbox\x00a"}))
 			eventually(t, "its letters to be written", func() bool {
-				work, _ := l.index.Retryable(1<<20, func(string, bool, time.Time, int) bool { return true })
+				work, _ := l.index.Retryable(1<<20, func(*deadletter.Work) bool { return true })
 				return len(work) == l.index.Len()
 			})
 			return l.index.Len() == 0 && len(ids) > 0
@@ -461,7 +461,7 @@ func TestRowOfADroppedLetterComesAgain(t *testing.T) {
 		var drop []deadletter.Resolution
 		for id, e := range l.entries(t) {
 			if id != left {
-				drop = append(drop, deadletter.Resolution{ID: id, Partition: e.Partition, Order: e.Order, Hold: e.HoldName()})
+				drop = append(drop, deadletter.Resolution{Work: deadletter.Work{ID: id, Partition: e.Partition, Order: e.Order, Hold: e.HoldName()}})
 			}
 		}
 		if out, err := l.Resolve(t.Context(), drop); err != nil || !slices.Equal(out, make([]deadletter.Outcome, 2)) {

@@ -84,7 +84,7 @@ func TestBrokerThatLeadsNothing(t *testing.T) {
 func TestUnexpectedErrorInATransaction(t *testing.T) {
 	for name, of := range map[string]*pendingBatch{
 		"event": {seq: 2}, "held letter": {seq: 3, kind: republished, item: &item{}},
-		"other letter": {seq: 3, kind: republished, item: &item{Resolution: deadletter.Resolution{Attempts: 1}}},
+		"other letter": {seq: 3, kind: republished, item: &item{Resolution: deadletter.Resolution{Work: deadletter.Work{Attempts: 1}}}},
 	} {
 		l, p := newLoop(t)
 		l.transactional = true
@@ -105,7 +105,7 @@ func TestSequenceNumberOfAGivenUpLetter(t *testing.T) {
 	x := deadletter.NewIndex(deadletter.Options{}, nil, map[string]*deadletter.Entry{"id": {}}, func(string) bool { return true })
 	l.letters = &deadLetters{loop: l, opts: &LetterOptions{}, index: x, installed: true}
 	x.Begin("id", false)
-	l.queue(&routedTo("t", 1).Messages[0], &pendingBatch{kind: republished, item: &item{Resolution: deadletter.Resolution{ID: "id"}, request: &resolveRequest{open: 2}}})
+	l.queue(&routedTo("t", 1).Messages[0], &pendingBatch{kind: republished, item: &item{Resolution: deadletter.Resolution{Work: deadletter.Work{ID: "id"}}, request: &resolveRequest{open: 2}}})
 	l.turn()
 	p.batch.maybeAppended = true // its answer got lost
 	p.to(l, idle)

@@ -33,8 +33,8 @@ type item struct {
 // be the first that it has, unless they are dropped. The messages must not change until it returns.
 func (p *Publisher) Resolve(ctx context.Context, letters []deadletter.Resolution) ([]deadletter.Outcome, error) {
 	r := &resolveRequest{}
-	for _, l := range letters {
-		r.items = append(r.items, &item{Resolution: l, request: r})
+	for i := range letters {
+		r.items = append(r.items, &item{Resolution: letters[i], request: r})
 	}
 	err := p.ask(ctx, func(s *deadLetters, done chan struct{}) {
 		s.submitTask(&task{steps: []step{r.publish, r.record, r.release, committed(done)}})

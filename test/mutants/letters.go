@@ -137,7 +137,7 @@ func letterOrderMutants() []mutant {
 		},
 		{
 			"drop the letters that are held behind another", "internal/deadletter/retry.go",
-			[]edit{{"case len(routed.Messages) > 0:", "case len(routed.Messages) > 0 && p.work.Blocked:"}},
+			[]edit{{"case len(routed.Messages) > 0:", "case len(routed.Messages) > 0 && p.Blocked:"}},
 			caughtBy{faults, "^TestDeadLetters$", postgres},
 		},
 		{
@@ -166,12 +166,12 @@ func dropMutants() []mutant {
 	return []mutant{
 		{
 			"publish what an accepted drop names", "internal/deadletter/resolver.go",
-			[]edit{{"case r.asks.want(Drop, id), r.postponed(id)", "case r.postponed(id)"}},
+			[]edit{{"case r.asks.want(Drop, w.ID), r.postponed(w.ID)", "case r.postponed(w.ID)"}},
 			caughtBy{letters, "^TestOnlyTheChosenLettersAreDropped$", ""},
 		},
 		{
 			"publish what somebody asks to drop since the round began", "internal/deadletter/round.go",
-			[]edit{{"case d.r.asks.want(Drop, p.work.ID), ", "case "}},
+			[]edit{{"case d.r.asks.want(Drop, p.ID), ", "case "}},
 			caughtBy{letters, "^TestDropDuringARound$", ""},
 		},
 		{
