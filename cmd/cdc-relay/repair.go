@@ -113,7 +113,7 @@ func (a *cli) repair(ctx context.Context, o backfill.Options, owner ownerFlag) (
 	}
 	defer closeStore()
 	err = r.RunUntil(ctx, rows.Done())
-	if end, ok := errors.AsType[*cdc.StopError](err); ok && end.Reason == backfill.Intact {
+	if cdc.ReasonOf(err) == backfill.Intact {
 		a.printf("%s\n", cdc.Explain(err))
 		return false, nil
 	}

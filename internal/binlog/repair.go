@@ -146,7 +146,7 @@ func (r *Repair) judge(ctx context.Context, db *sql.DB, cfg *driver.Config, sv *
 		}
 		err = r.tryLog(ctx, cfg, at.from)
 	}
-	if stop, ok := errors.AsType[*cdc.StopError](err); err != nil && (!ok || stop.Class != cdc.ClassPosition) {
+	if err != nil && cdc.ClassOf(err) != cdc.ClassPosition {
 		return err
 	}
 	g.Lost, g.Next = err, g.Stored.Progress

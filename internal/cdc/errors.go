@@ -104,6 +104,14 @@ func ReasonOf(err error) string {
 	return ""
 }
 
+// ClassOf returns the class of a [StopError]; 0 for any other error.
+func ClassOf(err error) Class {
+	if stop, ok := errors.AsType[*StopError](err); ok {
+		return stop.Class
+	}
+	return 0
+}
+
 // LastCause returns the innermost message; of joined errors that of the first. Drivers wrap it in the whole connection
 // string. In place of the name of a timer it says what that means.
 func LastCause(err error) string {

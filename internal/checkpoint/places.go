@@ -183,11 +183,10 @@ func (p *Places) DropRead(ctx context.Context) (kept bool, err error) {
 
 // Settable returns the error for a position that cannot be set because what is stored is not known, or is another source's.
 func Settable(load, refused error, found bool) error {
-	stop, ok := errors.AsType[*cdc.StopError](load)
-	if load != nil && (!found || !ok || stop.Class != cdc.ClassPosition) {
+	if load != nil && (!found || cdc.ClassOf(load) != cdc.ClassPosition) {
 		return load
 	}
-	if stop, ok := errors.AsType[*cdc.StopError](refused); ok && (stop.Reason == "foreign_checkpoint" || stop.Reason == "foreign_position") {
+	if reason := cdc.ReasonOf(refused); reason == "foreign_checkpoint" || reason == "foreign_position" {
 		return refused
 	}
 	return nil
@@ -195,7 +194,7 @@ func Settable(load, refused error, found bool) error {
 
 // Resettable returns the error for a reset whose positions cannot be read. Those that cannot be used are what it is for.
 func Resettable(load error) error {
-	if stop, ok := errors.AsType[*cdc.StopError](load); ok && stop.Class == cdc.ClassPosition {
+	if cdc.ClassOf(load) == cdc.ClassPosition {
 		return nil
 	}
 	return load
@@ -204,11 +203,10 @@ func Resettable(load error) error {
 // Foreign returns the error of a reset whose run is refused because the position in Kafka is another relay's: the reset would
 // fence that one and drop its position.
 func Foreign(refused error) error {
-	stop, ok := errors.AsType[*cdc.StopError](refused)
-	if !ok || stop.Reason != "foreign_position" {
+	if cdc.ReasonOf(refused) != "foreign_position" {
 		return nil
 	}
-	return cdc.Usage("name this relay's own topic in kafka.position_topic, or give --force if this database has replaced that one", "%s", stop)
+	return cdc.Usage("name this relay's own topic in kafka.position_topic, or give --force if this database has replaced that one", "%s", refused)
 }
 
 // Moved returns the checkpoint of a position set by hand. Its new generation is above that of a relay that still runs, or is frozen, also
@@ -280,9 +278,8 @@ func (p *Places) sameInKafka(ctx context.Context, t *Topic) error {
 
 func (p *Places) sameStored(ctx context.Context) error {
 	stored, found, err := p.store.Load(ctx)
-	stop, stops := errors.AsType[*cdc.StopError](err)
 	switch {
-	case stops && stop.Reason == cdc.UnusableCheckpoint && p.Away != nil:
+	case cdc.ReasonOf(err) == cdc.UnusableCheckpoint && p.Away != nil:
 		err = nil // as it was
 	case err == nil && (found != p.Found || stored != p.Stored):
 		err = startedMeanwhile()
@@ -298,8 +295,7 @@ func startedMeanwhile() error {
 func (p *Places) Reset(ctx context.Context) error {
 	p.readStored(ctx) // one that is unusable is what a reset is for
 	err := p.readKafka(ctx)
-	stop, stops := errors.AsType[*cdc.StopError](err)
-	bad := stops && stop.Reason == BadPosition
+	bad := cdc.ReasonOf(err) == BadPosition
 	if bad {
 		p.Last = cdc.Checkpoint{Generation: uint64(time.Now().UnixMilli())}
 	} else if err != nil {

@@ -1,6 +1,7 @@
 package deadletter
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -89,22 +90,15 @@ func (r *Resolver) route(p *piece) {
 	routed.Reset(b)
 	err := r.router.Route(b, routed)
 	switch {
-	case err != nil && reasonOf(err) == cdc.MissingColumn && l.Reason == "malformed": // its table may have the column, the row never will
+	case cdc.ReasonOf(err) == cdc.MissingColumn && l.Reason == "malformed": // its table may have the column, the row never will
 		p.Reason, p.Refused = l.Reason, errors.New(l.Error)
 	case err != nil:
-		p.Reason, p.Refused = reasonOf(err), err
+		p.Reason, p.Refused = cmp.Or(cdc.ReasonOf(err), "unroutable"), err
 	case len(routed.Refused) > 0:
 		p.Reason, p.Refused = routed.Refused[0].Reason, routed.Refused[0].Err
 	case len(routed.Messages) > 0:
 		p.Message = &routed.Messages[0]
 	} // without a message it is listed under errors.skip, and dropped
-}
-
-func reasonOf(err error) string {
-	if stop, ok := errors.AsType[*cdc.StopError](err); ok {
-		return stop.Reason
-	}
-	return "unroutable"
 }
 
 // resolve publishes or drops letters, and tells the asks.

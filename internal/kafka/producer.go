@@ -114,7 +114,7 @@ func (c *Client) TakeOver(ctx context.Context, transactionalID string) (Producer
 // over. lost: the response to an earlier Renew from current was lost.
 func (c *Client) Renew(ctx context.Context, transactionalID string, current Producer, lost bool) (Producer, error) {
 	p, err := c.initProducerID(ctx, transactionalID, current)
-	if stop, ok := errors.AsType[*cdc.StopError](err); ok && stop.Class == cdc.ClassFenced && lost {
+	if lost && cdc.ClassOf(err) == cdc.ClassFenced {
 		return c.initProducerID(ctx, transactionalID, current.next())
 	}
 	return p, err

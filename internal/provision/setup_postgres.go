@@ -158,7 +158,7 @@ func (s *postgresSetup) feasible() error {
 				"table %s does not exist, and setup creates no table that has a columns mapping", t.Name), "correct tables[].name, or have its software create it")
 		}
 	}
-	if stop, ok := errors.AsType[*cdc.StopError](before.Problem); ok && stop.Reason == postgres.UnfitTable {
+	if cdc.ReasonOf(before.Problem) == postgres.UnfitTable {
 		return before.Problem
 	}
 	if before.Slot != nil && before.Slot.Problem != nil && before.Slot.ConfirmedFlushLSN != "" { // otherwise it is being made

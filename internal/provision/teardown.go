@@ -2,7 +2,6 @@ package provision
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/cdc-relay/cdc-relay/internal/app"
@@ -140,7 +139,7 @@ func (t *Teardown) checkpoint(ctx context.Context, id cdc.Source) (store *checkp
 		return nil, false, err
 	}
 	c, found, refused := store.Resume(ctx, id)
-	if stop, ok := errors.AsType[*cdc.StopError](refused); refused != nil && (!ok || stop.Class != cdc.ClassPosition) {
+	if refused != nil && cdc.ClassOf(refused) != cdc.ClassPosition {
 		_ = store.Close()
 		return nil, false, fmt.Errorf("nothing was dropped: %w", refused)
 	}

@@ -98,12 +98,7 @@ func (p *Publisher) Fenced(ctx context.Context) bool {
 	client := kafka.NewClient(p.opts.Kafka)
 	defer client.Close()
 	_, err := client.Renew(ctx, id, current, lost)
-	return isFenced(err)
-}
-
-func isFenced(err error) bool {
-	stop, ok := errors.AsType[*cdc.StopError](err)
-	return ok && stop.Class == cdc.ClassFenced
+	return cdc.ClassOf(err) == cdc.ClassFenced
 }
 
 // wantMetadata requests a topic's metadata with the next job.
@@ -285,7 +280,7 @@ func (l *loop) needProducer(cause error) {
 
 func (l *loop) renewed(p kafka.Producer, err error, routine bool) {
 	l.jobDone(err)
-	fenced := isFenced(err)
+	fenced := cdc.ClassOf(err) == cdc.ClassFenced
 	l.renewalLost = err != nil && (l.renewalLost || !fenced)
 	switch {
 	case err != nil && routine: // the old one is valid, unless brokers reject a batch

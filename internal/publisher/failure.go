@@ -1,7 +1,6 @@
 package publisher
 
 import (
-	"errors"
 	"fmt"
 	"log/slog"
 	"time"
@@ -278,7 +277,7 @@ func (l *loop) haltTopic(tp *topic, err error) {
 
 // withEvent adds the first event that cannot be published, for errors.skip, unless every event has the same error.
 func withEvent(e *queuedMessage, err error) error {
-	if stop, ok := errors.AsType[*cdc.StopError](err); e.pending.kind == ownWrite || ok && stop.Reason == clockReason {
+	if e.pending.kind == ownWrite || cdc.ReasonOf(err) == clockReason {
 		return err
 	}
 	return fmt.Errorf("event %q: %w", e.m.EventID(), err)

@@ -84,14 +84,14 @@ func (k *atLeastOnce) stepDown(error) bool { return false }
 const fencedTimeout = 10 * time.Second
 
 // replaced asks the store for the generation, and for a slot that has moved also Kafka for the fence: the slot may be the only position.
-func (k *atLeastOnce) replaced(ctx context.Context, stop *cdc.StopError) bool {
+func (k *atLeastOnce) replaced(ctx context.Context, reason string) bool {
 	c, _, failed := k.Checkpointer.Load(ctx)
 	if failed == nil && c.Generation > k.checkpoint.Load().Generation {
 		return true
 	}
 	ctx, cancel := context.WithTimeout(ctx, fencedTimeout)
 	defer cancel()
-	return stop.Reason == cdc.SlotMoved && k.Sink.Fenced(ctx)
+	return reason == cdc.SlotMoved && k.Sink.Fenced(ctx)
 }
 
 func (k *atLeastOnce) acked(seq uint64) cdc.Position { return k.Source.Progress(seq).Position }

@@ -161,8 +161,8 @@ func (k *exactlyOnce) stepDown(err error) bool {
 
 // replaced leaves it to the next attempt to find out, from the position in Kafka. That the publication was altered is noted there by an
 // attempt that leads; see noteAltered.
-func (k *exactlyOnce) replaced(_ context.Context, stop *cdc.StopError) bool {
-	return stop.Reason != cdc.PublicationAltered
+func (k *exactlyOnce) replaced(_ context.Context, reason string) bool {
+	return reason != cdc.PublicationAltered
 }
 
 // acked is the position that was committed last. Nothing else may ask the source for progress.

@@ -20,8 +20,8 @@ type keeper interface {
 	keep(ctx context.Context)
 	// stepDown ends the attempt because of err, so that the next one stands by; false: err ends the run.
 	stepDown(err error) bool
-	// replaced reports whether a position that does not fit was moved by another relay.
-	replaced(ctx context.Context, stop *cdc.StopError) bool
+	// replaced reports whether a position that does not fit, with the reason, was moved by another relay.
+	replaced(ctx context.Context, reason string) bool
 	// acked returns the position up to which Kafka has acknowledged everything, for display; seq is the end of the durable prefix.
 	acked(seq uint64) cdc.Position
 	// closing reports whether the window waits for the rest of an open transaction, and whether anything can be drained.

@@ -1,7 +1,7 @@
 package relay
 
 import (
-	"errors"
+	"cmp"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -57,11 +57,7 @@ func (r *Relay) problems(since *prometheus.Desc, ch chan<- prometheus.Metric) {
 }
 
 func (m *metrics) stop(err error) {
-	reason := "error"
-	if stop, ok := errors.AsType[*cdc.StopError](err); ok {
-		reason = stop.Reason
-	}
-	m.stopped.WithLabelValues(reason).Set(1)
+	m.stopped.WithLabelValues(cmp.Or(cdc.ReasonOf(err), "error")).Set(1)
 }
 
 func oneIf(b bool) float64 {

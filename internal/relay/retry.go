@@ -15,16 +15,11 @@ func (a *attempt) endIfFinal(err error) bool {
 	if errors.Is(err, cdc.ErrFenced) && a.keeper.stepDown(err) {
 		return true
 	}
-	if ofConfig(err) || stopError(err) == nil {
+	if cdc.ClassOf(err) == cdc.ClassConfig || stopError(err) == nil {
 		return false
 	}
 	a.fail(stopError(err))
 	return true
-}
-
-func ofConfig(err error) bool {
-	stop, ok := errors.AsType[*cdc.StopError](err)
-	return ok && stop.Class == cdc.ClassConfig
 }
 
 // stopError returns the error that ends the run, or nil if a retry may fix err.

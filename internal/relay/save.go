@@ -3,7 +3,6 @@ package relay
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -189,7 +188,7 @@ func (a *attempt) store(ctx context.Context, c cdc.Checkpoint) (cdc.Checkpoint, 
 
 // noteAltered has the last saves of an attempt that saw the publication altered say so.
 func (a *attempt) noteAltered(cause error) {
-	if stop, ok := errors.AsType[*cdc.StopError](cause); ok && stop.Reason == cdc.PublicationAltered {
+	if cdc.ReasonOf(cause) == cdc.PublicationAltered {
 		id := *a.sourceID.Load()
 		id.Fingerprint = cdc.Altered
 		a.sourceID.Store(&id)

@@ -48,7 +48,7 @@ func (a *attempt) await(ctx context.Context, step func(context.Context) error) e
 			return nil
 		case ctx.Err() != nil:
 			return ctx.Err() // err only says that the step was interrupted
-		case stopError(err) != nil && (!away.standby || !ofConfig(err)):
+		case stopError(err) != nil && (!away.standby || cdc.ClassOf(err) != cdc.ClassConfig):
 			return stopError(err)
 		}
 		pause := standbyPause

@@ -83,8 +83,7 @@ func (a *attempt) reacquire(ctx context.Context, retry *pauses) bool {
 
 // replaced reports whether err is about a position that another relay moved, which led for a while.
 func (a *attempt) replaced(ctx context.Context, err error) bool {
-	stop, ok := errors.AsType[*cdc.StopError](err)
-	return ok && stop.Class == cdc.ClassPosition && a.keeper.replaced(ctx, stop)
+	return cdc.ClassOf(err) == cdc.ClassPosition && a.keeper.replaced(ctx, cdc.ReasonOf(err))
 }
 
 // lastCheckpoint loads the checkpoint for a reconnect. This process claimed or saved it, so the store, which may be

@@ -92,11 +92,10 @@ func (m *monitor) report(began time.Time, err error) {
 // final says whether err ends the attempt. A lost connection does not: it is made again at the next
 // look, and until then nothing is confirmed.
 func (m *monitor) final(ctx context.Context, err error) bool {
-	var stop *cdc.StopError
 	if err == nil || ctx.Err() != nil {
 		return false
 	}
-	if errors.Is(err, postgres.ErrStopping) || errors.Is(err, errPromoted) || errors.Is(err, postgres.ErrSynchronous) || errors.As(err, &stop) && stop.Class == cdc.ClassPosition {
+	if errors.Is(err, postgres.ErrStopping) || errors.Is(err, errPromoted) || errors.Is(err, postgres.ErrSynchronous) || cdc.ClassOf(err) == cdc.ClassPosition {
 		return true
 	}
 	m.ss.src.log.Warn("publication cannot be read: nothing is confirmed to PostgreSQL until it can", cdc.Repeats(), slog.Any("error", err))

@@ -169,12 +169,12 @@ func leaderMutants() []mutant {
 		},
 		{
 			"take a slot that is gone for one that another relay moved", "internal/relay/at_least_once.go",
-			[]edit{{"return stop.Reason == cdc.SlotMoved && k.Sink.Fenced(ctx)", "return k.Sink.Fenced(ctx)"}},
+			[]edit{{"return reason == cdc.SlotMoved && k.Sink.Fenced(ctx)", "return k.Sink.Fenced(ctx)"}},
 			caughtBy{relay, "^TestPositionMovedWhileDisconnected$", ""},
 		},
 		{
 			"take a slot that was moved by hand for one that another relay moved", "internal/publisher/control.go",
-			[]edit{{"	return isFenced(err)\n", "	return err == nil || isFenced(err)\n"}},
+			[]edit{{"	return cdc.ClassOf(err) == cdc.ClassFenced\n", "	return err == nil || cdc.ClassOf(err) == cdc.ClassFenced\n"}},
 			caughtBy{publisher, "^TestFencedByASuccessor$", ""},
 		},
 		{
@@ -342,7 +342,7 @@ func tableMutants() []mutant {
 		},
 		{
 			"take an altered publication for a takeover", "internal/relay/exactly_once.go",
-			[]edit{{"	return stop.Reason != cdc.PublicationAltered", "	return true"}},
+			[]edit{{"	return reason != cdc.PublicationAltered", "	return true"}},
 			caughtBy{relay, "^TestAlteredWhileDisconnectedIsCommitted$", ""},
 		},
 		{
