@@ -140,13 +140,6 @@ func NewIndex(opts Options, badMove func(from, to fmt.Stringer), entries map[str
 
 func (x *Index) resize() { x.size.Store(int64(len(x.letters) + len(x.dropped))) }
 
-// Len is the number of letters.
-func (x *Index) Len() int {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	return len(x.letters)
-}
-
 // Any reports whether rows have to be looked at: there are letters, or some were dropped.
 func (x *Index) Any() bool { return x.size.Load() > 0 }
 

@@ -89,7 +89,7 @@ func TestBarrierPrecedesTheIndex(t *testing.T) {
 			t.Error("the index is read before the barrier")
 		}
 		away.Remove()
-		if index := <-loaded; index == nil || index.Len() != 1 {
+		if index := <-loaded; index == nil || index.Summary().Events != 1 {
 			t.Fatalf("loaded %+v", index)
 		}
 		for id := range int32(4) {
