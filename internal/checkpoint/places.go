@@ -340,19 +340,7 @@ func (p *Places) commit(ctx context.Context, id cdc.Source, fn func(*Topic) erro
 	return fn(NewTopic(k))
 }
 
-// startTimeout is how long a cluster that was just started may take until it can open a publisher.
-const startTimeout = 10 * time.Second
-
-// OpenPublisher repeats Open while the coordinator loads its state, or Kafka creates its topic of transactions.
+// OpenPublisher repeats Open until Kafka has started.
 func OpenPublisher(ctx context.Context, p Publisher, fence string, replaced ...string) error {
-	for since := time.Now(); ; {
-		err := p.Open(ctx, fence, replaced...)
-		var stop *cdc.StopError
-		if err == nil || errors.As(err, &stop) || time.Since(since) > startTimeout {
-			return err
-		}
-		if err := cdc.Sleep(ctx, startTimeout/20); err != nil {
-			return err
-		}
-	}
+	return kafka.UntilStarted(ctx, func() error { return p.Open(ctx, fence, replaced...) })
 }

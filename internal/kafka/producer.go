@@ -110,6 +110,23 @@ func (c *Client) TakeOver(ctx context.Context, transactionalID string) (Producer
 		"get a producer ID: others take over the transactional ID %q at the same time, or the brokers do not count its epochs", transactionalID)
 }
 
+// StartTimeout is how long a cluster that was just started may take to return its first producer ID.
+const StartTimeout = 10 * time.Second
+
+// UntilStarted repeats what needs a producer ID while the coordinator loads its state, or Kafka creates its topic of transactions. A
+// [cdc.StopError] ends it.
+func UntilStarted(ctx context.Context, try func() error) error {
+	for since := time.Now(); ; {
+		err := try()
+		if err == nil || cdc.ClassOf(err) != 0 || time.Since(since) > StartTimeout {
+			return err
+		}
+		if err := cdc.Sleep(ctx, StartTimeout/20); err != nil {
+			return err
+		}
+	}
+}
+
 // Renew returns the producer ID and epoch that follow current. The error is of class fenced if a successor has taken
 // over. lost: the response to an earlier Renew from current was lost.
 func (c *Client) Renew(ctx context.Context, transactionalID string, current Producer, lost bool) (Producer, error) {

@@ -3,9 +3,7 @@ package provision
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"time"
 
 	"github.com/cdc-relay/cdc-relay/internal/app"
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
@@ -40,23 +38,17 @@ func (c *check) checkKafka(ctx context.Context, r *cdc.Report) {
 	}
 }
 
-// startTimeout is how long a cluster that was just started may take to return its first producer ID.
-const startTimeout = 10 * time.Second
-
-// describe repeats the request while the coordinator loads its state.
-func describe(ctx context.Context, client *kafka.Client, topics []string, transactionalID string) (kafka.Description, error) {
-	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+// describe repeats the request until Kafka has started.
+func describe(ctx context.Context, client *kafka.Client, topics []string, transactionalID string) (d kafka.Description, err error) {
+	ctx, cancel := context.WithTimeout(ctx, kafka.StartTimeout)
 	defer cancel()
-	for {
-		d, err := client.Describe(ctx, topics, transactionalID)
-		var stop *cdc.StopError
-		if err != nil || d.ProducerID == nil || errors.As(d.ProducerID, &stop) {
-			return d, err
+	_ = kafka.UntilStarted(ctx, func() error { // d has its error
+		if d, err = client.Describe(ctx, topics, transactionalID); err != nil {
+			return nil //nolint:nilerr // the cluster's, which is not repeated
 		}
-		if cdc.Sleep(ctx, startTimeout/20) != nil {
-			return d, nil
-		}
-	}
+		return d.ProducerID
+	})
+	return d, err
 }
 
 func checkBrokers(d kafka.Description, r *cdc.Report) {
