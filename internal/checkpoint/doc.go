@@ -32,8 +32,8 @@
 // Otherwise it is refused and nothing changes: another source's checkpoint is never overwritten
 // (a [cdc.StopError] of [cdc.ClassPosition]), and an older run, or a late save of this run, never
 // undoes a newer one ([cdc.ErrFenced]). A store that was rolled back holds an older checkpoint and is
-// simply written again. Redis decides in one Lua script (save.lua), the file under a lock; both are
-// held to the same conformance suite.
+// simply written again. location.go decides; a Lua script (save.lua) replaces in Redis only what was
+// compared, the file is compared under a lock, and both are held to the same conformance suite.
 //
 // Losing or rolling back a checkpoint costs duplicates and no events: it is written before the
 // position is confirmed to the database, never after. MySQL and MariaDB keep no position: there a lost
@@ -99,6 +99,6 @@
 //	}
 //
 // It is written without white space, in this order; readers rely on neither and ignore fields that
-// they do not know. Numbers of 64 bits are strings because Lua and many JSON readers hold numbers as
+// they do not know. Numbers of 64 bits are strings because many JSON readers hold numbers as
 // doubles, which are exact up to 2^53 only.
 package checkpoint

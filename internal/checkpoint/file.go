@@ -1,7 +1,6 @@
 package checkpoint
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -31,7 +30,7 @@ type File struct {
 
 	mu   sync.Mutex
 	lock *flock.Flock
-	// saved is set by the first successful save; see Redis.saved.
+	// saved is set by the first successful save; see Redis.last.
 	saved bool
 }
 
@@ -52,34 +51,30 @@ func (f *File) Load(ctx context.Context) (c cdc.Checkpoint, found bool, err erro
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	held, found, err := f.read()
+	value, found, err := f.read()
 	if err != nil || !found {
 		return cdc.Checkpoint{}, false, err
 	}
-	return held.loaded()
+	return f.location.load(value)
 }
 
 // Location is the path.
 func (f *File) Location() string { return "file " + f.path }
 
-func (f *File) read() (c form, found bool, err error) {
+func (f *File) read() (value []byte, found bool, err error) {
 	if info, err := os.Stat(f.path); err == nil && !info.Mode().IsRegular() { // a device may never end
-		return form{}, false, f.explain("load checkpoint", syscall.EISDIR)
+		return nil, false, f.explain("load checkpoint", syscall.EISDIR)
 	}
-	value, err := os.ReadFile(f.path)
+	value, err = os.ReadFile(f.path)
 	if errors.Is(err, fs.ErrNotExist) {
 		if _, err = os.Stat(filepath.Dir(f.path)); err == nil {
-			return form{}, false, nil
+			return nil, false, nil
 		}
 	}
 	if err != nil {
-		return form{}, false, f.explain("load checkpoint", err)
+		return nil, false, f.explain("load checkpoint", err)
 	}
-	c, err = decode(value)
-	if err != nil {
-		return form{}, false, f.location.unusable(err)
-	}
-	return c, true, nil
+	return value, true, nil
 }
 
 // lockWait is how long a claim waits for another process to end that holds the lock.
@@ -111,37 +106,24 @@ func (f *File) store(ctx context.Context, c cdc.Checkpoint, replaces *cdc.Checkp
 	if err != nil {
 		return err
 	}
+	value = append(value, '\n')
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if err := f.hold(); err != nil {
 		return err
 	}
 	stored, found, err := f.read()
-	if stop, ok := errors.AsType[*cdc.StopError](err); ok && stop.Reason == cdc.UnusableCheckpoint && mayReplace(c, stored, err, replaces) {
-		found, err = false, nil
+	if err == nil && found {
+		err = f.location.mayStore(c, value, stored, replaces)
 	}
 	if err != nil {
 		return err
 	}
-	if found && !repeated(value, stored) {
-		if err := f.location.refuse(c, stored); err != nil && !mayReplace(c, stored, nil, replaces) {
-			return err
-		}
-		if replaces != nil && (stored.Generation != replaces.Generation || stored.Sequence != replaces.Sequence) {
-			return f.location.changed()
-		}
-	}
-	if err := f.replace(append(value, '\n')); err != nil {
+	if err := f.replace(value); err != nil {
 		return f.explain("save checkpoint", err)
 	}
 	f.saved = true
 	return nil
-}
-
-// repeated reports whether stored is the same checkpoint as the one that value encodes.
-func repeated(value []byte, stored form) bool {
-	same, err := encode(stored.Checkpoint)
-	return err == nil && !stored.Reset && bytes.Equal(same, value)
 }
 
 // hold takes the lock, once.

@@ -1,6 +1,7 @@
 package checkpoint
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"time"
@@ -31,42 +32,47 @@ type location struct {
 	setting string
 }
 
-// mayReplace reports whether next may replace what is stored although refuse, or decode, returns an error. Content that cannot be
-// decoded is replaced by a copy of the position in Kafka, which loses nothing. Another source's checkpoint is replaced by a claim
-// that continues from it.
-func mayReplace(next cdc.Checkpoint, stored form, unusable error, claimed *cdc.Checkpoint) bool {
-	if unusable != nil {
-		return next.ExactlyOnce && !errors.Is(unusable, errNewer)
-	}
-	return claimed != nil && !stored.Reset && stored.Source.Same(claimed.Source) && !stored.Source.Same(next.Source) &&
-		stored.Generation == claimed.Generation && stored.Sequence == claimed.Sequence && supersedes(next, stored.Checkpoint)
-}
-
-// refuse returns the error if next must not replace stored, otherwise nil.
-func (l location) refuse(next cdc.Checkpoint, stored form) error {
+// mayStore returns the error if next, whose stored form is value, must not replace was; claimed is what a claim replaces. Content that cannot
+// be decoded is replaced by a copy of the position in Kafka, which loses nothing, and another source's checkpoint by a claim that continues
+// from it.
+func (l location) mayStore(next cdc.Checkpoint, value, was []byte, claimed *cdc.Checkpoint) error {
+	stored, err := decode(was)
+	newer := supersedes(next, stored.Checkpoint)
+	continues := claimed != nil && newer && stored.Generation == claimed.Generation && stored.Sequence == claimed.Sequence
 	switch {
-	case !stored.Reset && !stored.Source.Same(next.Source):
+	case err != nil && next.ExactlyOnce && !errors.Is(err, errNewer):
+		return nil
+	case err != nil:
+		return l.unusable(err)
+	case bytes.Equal(was, value): // repeated, because its answer was lost
+		return nil
+	case !stored.Reset && !stored.Source.Same(next.Source) && (!continues || !stored.Source.Same(claimed.Source)):
 		return cdc.Stop(cdc.ClassPosition, "foreign_checkpoint", fmt.Errorf("%s holds the checkpoint of another source (%s; this one is %s)",
 			l.name, describe(stored.Source), describe(next.Source)),
 			"give each relay its own "+l.setting+", or run `cdc-relay position reset` if this database has replaced the other one")
-	case supersedes(next, stored.Checkpoint):
-		return nil
-	case stored.Reset:
+	case !newer && stored.Reset:
 		return cdc.Stop(cdc.ClassFenced, "fenced", &failure{
 			text: fmt.Sprintf("%s was reset at %s while this relay (generation %d) ran", l.name, stored.SavedAt.Format(time.RFC3339), next.Generation),
 			err:  cdc.ErrFenced,
 		}, "start it again once it is clear where it is to begin, and stop it before the next `cdc-relay position reset` or `cdc-relay teardown --yes`")
-	default:
+	case !newer:
 		return cdc.Stop(cdc.ClassFenced, "fenced", fmt.Errorf(
 			"another relay has taken over: %s was written by generation %d, sequence %d, at %s and ours is generation %d, sequence %d: %w",
 			l.name, stored.Generation, stored.Sequence, stored.SavedAt.Format(time.RFC3339),
 			next.Generation, next.Sequence, cdc.ErrFenced), "restart this relay: it stands by then")
+	case claimed != nil && !continues: // it came too late, and may be repeated
+		return fmt.Errorf("%s was saved by another relay while this one was taking over", l.name)
 	}
+	return nil
 }
 
-// changed returns the error for a claim that came too late. It is retryable.
-func (l location) changed() error {
-	return fmt.Errorf("%s was saved by another relay while this one was taking over", l.name)
+// load returns what a stored value has, as Load does.
+func (l location) load(value []byte) (cdc.Checkpoint, bool, error) {
+	held, err := decode(value)
+	if err != nil {
+		return cdc.Checkpoint{}, false, l.unusable(err)
+	}
+	return held.loaded()
 }
 
 // unusable returns the error for stored content that is not a usable checkpoint.

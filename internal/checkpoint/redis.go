@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -33,9 +32,9 @@ type Redis struct {
 	server      string // for errors: "redis 10.0.0.5:6379"
 	location    location
 	save, probe *redis.Script
-	// saved is set by the first successful save. What worked once is expected to work again, so from then on a
+	// last is what was stored last; nil: nothing yet. What worked once is expected to work again, so from then on a
 	// refused password is retried instead of ending the run.
-	saved atomic.Bool
+	last atomic.Pointer[[]byte]
 }
 
 // NewRedis returns a store that connects at the first call. An error is a
@@ -76,11 +75,7 @@ func (r *Redis) Load(ctx context.Context) (c cdc.Checkpoint, found bool, err err
 	case err != nil:
 		return cdc.Checkpoint{}, false, r.explain("load checkpoint", err)
 	}
-	held, err := decode(value)
-	if err != nil {
-		return cdc.Checkpoint{}, false, r.location.unusable(err)
-	}
-	return held.loaded()
+	return r.location.load(value)
 }
 
 // Save stores c unless it is refused (see the package comment). It blocks for at most three seconds.
@@ -92,7 +87,8 @@ func (r *Redis) Claim(ctx context.Context, next, loaded cdc.Checkpoint) error {
 	return r.store(ctx, next, &loaded)
 }
 
-// store is Save, or a claim that replaces a checkpoint.
+// store is Save, or a claim that replaces a checkpoint. It compares c with what is stored, and then replaces exactly that: one call, if that is
+// what was stored last.
 func (r *Redis) store(ctx context.Context, c cdc.Checkpoint, replaces *cdc.Checkpoint) error {
 	value, err := encode(c)
 	if err != nil {
@@ -100,36 +96,29 @@ func (r *Redis) store(ctx context.Context, c cdc.Checkpoint, replaces *cdc.Check
 	}
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	numbers := ""
-	if replaces != nil {
-		numbers = fmt.Sprintf("%d %d", replaces.Generation, replaces.Sequence)
+	compared := value
+	if last := r.last.Load(); last != nil && r.location.mayStore(c, value, *last, replaces) == nil {
+		compared = *last
 	}
-	run := func(args ...any) ([]any, error) {
-		return r.save.Run(ctx, r.client, []string{r.options.Key}, append([]any{value, numbers}, args...)...).Slice()
-	}
-	answer, err := run()
-	if refused, ok := refusal(answer); ok && err == nil {
-		if stored, unusable := decode([]byte(refused)); mayReplace(c, stored, unusable, replaces) {
-			answer, err = run(refused)
+	for { // while others save
+		answer, err := r.save.Run(ctx, r.client, []string{r.options.Key}, value, compared).Result()
+		stored, refused := answer.(string)
+		switch {
+		case says(err, "WRONGTYPE"):
+			return r.otherType(err)
+		case err != nil:
+			return r.explain("save checkpoint", err)
+		case answer == int64(1):
+			r.last.Store(&value)
+			return nil
+		case !refused: // as a proxy may answer, and nothing was stored for certain
+			return fmt.Errorf("save checkpoint: unexpected answer of the script in %s", r.server)
+		}
+		compared = []byte(stored)
+		if err := r.location.mayStore(c, value, compared, replaces); err != nil {
+			return err
 		}
 	}
-	switch {
-	case says(err, "WRONGTYPE"):
-		return r.otherType(err)
-	case err != nil:
-		return r.explain("save checkpoint", err)
-	default:
-		return r.answered(c, answer, replaces != nil)
-	}
-}
-
-// refusal returns what is stored, if the script's answer is that.
-func refusal(answer []any) (stored string, ok bool) {
-	if len(answer) != 2 || answer[0] != int64(0) {
-		return "", false
-	}
-	stored, ok = answer[1].(string)
-	return stored, ok
 }
 
 // otherType returns the error for a key that is not a string: it is not ours.
@@ -138,34 +127,6 @@ func (r *Redis) otherType(err error) error {
 		text: fmt.Sprintf("%s holds no checkpoint that can be used (%v)", r.location.name, err),
 		err:  err,
 	}, "set checkpoint.redis.key to a key that nothing else uses")
-}
-
-// answered reads the script's answer. Anything else than what the script says, as a proxy may make of it, stored
-// nothing for certain.
-func (r *Redis) answered(c cdc.Checkpoint, answer []any, claim bool) error {
-	if slices.Equal(answer, []any{int64(1)}) {
-		r.saved.Store(true)
-		return nil
-	}
-	if value, ok := refusal(answer); ok {
-		return r.refused(c, value, claim)
-	}
-	return fmt.Errorf("save checkpoint: unexpected answer of the script in %s", r.server)
-}
-
-// refused turns the script's refusal into an error.
-func (r *Redis) refused(c cdc.Checkpoint, value string, claim bool) error {
-	stored, err := decode([]byte(value))
-	if err != nil {
-		return r.location.unusable(err)
-	}
-	if err := r.location.refuse(c, stored); err != nil {
-		return err
-	}
-	if claim {
-		return r.location.changed()
-	}
-	return r.location.unusable(errors.New("its numbers are not in their stored form"))
 }
 
 // resetLasts is how long a reset fences a relay that still runs. Such a relay fails and is noticed much sooner.

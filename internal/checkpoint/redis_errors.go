@@ -36,7 +36,7 @@ func (r *Redis) explain(verb string, err error) error {
 			continue
 		}
 		cause := &failure{text: fmt.Sprintf("%s: %s %s", verb, r.server, d.what), err: err}
-		if d.mistake && !r.saved.Load() {
+		if d.mistake && r.last.Load() == nil {
 			return cdc.Stop(cdc.ClassConfig, "checkpoint_config", cause, d.fix)
 		}
 		return &cdc.FixableError{Cause: cause, Fix: d.fix}

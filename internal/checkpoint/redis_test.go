@@ -71,6 +71,27 @@ func TestRedisStates(t *testing.T) {
 	must(t, s.Save(t.Context(), example()))
 }
 
+// A save replaces only what it was compared with, and is one call if that is what was saved last.
+func TestRedisReplacesWhatItCompared(t *testing.T) {
+	server, s := startRedis(t)
+	must(t, s.Save(t.Context(), numbered(1, 0)))
+	later, err := checkpoint.Encode(numbered(3, 0))
+	must(t, err)
+	calls := 0
+	server.Server().SetPreHook(func(_ *peer.Peer, cmd string, _ ...string) bool {
+		if cmd == "EVALSHA" {
+			calls++
+		}
+		return cmd == "EVALSHA" && calls == 3 && server.Set(key, string(later)) != nil
+	})
+	must(t, s.Save(t.Context(), numbered(1, 1)))
+	other := openRedis(t, options(server.Addr()))
+	defer other.Close()
+	if err := other.Save(t.Context(), numbered(2, 0)); !errors.Is(err, cdc.ErrFenced) || calls != 3 {
+		t.Errorf("saved over a later generation: %v, %d calls", err, calls)
+	}
+}
+
 // A key with other content is not overwritten.
 func TestRedisWrongType(t *testing.T) {
 	server, s := startRedis(t)

@@ -179,17 +179,22 @@ func leaderMutants() []mutant {
 		},
 		{
 			"save a lower generation over a higher one", "internal/checkpoint/save.lua",
-			[]edit{{"if not readable or not may_replace(cjson.decode(ARGV[1]), old) then", "if not readable or not of_same_source(cjson.decode(ARGV[1]), old) then"}},
+			[]edit{{"if stored and stored ~= ARGV[2] then", "if false then"}},
 			caughtBy{faults, "^TestRefusedCheckpoint$/^newer$", ""},
 		},
 		{
-			"save a lower generation over a higher one, file", "internal/checkpoint/form.go",
+			"save a lower generation over a higher one, in Go", "internal/checkpoint/form.go",
 			[]edit{{"return next.Generation > stored.Generation", "return true"}},
 			caughtBy{checkpoint, "^TestFileConformance$", ""},
 		},
 		{
-			"claim over a checkpoint that moved on", "internal/checkpoint/save.lua",
-			[]edit{{"if ARGV[2] ~= '' and ARGV[2] ~= old.generation .. ' ' .. old.sequence then", "if false then"}},
+			"claim over a checkpoint that moved on", "internal/checkpoint/location.go",
+			[]edit{{"case claimed != nil && !continues:", "case claimed != nil && !newer:"}},
+			caughtBy{checkpoint, "^TestRedisConformance$", ""},
+		},
+		{
+			"save over a checkpoint that was not compared", "internal/checkpoint/redis.go",
+			[]edit{{"r.location.mayStore(c, value, *last, replaces) == nil {", "true {"}},
 			caughtBy{checkpoint, "^TestRedisConformance$", ""},
 		},
 		{
