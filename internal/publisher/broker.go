@@ -40,7 +40,8 @@ type brokerConn struct {
 	// closeNow ends the connection at once, whatever it is doing.
 	closeNow context.CancelFunc
 
-	buf []byte // the request that is being sent
+	buf        []byte // the request that is being sent
+	compressor compressor
 
 	// The loop's part.
 	broker    *brokerState
@@ -120,14 +121,10 @@ func (c *brokerConn) sendRequests(ctx context.Context, b *kafka.Conn) {
 // send encodes and writes a request.
 func (c *brokerConn) send(b *kafka.Conn, req *request) error {
 	done := func(res *sarama.ProduceResponse, err error) { c.mail.post(requestDone{req, res, err}) }
-	if req.compressed() {
-		req.addBatches()
-		return b.AsyncProduce(&req.produce, done)
-	}
 	if cap(c.buf) > 2*maxRequestBytes { // after a very large record
-		c.buf = nil
+		c.buf, c.compressor.records = nil, nil
 	}
-	c.buf = req.appendTopics(c.buf[:0])
+	c.buf = req.appendTopics(c.buf[:0], &c.compressor)
 	return b.Produce(&req.produce, c.buf, done)
 }
 
@@ -181,7 +178,9 @@ func (l *loop) sendReady(b *brokerState) {
 		return
 	}
 	if b.conn == nil {
-		b.conn = &brokerConn{addr: b.addr, inFlight: l.opts.inFlight, broker: b, mail: l.mail, requests: make(chan *request, l.opts.inFlight)}
+		b.conn = &brokerConn{
+			addr: b.addr, inFlight: l.opts.inFlight, broker: b, mail: l.mail, requests: make(chan *request, l.opts.inFlight), compressor: newCompressor(l.codec),
+		}
 		l.startConn(b.conn)
 	}
 	for b.conn.connected && b.conn.open.len() < l.opts.inFlight {

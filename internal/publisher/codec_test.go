@@ -4,11 +4,15 @@ import (
 	"bytes"
 	"math"
 	"testing"
+	"time"
 
+	"github.com/IBM/sarama"
+	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"pgregory.net/rapid"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/kafka"
 )
 
 // The vectors are those of org.apache.kafka.common.utils.UtilsTest.testMurmur2.
@@ -45,6 +49,52 @@ func TestRecord(t *testing.T) {
 			t.Errorf("size %d, weight %d, want %d", e.size(), e.weight(), len(want))
 		}
 	})
+}
+
+// Batches can be read, whatever their codec and their place in a request.
+func TestBatch(t *testing.T) {
+	for codec := sarama.CompressionNone; codec <= sarama.CompressionZSTD; codec++ {
+		id, z := "id", newCompressor(codec)
+		r := &request{sentAt: time.UnixMilli(1767323045678), produce: sarama.ProduceRequest{TransactionalID: &id}}
+		for i, name := range []string{"a", "a", "b"} {
+			b := &batch{p: &partition{topic: &topic{name: name}, id: int32(i)}, n: 2, req: r, producer: kafka.Producer{ID: 7, Epoch: 3}, seq: 5}
+			for range b.n {
+				m := &cdc.Message{Key: []byte(name), Value: bytes.Repeat([]byte(name+"0123456789"), 8<<10), Headers: []cdc.Header{{Key: []byte("h")}}} // more than a block
+				b.msgs, b.bodies = append(b.msgs, m), append(b.bodies, int32(bodySize(m)))
+			}
+			r.batches = append(r.batches, b)
+		}
+		_ = r.appendTopics(nil, &z) // its memory is used again
+		read := kmsg.NewPtrProduceRequest()
+		read.Version = produceVersion
+		if err := read.ReadFrom(r.appendTopics([]byte{0, 2, 'i', 'd', 0, 0, 0, 0, 0, 0}, &z)); err != nil || len(read.Topics) != 2 || len(read.Topics[0].Partitions) != 2 {
+			t.Fatalf("%s: %v, %d topics", codec, err, len(read.Topics))
+		}
+		for i, b := range r.batches {
+			tp := read.Topics[i/2]
+			verifyBatch(t, codec, b, tp.Topic, tp.Partitions[i%2])
+		}
+	}
+}
+
+func verifyBatch(t *testing.T, codec sarama.CompressionCodec, b *batch, topic string, have kmsg.ProduceRequestTopicPartition) {
+	t.Helper()
+	var head kmsg.RecordBatch
+	if err := head.ReadFrom(have.Records); err != nil || head.FirstSequence != b.seq || int(head.LastOffsetDelta) != b.n-1 || int(head.NumRecords) != b.n || head.PartitionLeaderEpoch != -1 {
+		t.Errorf("%s: head %+v, %v", codec, head, err)
+	}
+	fetched, _ := kgo.ProcessFetchPartition(kgo.ProcessFetchPartitionOpts{Topic: topic, Partition: have.Partition},
+		&kmsg.FetchResponseTopicPartition{RecordBatches: have.Records}, kgo.DefaultDecompressor(), nil)
+	if fetched.Err != nil || len(fetched.Records) != b.n || topic != b.p.topic.name || have.Partition != b.p.id {
+		t.Fatalf("%s: %d records of %s/%d, %v", codec, len(fetched.Records), topic, have.Partition, fetched.Err)
+	}
+	for i, rec := range fetched.Records {
+		m := b.msgs[i]
+		if !bytes.Equal(rec.Key, m.Key) || !bytes.Equal(rec.Value, m.Value) || len(rec.Headers) != 1 || rec.Offset != int64(i) || !rec.Timestamp.Equal(b.req.sentAt) ||
+			rec.ProducerID != b.producer.ID || rec.ProducerEpoch != b.producer.Epoch || !rec.Attrs.IsTransactional() || rec.Attrs.CompressionType() != uint8(codec) {
+			t.Errorf("%s: record %d: %.200v", codec, i, rec)
+		}
+	}
 }
 
 func TestSequenceWraps(t *testing.T) {

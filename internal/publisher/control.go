@@ -314,7 +314,7 @@ func (l *loop) restamp() {
 		for _, p := range tp.partitions {
 			p.producer, p.seq = l.producer, 0
 			if p.batch != nil {
-				p.batch.stamp(p.producer, p.seq)
+				p.batch.producer, p.batch.seq = p.producer, p.seq
 			}
 		}
 	}

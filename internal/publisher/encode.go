@@ -1,25 +1,27 @@
 package publisher
 
 import (
+	"bytes"
 	"encoding/binary"
 	"hash/crc32"
+	"io"
 	"math/bits"
 	"slices"
-	"unsafe"
 
 	"github.com/IBM/sarama"
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/snappy/xerial"
+	"github.com/klauspost/compress/zstd"
+	"github.com/pierrec/lz4/v4"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
 
-// Without compression a request is encoded here, straight from the messages into memory that its connection uses again.
-// sarama encodes each record twice, to measure and to write, into memory that is garbage afterwards: more than half of
-// the cost of publishing. With compression it encodes all of it, because its compressors cannot be used alone.
-
-func (r *request) compressed() bool { return r.batches[0].rb.Codec != sarama.CompressionNone }
+// A request is encoded here, straight from the messages into memory that its connection uses again. sarama encodes each record twice, to
+// measure and to write, into memory that is garbage afterwards: more than half of the cost of publishing without compression.
 
 // appendTopics appends the array of topics as versions 3 to 8 of a produce request have it.
-func (r *request) appendTopics(dst []byte) []byte {
+func (r *request) appendTopics(dst []byte, z *compressor) []byte {
 	dst = slices.Grow(dst, r.bytes)
 	start, topics, partitions := len(dst), uint32(0), uint32(0)
 	dst = append(dst, 0, 0, 0, 0)
@@ -35,7 +37,7 @@ func (r *request) appendTopics(dst []byte) []byte {
 		}
 		partitions++
 		binary.BigEndian.PutUint32(dst[count:], partitions)
-		dst = b.appendTo(dst)
+		dst = b.appendTo(dst, z)
 	}
 	binary.BigEndian.PutUint32(dst[start:], topics)
 	return dst
@@ -45,31 +47,34 @@ func (r *request) appendTopics(dst []byte) []byte {
 func (b *batch) wireBytes() int { return b.bytes + batchOverhead + 14 + len(b.p.topic.name) }
 
 // appendTo appends the partition, the size of the batch, and the batch in the layout of
-// org.apache.kafka.common.record.DefaultRecordBatch.
-func (b *batch) appendTo(dst []byte) []byte {
-	rb := &b.rb
-	b.stampTime()
+// org.apache.kafka.common.record.DefaultRecordBatch. Its time is that of this attempt: retention counts from it, and topics may reject an
+// old one (message.timestamp.before.max.ms). A repeated batch is still recognized: brokers compare sequence numbers only.
+func (b *batch) appendTo(dst []byte, z *compressor) []byte {
+	const magic = 2
 	be := binary.BigEndian
 	dst = be.AppendUint32(dst, uint32(b.p.id))
 	size := len(dst)
-	dst = append(dst, make([]byte, 4+8+4)...) // the size, the base offset, the length
-	dst = be.AppendUint32(dst, uint32(rb.PartitionLeaderEpoch))
-	dst = append(dst, byte(rb.Version), 0, 0, 0, 0)
+	dst = append(dst, make([]byte, 4+8+4)...)                    // the size, the base offset, the length
+	dst = append(dst, 0xff, 0xff, 0xff, 0xff, magic, 0, 0, 0, 0) // no epoch of the leader, the magic byte, the checksum
 	checked := len(dst)
-	attributes := uint16(0)
-	if rb.IsTransactional {
-		attributes = 0x10
+	attributes := uint16(z.codec)
+	if b.req.produce.TransactionalID != nil {
+		attributes |= 0x10
 	}
+	sent := uint64(b.req.sentAt.UnixMilli())
 	dst = be.AppendUint16(dst, attributes)
-	dst = be.AppendUint32(dst, uint32(rb.LastOffsetDelta))
-	dst = be.AppendUint64(dst, uint64(rb.FirstTimestamp.UnixMilli()))
-	dst = be.AppendUint64(dst, uint64(rb.MaxTimestamp.UnixMilli()))
-	dst = be.AppendUint64(dst, uint64(rb.ProducerID))
-	dst = be.AppendUint16(dst, uint16(rb.ProducerEpoch))
-	dst = be.AppendUint32(dst, uint32(rb.FirstSequence))
+	dst = be.AppendUint32(dst, uint32(b.n-1))
+	dst = be.AppendUint64(dst, sent)
+	dst = be.AppendUint64(dst, sent)
+	dst = be.AppendUint64(dst, uint64(b.producer.ID))
+	dst = be.AppendUint16(dst, uint16(b.producer.Epoch))
+	dst = be.AppendUint32(dst, uint32(b.seq))
 	dst = be.AppendUint32(dst, uint32(b.n))
-	for i, m := range b.msgs {
-		dst = appendRecord(dst, m, int(b.bodies[i]), i)
+	if z.codec == sarama.CompressionNone {
+		dst = b.appendRecords(dst)
+	} else {
+		z.records = b.appendRecords(z.records[:0])
+		dst = z.compress(dst, z.records)
 	}
 	be.PutUint32(dst[size:], uint32(len(dst)-size-4))
 	be.PutUint32(dst[size+12:], uint32(len(dst)-size-16))
@@ -77,66 +82,52 @@ func (b *batch) appendTo(dst []byte) []byte {
 	return dst
 }
 
-// addBatches adds the batches for sarama, which keeps what it has encoded for further attempts.
-func (r *request) addBatches() {
-	for _, b := range r.batches {
-		b.stampTime()
-		if b.rb.Records == nil {
-			b.addRecords()
-		}
-		r.produce.AddBatch(b.p.topic.name, b.p.id, &b.rb)
-	}
-}
-
-// stampTime sets the time of this attempt: retention counts from it, and topics may reject an old one
-// (message.timestamp.before.max.ms). A repeated batch is still recognized: brokers compare sequence numbers only.
-func (b *batch) stampTime() { b.rb.FirstTimestamp, b.rb.MaxTimestamp = b.req.sentAt, b.req.sentAt }
-
-// recordBuffer is the memory for sarama's records. It is reused.
-type recordBuffer struct {
-	records []sarama.Record
-	refs    []*sarama.Record // refs[i] = &records[i]
-	headers []*sarama.RecordHeader
-}
-
-// addRecords makes sarama's records. A cdc.Header has the layout of sarama's, so headers are not copied.
-func (b *batch) addRecords() {
-	s := &b.buf
-	s.reserve(b.n)
-	s.headers = s.headers[:0]
+func (b *batch) appendRecords(dst []byte) []byte {
 	for i, m := range b.msgs {
-		r := &s.records[i]
-		r.Key, r.Value, r.OffsetDelta = m.Key, m.Value, int64(i)
-		start := len(s.headers)
-		for j := range m.Headers {
-			s.headers = append(s.headers, (*sarama.RecordHeader)(&m.Headers[j]))
-		}
-		r.Headers = s.headers[start:len(s.headers):len(s.headers)]
+		dst = appendRecord(dst, m, int(b.bodies[i]), i)
 	}
-	b.rb.Records = s.refs[:b.n]
+	return dst
 }
 
-func (s *recordBuffer) reserve(n int) {
-	if n <= len(s.records) {
-		return
-	}
-	n = max(n, min(2*len(s.records), maxBatchRecords))
-	s.records, s.refs = make([]sarama.Record, n), make([]*sarama.Record, n)
-	for i := range s.records {
-		s.refs[i] = &s.records[i]
-	}
+// compressor compresses the batches of a connection.
+type compressor struct {
+	codec sarama.CompressionCodec
+	// compress appends src, compressed, to dst.
+	compress func(dst, src []byte) []byte
+	records  []byte // of the batch that is encoded
 }
 
-func (s *recordBuffer) reset(n int) {
-	for i := range min(n, len(s.records)) {
-		r := &s.records[i]
-		r.Key, r.Value, r.Headers = nil, nil, nil
+func newCompressor(codec sarama.CompressionCodec) compressor {
+	z := compressor{codec: codec}
+	var w interface {
+		io.WriteCloser
+		Reset(to io.Writer)
 	}
-	clear(s.headers)
-}
-
-func (s *recordBuffer) size() int {
-	return len(s.records)*int(unsafe.Sizeof(sarama.Record{})) + 8*(len(s.refs)+cap(s.headers))
+	switch codec {
+	case sarama.CompressionNone:
+		return z
+	case sarama.CompressionSnappy:
+		z.compress = func(dst, src []byte) []byte { return append(dst, xerial.Encode(dst[len(dst):], src)...) }
+		return z
+	case sarama.CompressionZSTD:
+		e, _ := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1)) // cannot fail: the options are right
+		z.compress = func(dst, src []byte) []byte { return e.EncodeAll(src, dst) }
+		return z
+	case sarama.CompressionGZIP:
+		w = gzip.NewWriter(nil)
+	case sarama.CompressionLZ4:
+		writer := lz4.NewWriter(nil)
+		_ = writer.Apply(lz4.BlockSizeOption(lz4.Block64Kb)) // as above
+		w = writer
+	}
+	z.compress = func(dst, src []byte) []byte {
+		to := bytes.NewBuffer(dst)
+		w.Reset(to)
+		_, _ = w.Write(src) // a buffer takes everything
+		_ = w.Close()
+		return to.Bytes()
+	}
+	return z
 }
 
 // appendRecord appends m as record i of its batch, in the layout of org.apache.kafka.common.record.DefaultRecord,

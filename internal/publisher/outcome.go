@@ -68,7 +68,7 @@ func reactionTo(o outcome) reaction {
 		}}
 	case badTimestamp:
 		return reaction{when: repeated, do: func(l *loop, b *batch, block *sarama.ProduceResponseBlock) {
-			l.refuseRecords(b.p.topic, clockError(b.p.topic.name, b.rb.FirstTimestamp, causeOf(block)))
+			l.refuseRecords(b.p.topic, clockError(b.p.topic.name, b.req.sentAt, causeOf(block)))
 		}}
 	case tooLarge:
 		return reaction{when: atOnce, refreshMetadata: true, do: func(l *loop, b *batch, block *sarama.ProduceResponseBlock) {

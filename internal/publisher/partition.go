@@ -243,12 +243,11 @@ func (l *loop) newBatch(p *partition) bool {
 		return false
 	}
 	b := l.pool.get()
-	b.fill(p, n, size-batchOverhead, l.codec)
-	b.rb.IsTransactional = l.transactional
+	b.fill(p, n, size-batchOverhead)
 	if p.producer != l.producer { // renewed since: the batch before is acknowledged
 		p.producer, p.seq = l.producer, 0
 	}
-	b.stamp(p.producer, p.seq)
+	b.producer, b.seq = p.producer, p.seq
 	p.batch = b
 	l.buffered -= b.bytes
 	if p.topic.sticky == p {
@@ -417,24 +416,20 @@ type batch struct {
 	req           *request // of the last attempt
 	offset        int64    // of its first record, once it is acknowledged
 	maybeAppended bool     // an attempt had no response, or none that tells
-	rb            sarama.RecordBatch
+	producer      kafka.Producer
+	seq           int32
 
 	msgs   []*cdc.Message
-	bodies []int32      // sizes of their records' bodies
-	buf    recordBuffer // for compression
+	bodies []int32 // sizes of their records' bodies
 }
 
 // fill makes the batch of the first n messages of p's queue.
-func (b *batch) fill(p *partition, n, bytes int, codec sarama.CompressionCodec) {
+func (b *batch) fill(p *partition, n, bytes int) {
 	b.p, b.n, b.bytes = p, n, bytes
 	for i := range n {
 		e := p.queue.at(i)
 		b.msgs = append(b.msgs, e.m)
 		b.bodies = append(b.bodies, e.body)
-	}
-	b.rb = sarama.RecordBatch{
-		Version: 2, Codec: codec, CompressionLevel: sarama.CompressionLevelDefault,
-		PartitionLeaderEpoch: -1, LastOffsetDelta: int32(n) - 1,
 	}
 }
 
@@ -447,26 +442,14 @@ func (b *batch) appended(res *sarama.ProduceResponse) bool {
 	return block != nil && classify(block.Err) == accepted
 }
 
-// stamp sets the producer ID, its epoch and the sequence number; the records stay as they are.
-func (b *batch) stamp(p kafka.Producer, seq int32) {
-	b.rb.ProducerID, b.rb.ProducerEpoch, b.rb.FirstSequence = p.ID, p.Epoch, seq
-}
-
 // reset drops the references to messages, so that an unused batch holds no arena.
 func (b *batch) reset() {
 	clear(b.msgs)
-	b.buf.reset(b.n)
-	*b = batch{msgs: b.msgs[:0], bodies: b.bodies[:0], buf: b.buf}
+	*b = batch{msgs: b.msgs[:0], bodies: b.bodies[:0]}
 }
 
 // batchPool keeps batches for reuse, by the loop alone.
-type batchPool struct {
-	unused []*batch
-	bytes  int
-}
-
-// maxPoolBytes bounds the memory of unused batches.
-const maxPoolBytes = 4 << 20
+type batchPool struct{ unused []*batch }
 
 func (s *batchPool) get() *batch {
 	n := len(s.unused)
@@ -475,16 +458,12 @@ func (s *batchPool) get() *batch {
 	}
 	b := s.unused[n-1]
 	s.unused = s.unused[:n-1]
-	s.bytes -= b.buf.size()
 	return b
 }
 
 func (s *batchPool) put(b *batch) {
 	b.reset()
-	if size := b.buf.size(); s.bytes+size <= maxPoolBytes {
-		s.bytes += size
-		s.unused = append(s.unused, b)
-	}
+	s.unused = append(s.unused, b)
 }
 
 // nextSequence returns the sequence number that follows n records from seq: after 2³¹−1 comes 0
