@@ -206,7 +206,7 @@ func newMaintainer(c *config.Config, db app.Database, load cdc.Loader, letters *
 		all = append(all, cleanup.NewDeletes(cleanup.DeleteOptions{Batch: c.Retention.Batch, Every: c.Retention.Every, Load: load}, db.Rows(c.ConnString, db.Deletes(c.Retention.Age())), log, reg).Run)
 	}
 	if marks := db.Marks(""); len(marks) > 0 {
-		o := cleanup.MarkOptions{Problems: problems, Letters: func(string) deadletter.Events { return nil }}
+		o := cleanup.MarkOptions{Tables: marks, Problems: problems, Letters: func(string) deadletter.Events { return nil }}
 		if letters != nil {
 			o.Letters = letters.Events
 		}

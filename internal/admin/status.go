@@ -45,7 +45,7 @@ type Status struct {
 	// LastError is the last error, even if it has passed; absent if there was none.
 	LastError *Error `json:"last_error,omitempty"`
 	// Counters are the counters of /metrics, without "cdc_relay_" and "_total", summed over their labels.
-	Counters map[string]float64 `json:"counters"`
+	Counters map[string]float64 `json:"counters,omitempty"`
 
 	Version   string    `json:"version"`
 	Revision  string    `json:"revision,omitempty"`

@@ -104,7 +104,7 @@ func (s *Source) openBehind(ctx context.Context, d *dialer, from mysql.Set) (*se
 		case err != nil && unknown != nil: // it may pass
 			return nil, fmt.Errorf("find out whether the checkpoint is of this server: %w", err)
 		case err != nil:
-			s.log.Debug("last transaction not compared", "transaction", s.next.stamp.tx, "error", err)
+			s.log.Debug("last transaction not compared", "transaction", s.next.stamp.tx.String(), "error", err)
 		case seen.time == s.next.stamp.at:
 			s.adopting, unknown = nil, nil
 		case seen.time > 0:

@@ -27,6 +27,7 @@ func Condition(table, pending, letters string) string {
 
 // MarkOptions are how published rows are marked.
 type MarkOptions struct {
+	Tables []cdc.RowAction
 	// Letters returns the events of a table that are dead letters at present.
 	Letters  func(table string) deadletter.Events
 	Problems *cdc.Problems
@@ -49,7 +50,7 @@ const (
 
 // NewMarks returns what marks published rows while the relay leads, and registers its metrics.
 func NewMarks(o MarkOptions, open Tables, log *slog.Logger, reg prometheus.Registerer) *Sweeper {
-	return &Sweeper{
+	s := &Sweeper{
 		open: open, log: log, failed: "published rows not marked", every: 10 * time.Second, tick: 100 * time.Millisecond, patience: time.Minute,
 		limit: marksRead, maxWaiting: maxWaiting, batch: func(rows int) int { return min(max(few, rows/parts), largest) }, pause: 5 * time.Millisecond,
 		counted: promauto.With(reg).NewCounterVec(prometheus.CounterOpts{
@@ -58,6 +59,10 @@ func NewMarks(o MarkOptions, open Tables, log *slog.Logger, reg prometheus.Regis
 		errors: errorsOf("write_back", reg),
 		marks:  &marks{o},
 	}
+	for i := range o.Tables {
+		s.counted.WithLabelValues(o.Tables[i].Table) // a rate needs the 0 before the first
+	}
+	return s
 }
 
 // marking is what is known of the rows of a table that are pending: which of them may not have been published. It begins anew with each

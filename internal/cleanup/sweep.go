@@ -60,7 +60,6 @@ type group struct {
 }
 
 func (s *Sweeper) newSweep(t Rows, m *marking) *sweep {
-	s.counted.WithLabelValues(t.Name()) // a rate needs the 0 before the first
 	return &sweep{Sweeper: s, rows: t, marking: m, waiting: map[string]struct{}{}, refused: map[string]time.Time{}, await: s.patience}
 }
 

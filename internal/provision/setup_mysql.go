@@ -105,12 +105,12 @@ func (s *mysqlSetup) makeObjects(ctx context.Context) error {
 func (s *mysqlSetup) asOwner(ctx context.Context, before mysql.Survey, maintain bool) (made []outbox.Name, err error) {
 	owner, err := s.Open(ctx, s.owner)
 	if err != nil {
-		return made, err
+		return nil, err
 	}
 	defer owner.Close()
 	known, err := owner.Survey(ctx, s.Binlog.Options)
 	if err != nil {
-		return made, err
+		return nil, err
 	}
 	missing := func(t app.Table) bool {
 		return before.Tables[t.Name.String()] == nil && known.Tables[t.Name.String()] == nil
@@ -120,19 +120,19 @@ func (s *mysqlSetup) asOwner(ctx context.Context, before mysql.Survey, maintain 
 			continue
 		}
 		if t.Foreign() {
-			return made, cdc.Stop(cdc.ClassConfig, "table_missing", fmt.Errorf(
+			return nil, cdc.Stop(cdc.ClassConfig, "table_missing", fmt.Errorf(
 				"table %s does not exist, or its owner may not see it, and setup creates no table that has a columns mapping", t.Name),
 				"correct tables[].name, or have its software create it")
 		}
 		if err := mysql.RequireDatabase(ctx, owner.DB, t.Name.Schema, "grant the user its rights there"); err != nil {
-			return made, err
+			return nil, err
 		}
 		made = append(made, t.Name)
 	}
 	steps := s.script(s.relay.Server, s.relay.Settings(s.Binlog.Options), missing, maintain)
 	statements := outbox.Texts(statementsFor(steps, outbox.RunnerMySQLOwner))
 	if err := owner.Exec(ctx, "create the tables and the procedures that maintain their partitions", statements...); err != nil {
-		return made, err
+		return nil, err
 	}
 	if s.relay.Server.Role != owner.Server.Role {
 		for _, grant := range steps[len(steps)-1].Statements { // the owner may lack the right to grant: ready and check report missing rights

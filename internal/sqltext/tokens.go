@@ -99,5 +99,5 @@ func commentSize(text string, executed bool) (n int, harmless bool) {
 // PointName is a savepoint's name without quotes; the server compares them without case.
 func PointName(text string) string {
 	name := strings.TrimRight(strings.TrimSpace(text), "; ")
-	return strings.ToLower(strings.ReplaceAll(strings.Trim(name, "`"), "``", "`"))
+	return strings.ToLower(strings.ReplaceAll(strings.Trim(name, "`\""), "``", "`"))
 }
