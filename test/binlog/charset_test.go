@@ -27,18 +27,18 @@ func TestStopAtUnsupportedCharset(t *testing.T) {
 			}
 			return nil
 		}
-		r := start(t, d.source(o), newQueue(), none)
+		r := start(t, d.source(o), none)
 		d.session(row + "(1, 'ő', 'a')")
-		r.expect(1)
+		r.Expect(1)
 		reads["note"] = true // from now on check and start refuse the column
 		stops(t, d.source(o), "charset", "column note")
-		r.mustStop()
+		r.MustStop()
 		reads["note"] = false
-		again := start(t, d.source(o), newQueue(), none)
+		again := start(t, d.source(o), none)
 		reads["note"] = true
 		d.session(row+"(2, 'ő', 'a')", "ALTER TABLE outbox MODIFY note VARCHAR(20) CHARACTER SET utf8mb4")
 		var stop *cdc.StopError
-		err := again.ended()
+		err := again.Ended()
 		if !errors.As(err, &stop) || stop.Reason != "charset" || stop.Class != cdc.ClassRuntime {
 			t.Fatalf("%v, want charset", err)
 		}

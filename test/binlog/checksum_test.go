@@ -71,21 +71,20 @@ func (c *checksums) table() string { return c.name + "_c.checksums" }
 func TestChecksumsPass(t *testing.T) {
 	onEach(t, func(d *database) {
 		t, c := d.t, d.checksums()
-		r := start(t, d.source(current()), newQueue(), none)
+		r := start(t, d.source(current()), none)
 		d.session(insert(1))
 		c.run(checksumRun()...)
 		d.session(insert(2))
-		if err := r.ended(); stopped(err) != "statement_format" || !strings.Contains(cdc.Fix(err), "add "+c.table()+" to source.mysql.harmless_tables ") {
+		if err := r.Ended(); stopped(err) != "statement_format" || !strings.Contains(cdc.Fix(err), "add "+c.table()+" to source.mysql.harmless_tables ") {
 			t.Fatalf("%s, want it to name %s", cdc.Explain(err), c.table())
 		}
-		r.expect(1)
-		r = start(t, c.harmless(), newQueue(), d.stored(r.position()))
+		r.Expect(1)
+		r = start(t, c.harmless(), d.stored(r.Progress().Position))
 		c.run(checksumRun()...)
 		d.session("ALTER TABLE orders ADD COLUMN m INT", insert(3))
 		c.run(append([]string{"SET /*M!110200 character_set_collations = 'utf8mb4=utf8mb4_uca1400_ai_ci,latin1=latin1_bin', */ @n = 1"}, checksumRun()...)...)
 		d.session(insert(4))
-		r.expect(2, 3, 4)
-		r.mustStop()
+		r.Expect(2, 3, 4)
 	})
 }
 
@@ -120,11 +119,11 @@ func TestChecksumsStop(t *testing.T) {
 				before := d.position()
 				c.run(statements...)
 				d.session(insert(2))
-				r := start(t, c.harmless(), newQueue(), d.stored(cdc.Position(from)))
-				if err := r.endedBehind(1); stopped(err) != "statement_format" || before == d.position() {
+				r := start(t, c.harmless(), d.stored(cdc.Position(from)))
+				if err := r.EndedBehind(1); stopped(err) != "statement_format" || before == d.position() {
 					t.Fatalf("%v, want statement_format", err)
 				}
-				r.expect(1)
+				r.Expect(1)
 			})
 		})
 	}

@@ -36,10 +36,10 @@ func TestTLS(t *testing.T) {
 				}
 				o := current()
 				o.TLS, o.WaitUntilVisible = secure, true
-				r := start(t, d.source(o), newQueue(), none)
+				r := start(t, d.source(o), none)
 				d.session(insert(1))
-				r.expect(1)
-				if err := r.stop(); err != nil {
+				r.Expect(1)
+				if err := r.Stop(); err != nil {
 					t.Errorf("%s: %v", name, err)
 				}
 			}
@@ -99,20 +99,20 @@ func TestReplicaWithoutCommitOrder(t *testing.T) {
 	d.simple()
 	d.exec("SET GLOBAL replica_preserve_commit_order = OFF")
 	defer d.exec("SET GLOBAL replica_preserve_commit_order = ON")
-	r := start(t, d.source(current()), newQueue(), none) // the server is not a replica
+	s := d.source(current())
+	r := start(t, s, none) // the server is not a replica
 	d.exec("CHANGE REPLICATION SOURCE TO SOURCE_HOST = '127.0.0.1', SOURCE_PORT = 1, SOURCE_USER = 'nobody'")
 	defer d.exec("RESET REPLICA ALL")
 	d.cut()
-	if err := r.ended(); err == nil {
+	if err := r.Ended(); err == nil {
 		t.Fatal("a lost connection is no error")
 	}
-	stops(t, r.source, "replica_preserve_commit_order", "another order than the primary", "SET PERSIST replica_preserve_commit_order = ON")
+	stops(t, s, "replica_preserve_commit_order", "another order than the primary", "SET PERSIST replica_preserve_commit_order = ON")
 	stops(t, d.source(current()), "replica_preserve_commit_order")
 	d.exec("SET GLOBAL replica_preserve_commit_order = ON")
-	again := start(t, r.source, r.queue, none)
+	again := r.Again(none)
 	d.session(insert(1))
-	again.expect(1)
-	again.mustStop()
+	again.Expect(1)
 }
 
 // For a user without rights the error has a GRANT statement with all of them. After that statement the start succeeds.

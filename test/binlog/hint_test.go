@@ -12,6 +12,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/binlog"
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/testenv"
+	"github.com/cdc-relay/cdc-relay/test/conformance"
 )
 
 // bytesRead is how much the server has read from files and connections since it was started.
@@ -55,10 +56,10 @@ func TestStartDoesNotSearchTheBinlog(t *testing.T) {
 		c := d.published([]string{insert(2)})
 		begin := func(number int) int {
 			before := d.bytesRead()
-			r := start(d.t, d.source(binlog.Options{}), newQueue(), loads(c))
+			r := start(d.t, d.source(binlog.Options{}), conformance.From(c))
 			d.fresh(insert(number))
-			r.expectUpTo(3, number)
-			r.mustStop()
+			r.ExpectUpTo(3, number)
+			r.MustStop()
 			return (d.bytesRead() - before) >> 20
 		}
 		if read := begin(3); read > size/8 {
@@ -122,10 +123,9 @@ func TestHints(t *testing.T) {
 				}
 				c.Progress.Hint = change(d, fields[0], fields[1], offset, behind)
 				d.fresh(insert(100))
-				r := start(d.t, d.source(binlog.Options{}), newQueue(), loads(c))
+				r := start(d.t, d.source(binlog.Options{}), conformance.From(c))
 				d.fresh(insert(101))
-				r.expect(100, 101)
-				r.mustStop()
+				r.Expect(100, 101)
 			})
 		})
 	}
@@ -164,10 +164,9 @@ func TestStampBehindNewTransactions(t *testing.T) {
 			}
 		}
 		c.Progress.Position, c.Progress.Hint = cdc.Position(strings.Join(kept, ",")), ""
-		r := start(d.t, d.source(binlog.Options{}), newQueue(), loads(c))
+		r := start(d.t, d.source(binlog.Options{}), conformance.From(c))
 		d.fresh(insert(4))
-		r.expect(2, 4)
-		r.mustStop()
+		r.Expect(2, 4)
 	})
 }
 
@@ -203,9 +202,8 @@ func TestHintOfAnotherServer(t *testing.T) {
 			d.fresh(statements...)
 		}
 		c.Progress.Hint = "another/" + place
-		r := start(d.t, d.source(binlog.Options{}), newQueue(), loads(c))
+		r := start(d.t, d.source(binlog.Options{}), conformance.From(c))
 		d.fresh(insert(6))
-		r.expect(5, 6)
-		r.mustStop()
+		r.Expect(5, 6)
 	})
 }

@@ -10,20 +10,21 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/binlog"
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/testenv"
+	"github.com/cdc-relay/cdc-relay/test/conformance"
 )
 
 // published runs transactions after one with an outbox row, and returns the checkpoint of a relay that has read them.
 func (d *database) published(transactions ...[]string) cdc.Checkpoint {
 	d.t.Helper()
-	r := start(d.t, d.source(current()), newQueue(), none)
+	r := start(d.t, d.source(current()), none)
 	d.fresh(insert(1))
-	r.expect(1)
+	r.Expect(1)
 	for _, statements := range transactions {
 		d.fresh(statements...)
 	}
-	until(d.t, func() bool { return r.position() == d.parsed(cdc.Position(d.position())) })
-	c := cdc.Checkpoint{Source: cdc.Source{SystemID: d.flavor, Database: d.name}, Progress: r.source.Progress(r.queue.last())}
-	r.mustStop()
+	until(d.t, func() bool { return r.Progress().Position == d.parsed(cdc.Position(d.position())) })
+	c := cdc.Checkpoint{Source: cdc.Source{SystemID: d.flavor, Database: d.name}, Progress: r.Progress()}
+	r.MustStop()
 	return c
 }
 
@@ -38,11 +39,6 @@ func until(t *testing.T, done func() bool) {
 			t.Fatalf("not so after %s", patience)
 		}
 	}
-}
-
-// loads returns a function that loads a checkpoint.
-func loads(c cdc.Checkpoint) cdc.Resumer {
-	return func(context.Context, cdc.Source) (cdc.Checkpoint, bool, error) { return c, true, nil }
 }
 
 // endDumps ends the threads that send the binlog: the server takes long to notice that a relay has left.
@@ -102,14 +98,15 @@ func TestRestoredServerThatPassedThePosition(t *testing.T) {
 						d.fresh("SET gtid_next = 'AUTOMATIC:blue'", insert(200+n))
 					}
 				}
-				_, _, err := d.source(binlog.Options{}).Acquire(t.Context(), loads(c))
+				_, _, err := d.source(binlog.Options{}).Acquire(t.Context(), conformance.From(c))
 				if stopped(err) != "other_history" {
 					t.Fatalf("with %+v the start ends with %v", c.Progress, err)
 				}
 				c.Progress.Commit = ""
-				r := start(t, d.source(binlog.Options{}), newQueue(), loads(c))
+				r := start(t, d.source(binlog.Options{}), conformance.From(c))
 				d.fresh(insert(1000))
-				until(t, func() bool { return slices.Contains(numbers(r.await(1)), 1000) })
+				r.Await(1)
+				until(t, func() bool { return slices.Contains(r.Numbers(), 1000) })
 			})
 		})
 	}
@@ -160,10 +157,9 @@ func TestServerOfTheSameHistory(t *testing.T) {
 					t.Fatal("the checkpoint tells nothing of the last transaction")
 				}
 				meanwhile(d, &c)
-				r := start(t, d.source(binlog.Options{}), newQueue(), loads(c))
+				r := start(t, d.source(binlog.Options{}), conformance.From(c))
 				d.fresh(insert(3))
-				r.expect(3)
-				r.mustStop()
+				r.Expect(3)
 			})
 		})
 	}

@@ -26,14 +26,14 @@ func TestJSON(t *testing.T) {
 		rows = append(rows, fmt.Sprintf("(%d, %s)", i, expression))
 	}
 	tables := []string{d.name + ".outbox", d.name + ".updated"}
-	r := start(t, d.source(binlog.Options{Options: mysql.Options{Tables: tables}, FromNow: true}), newQueue(), none)
+	r := start(t, d.source(binlog.Options{Options: mysql.Options{Tables: tables}, FromNow: true}), none)
 	d.session("SET sql_mode = ''", "INSERT INTO outbox VALUES "+strings.Join(rows, ", "))
 	printed := d.documents("outbox")
 	d.exec(`UPDATE outbox SET doc = JSON_REPLACE(doc, '$.replaced', 'b') WHERE JSON_CONTAINS_PATH(doc, 'one', '$.replaced');
 		UPDATE outbox SET doc = JSON_REMOVE(doc, '$.removed') WHERE JSON_CONTAINS_PATH(doc, 'one', '$.removed');
 		INSERT INTO updated SELECT id, doc FROM outbox ORDER BY id`)
 	printed = append(printed, d.documents("updated")...)
-	got := r.await(2 * len(rows))
+	got := r.Await(2 * len(rows))
 	for i, row := range got {
 		if row["doc"] != printed[i] {
 			t.Errorf("%.300s:\n%.500q, want\n%.500q", rows[i%len(rows)], row["doc"], printed[i])
@@ -42,7 +42,6 @@ func TestJSON(t *testing.T) {
 	if len(got) != len(printed) {
 		t.Errorf("%d rows, want %d", len(got), len(printed))
 	}
-	r.mustStop()
 }
 
 // documents returns the documents as SELECT prints them, by ID.

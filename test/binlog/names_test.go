@@ -31,11 +31,11 @@ func TestLowerCaseTableNames(t *testing.T) {
 		return nil
 	}
 	reg := prometheus.NewRegistry()
-	r := start(t, binlog.New(o, slog.New(slog.DiscardHandler), reg), newQueue(), none)
+	r := start(t, binlog.New(o, slog.New(slog.DiscardHandler), reg), none)
 	d.session("USE Shop", insert(1), insert(2))
-	r.expect(1, 2)
-	r.mustStop()
-	r.source.Release(context.WithoutCancel(t.Context()))
+	r.Expect(1, 2)
+	r.MustStop()
+	r.Source.Release(context.WithoutCancel(t.Context()))
 	if got := strings.Join(slices.Compact(verified), " "); got != "Shop.Outbox" { // at the start, and before the first rows
 		t.Errorf("verified %q", got)
 	}
@@ -90,13 +90,12 @@ func labels(t *testing.T, reg *prometheus.Registry, name string) string {
 func TestTableByItsOldName(t *testing.T) {
 	onEach(t, func(d *database) {
 		d.simple()
-		r := start(d.t, d.source(current()), newQueue(), none)
+		r := start(d.t, d.source(current()), none)
 		want := []int{2}
 		if _, err := d.db.ExecContext(d.t.Context(), "INSERT INTO `#mysql50#outbox` (n) VALUES (1)"); err == nil {
 			want = []int{1, 2}
 		}
 		d.session(insert(2))
-		r.expect(want...)
-		r.mustStop()
+		r.Expect(want...)
 	})
 }

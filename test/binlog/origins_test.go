@@ -8,6 +8,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/mysql"
 	"github.com/cdc-relay/cdc-relay/internal/testenv"
+	"github.com/cdc-relay/cdc-relay/test/conformance"
 )
 
 // origins are statements that give the session's next transaction a GTID of another origin.
@@ -35,32 +36,32 @@ func TestGTIDsOfSeveralServers(t *testing.T) {
 	onEach(t, func(d *database) {
 		t := d.t
 		d.simple()
-		r := start(t, d.source(current()), newQueue(), none)
+		r := start(t, d.source(current()), none)
 		var rows []int
 		var positions []cdc.Progress
 		for n, origin := range origins(d.flavor) {
 			d.fresh(origin, insert(n))
 			rows = append(rows, n)
-			r.expect(rows...)
-			positions = append(positions, r.source.Progress(r.queue.last()))
+			r.Expect(rows...)
+			positions = append(positions, r.Progress())
 			if want := d.parsed(cdc.Position(d.position())); positions[n].Position != want {
 				t.Fatalf("after %q the position is %s, want %s", origin, positions[n].Position, want)
 			}
 		}
 		d.cut()
-		if err := r.ended(); err == nil {
+		if err := r.Ended(); err == nil {
 			t.Fatal("a lost connection is no error")
 		}
 		rows = append(rows, 100)
 		d.session(insert(100))
-		r = start(t, r.source, r.queue, none)
-		r.expect(rows...)
-		r.mustStop()
+		r = r.Again(none)
+		r.Expect(rows...)
+		r.MustStop()
 		for n, progress := range positions {
-			again := start(t, d.source(binlog.Options{}), newQueue(), loads(cdc.Checkpoint{Source: cdc.Source{SystemID: d.flavor, Database: d.name}, Progress: progress}))
-			again.expect(rows[n+1:]...)
-			again.mustStop()
-			same(t, numbers(again.queue.rows), rows[n+1:])
+			again := start(t, d.source(binlog.Options{}), conformance.From(cdc.Checkpoint{Source: cdc.Source{SystemID: d.flavor, Database: d.name}, Progress: progress}))
+			again.Expect(rows[n+1:]...)
+			again.MustStop()
+			again.Expect(rows[n+1:]...) // and no more meanwhile
 		}
 	})
 }
@@ -76,9 +77,6 @@ func (d *database) fresh(statements ...string) {
 	}
 	d.db = db
 }
-
-// position returns the current position.
-func (r *running) position() cdc.Position { return r.source.Progress(r.queue.last()).Position }
 
 // parsed returns a position in its stored form.
 func (d *database) parsed(p cdc.Position) cdc.Position {

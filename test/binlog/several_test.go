@@ -13,6 +13,7 @@ import (
 
 	"github.com/cdc-relay/cdc-relay/internal/binlog"
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/test/conformance"
 )
 
 // A statement writes to several outbox tables, for example because a trigger on one copies rows into another. Its table maps
@@ -25,12 +26,12 @@ func TestStatementOnSeveralTables(t *testing.T) {
 		d.exec("CREATE TRIGGER copied AFTER INSERT ON outbox FOR EACH ROW INSERT INTO second VALUES (NEW.n + 100, 1, 2000)")
 		o := current()
 		o.Tables = []string{d.name + ".outbox", d.name + ".second"}
-		r := start(t, d.source(o), newQueue(), none)
+		r := start(t, d.source(o), none)
 		d.session(insert(1), "BEGIN", insert(2, 3), "INSERT INTO second VALUES (4, 1, 2000)", insert(5), "COMMIT")
-		got := numbers(r.await(9))
+		r.Await(9)
+		got := r.Numbers()
 		slices.Sort(got) // the order between tables is the server's
-		same(t, got, []int{1, 2, 3, 4, 5, 101, 102, 103, 105})
-		r.mustStop()
+		conformance.Same(t, got, []int{1, 2, 3, 4, 5, 101, 102, 103, 105})
 	})
 }
 
@@ -60,7 +61,7 @@ func TestCatalogAwayWithinTransaction(t *testing.T) {
 			}
 			return dsn(ctx)
 		}
-		r := start(t, binlog.New(o, slog.New(slog.DiscardHandler), prometheus.NewRegistry()), newQueue(), none)
+		r := start(t, binlog.New(o, slog.New(slog.DiscardHandler), prometheus.NewRegistry()), none)
 		d.exec("ALTER TABLE second DROP COLUMN x")
 		away.Store(true)
 		var many []int
@@ -68,21 +69,21 @@ func TestCatalogAwayWithinTransaction(t *testing.T) {
 			many = append(many, n)
 		}
 		d.session("BEGIN", insert(many...), "INSERT INTO second VALUES (300)", insert(301), "COMMIT")
-		err := r.ended()
+		err := r.Ended()
 		if _, final := errors.AsType[*cdc.StopError](err); err == nil || final {
 			t.Fatalf("ended with %v", err)
 		}
 		away.Store(false)
 		now := ""
-		r.queue.each = func(b *cdc.Batch) {
+		r.Each = func(b *cdc.Batch) {
 			if b.Table != nil && b.Table.Now != nil {
 				now = fmt.Sprint(b.Table.Now.Columns[1:])
 			}
 		}
 		d.exec("ALTER TABLE second ADD COLUMN x INT")
-		again := start(t, r.source, r.queue, none)
-		again.expectUpTo(0, 301)
-		again.mustStop()
+		again := r.Again(none)
+		again.ExpectUpTo(0, 301)
+		again.MustStop()
 		if want := fmt.Sprint([]cdc.Column{{Name: "x", Type: cdc.TypeInteger}}); now != want {
 			t.Errorf("the table has %s now, want %s", now, want)
 		}

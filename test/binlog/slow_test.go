@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/cdc-relay/cdc-relay/internal/testenv"
+	"github.com/cdc-relay/cdc-relay/test/conformance"
 )
 
 // A relay whose window is full closes its connection, or the server does after net_write_timeout. Once there is room it continues from its
@@ -22,8 +23,8 @@ func TestHangUpWhileTheWindowIsFull(t *testing.T) {
 				r := d.full()
 				d.eventually(noDump) // before net_write_timeout, which is 60 s by default
 				select {
-				case err := <-r.done:
-					d.t.Fatalf("the source ended while there is no room: %v", err)
+				case <-r.Done:
+					d.t.Fatalf("the source ended while there is no room: %v", r.Ended())
 				default:
 				}
 				d.drained(r)
@@ -36,13 +37,13 @@ func TestHangUpWhileTheWindowIsFull(t *testing.T) {
 const noDump = "SELECT COUNT(*) = 0 FROM information_schema.processlist WHERE command LIKE 'Binlog Dump%'"
 
 // full starts a source and writes until its window is full.
-func (d *database) full() *running {
+func (d *database) full() *conformance.Running {
 	d.t.Helper()
-	q := newQueue()
-	q.limit = 1
-	r := start(d.t, d.source(current()), q, none)
+	q := newQueue(d.t)
+	q.Limit = 1
+	r := conformance.Start(d.t, d.source(current()), q, none)
 	d.session(insert(1))
-	r.expect(1)
+	r.Expect(1)
 	for n := range 40 {
 		d.session("BEGIN", insert(2+3*n, 3+3*n), "INSERT INTO other VALUES (REPEAT('x', 1000000))", insert(4+3*n), "COMMIT")
 	}
@@ -50,18 +51,14 @@ func (d *database) full() *running {
 }
 
 // drained makes room and verifies that the rows that full wrote arrive once and in order.
-func (d *database) drained(r *running) {
+func (d *database) drained(r *conformance.Running) {
 	d.t.Helper()
-	r.queue.mu.Lock()
-	r.queue.limit = 0
-	r.queue.mu.Unlock()
-	r.queue.space <- struct{}{}
-	if err := r.ended(); err == nil {
+	r.Room()
+	if err := r.Ended(); err == nil {
 		d.t.Fatal("Run returned no error although the connection ended")
 	}
-	again := start(d.t, r.source, r.queue, none)
-	again.expectUpTo(1, 121)
-	again.mustStop()
+	again := r.Again(none)
+	again.ExpectUpTo(1, 121)
 }
 
 // eventually waits until a query returns 1.
@@ -78,23 +75,23 @@ func (d *database) eventually(query string) {
 //
 //covers:binlogs 31 rows both
 func TestReconnectAfterSilence(t *testing.T) {
-	var silent, idle []*running
+	var silent, idle []*conformance.Running
 	for kind, server := range servers {
 		d := newDatabase(t, kind)
 		d.simple()
-		idle = append(idle, start(t, d.source(current()), newQueue(), none))
+		idle = append(idle, start(t, d.source(current()), none))
 		way := testenv.Proxy(t, server.Addr())
 		direct := d.dsn
 		d.dsn = strings.Replace(direct, server.Addr(), way.Addr(), 1)
-		silent = append(silent, start(t, d.source(current()), newQueue(), none))
+		silent = append(silent, start(t, d.source(current()), none))
 		d.dsn = direct
 		way.Swallow(testenv.Responses)
 	}
 	for i, r := range silent {
-		if err := r.ended(); err == nil || !strings.Contains(err.Error(), "not even a heartbeat") {
+		if err := r.Ended(); err == nil || !strings.Contains(err.Error(), "not even a heartbeat") {
 			t.Errorf("%v, want an error about missing heartbeats", err)
 		}
-		if err := idle[i].stop(); err != nil {
+		if err := idle[i].Stop(); err != nil {
 			t.Errorf("an idle server: %v", err)
 		}
 	}

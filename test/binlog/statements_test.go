@@ -76,7 +76,7 @@ func TestStatementsStop(t *testing.T) {
 				d.simple()
 				x := d.beside()
 				d.exec("INSERT INTO " + x + ".t VALUES (0)")
-				r := start(t, d.source(current()), newQueue(), none)
+				r := start(t, d.source(current()), none)
 				d.session(insert(1))
 				statements := []string{"SET SESSION binlog_format = STATEMENT", "USE " + x}
 				for _, s := range tt.statements {
@@ -86,10 +86,10 @@ func TestStatementsStop(t *testing.T) {
 				before := d.position()
 				d.session(statements...)
 				var stop *cdc.StopError
-				if err := r.ended(); !errors.As(err, &stop) || stop.Reason != "statement_format" || before == d.position() {
+				if err := r.Ended(); !errors.As(err, &stop) || stop.Reason != "statement_format" || before == d.position() {
 					t.Fatalf("%v, want statement_format", err)
 				}
-				r.expect(1)
+				r.Expect(1)
 			})
 		})
 	}
@@ -106,9 +106,9 @@ func TestStatementsPass(t *testing.T) {
 		x := d.beside()
 		d.exec("CREATE TABLE memory (n INT) ENGINE = MEMORY; CREATE TABLE plain (n INT) ENGINE = MyISAM")
 		d.loadable()
-		r := start(t, d.source(current()), newQueue(), none)
+		r := start(t, d.source(current()), none)
 		d.session("USE "+x, "INSERT INTO t VALUES (1)", "UPDATE t SET n = 2", "DO f()", "SET @x = f()", "CALL p()", "USE "+d.name)
-		r.expect(1, 2, 2, 2, 2)
+		r.Expect(1, 2, 2, 2, 2)
 		user := "'" + d.flavor + "_passes'@'%'"
 		d.session(
 			"CREATE USER "+user, "GRANT SELECT ON *.* TO "+user, "REVOKE SELECT ON *.* FROM "+user, "SET PASSWORD FOR "+user+" = "+
@@ -127,7 +127,6 @@ func TestStatementsPass(t *testing.T) {
 			d.session("SET SESSION binlog_format = STATEMENT", "USE "+x, "DROP FUNCTION f", "INSERT INTO quiet VALUES (1)", load+"quiet", "CREATE TABLE copied SELECT n FROM quiet")
 		}
 		d.session("SET SESSION binlog_format = ROW", "INSERT INTO "+d.name+".outbox (n) VALUES (3)")
-		r.expect(1, 2, 2, 2, 2, 3)
-		r.mustStop()
+		r.Expect(1, 2, 2, 2, 2, 3)
 	})
 }

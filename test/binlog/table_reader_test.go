@@ -82,15 +82,15 @@ func TestRowsReadBySQLAreThoseOfTheBinlog(t *testing.T) {
 					values[0], values[1] = append(values[0], g.values[0]), append(values[1], g.values[1])
 				}
 				d.exec("CREATE TABLE outbox (" + strings.Join(ddl, ", ") + ") CHARACTER SET utf8mb4")
-				q := newQueue()
+				q := newQueue(d.t)
 				var logged []string
-				q.each = func(b *cdc.Batch) { logged = append(logged, cells(b)...) }
-				running := start(d.t, d.source(binlog.Options{FromNow: true, Verify: func(*cdc.Table) error { return nil }}), q, none)
+				q.Each = func(b *cdc.Batch) { logged = append(logged, cells(b)...) }
+				r := conformance.Start(d.t, d.source(binlog.Options{FromNow: true, Verify: func(*cdc.Table) error { return nil }}), q, none)
 				into := "INSERT INTO outbox (" + strings.Join(names, ", ") + ") VALUES ("
 				d.session("SET time_zone = '+00:00'", into+strings.Join(values[1], ", ")+")", into+strings.Join(values[0], ", ")+")",
 					"INSERT INTO outbox (row_id, created_at) VALUES (3, '2026-01-02 03:04:05.5')")
-				running.await(3)
-				running.mustStop()
+				r.Await(3)
+				r.MustStop()
 				got := d.read(d.reader(mysql.ReadOptions{Key: "row_id", At: "created_at"}), tableread.Filter{}, tableread.Key{})
 				if len(got) != len(logged) {
 					d.t.Fatalf("%d rows, want %d", len(got), len(logged))

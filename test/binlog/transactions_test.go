@@ -11,6 +11,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/binlog"
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/cdctest"
+	"github.com/cdc-relay/cdc-relay/test/conformance"
 )
 
 // simple creates a table with a number in each row.
@@ -27,15 +28,6 @@ func insert(numbers ...int) string {
 	return "INSERT INTO outbox VALUES " + strings.Join(values, ", ")
 }
 
-// numbers returns the numbers of rows, in order.
-func numbers(rows []map[string]string) []int {
-	got := make([]int, len(rows))
-	for i, row := range rows {
-		got[i], _ = strconv.Atoi(row["n"])
-	}
-	return got
-}
-
 func current() binlog.Options { return binlog.Options{FromNow: true} }
 
 // Committed rows arrive in commit order. Rolled-back rows do not, even if they are in the binlog because the transaction
@@ -47,7 +39,7 @@ func TestTransactions(t *testing.T) {
 		t := d.t
 		d.simple()
 		d.exec("CREATE TABLE other (n INT) ENGINE = InnoDB; CREATE TABLE plain (n INT) ENGINE = MyISAM")
-		r := start(t, d.source(current()), newQueue(), none)
+		r := start(t, d.source(current()), none)
 		d.session("SET SESSION sql_log_bin = 1", insert(1))
 		d.session("BEGIN", insert(2), insert(3, 4), "INSERT INTO other VALUES (1)", insert(5), "COMMIT")
 		d.session("BEGIN", insert(100), "ROLLBACK")
@@ -67,8 +59,7 @@ func TestTransactions(t *testing.T) {
 		d.session("CREATE TABLE copied SELECT n FROM outbox", "TRUNCATE plain", "DROP TABLE later")
 		d.session("XA START 'x'", "INSERT INTO other VALUES (9)", "XA END 'x'", "XA PREPARE 'x'", "XA COMMIT 'x'")
 		d.session("XA START 'y'", "INSERT INTO other VALUES (9)", "XA END 'y'", "XA COMMIT 'y' ONE PHASE", insert(12))
-		r.expect(1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12)
-		r.mustStop()
+		r.Expect(1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12)
 	})
 }
 
@@ -92,19 +83,18 @@ func TestIdleOutbox(t *testing.T) {
 		t := d.t
 		d.simple()
 		d.exec("CREATE TABLE other (n INT)")
-		r := start(t, d.source(current()), newQueue(), none)
+		r := start(t, d.source(current()), none)
 		for range 5 {
 			d.exec("INSERT INTO other VALUES (1)")
 		}
 		want := d.position()
-		for string(r.source.Progress(r.queue.last()).Position) != want {
+		for string(r.Progress().Position) != want {
 			select {
-			case <-r.queue.changed:
+			case <-r.Changed:
 			case <-time.After(patience):
-				t.Fatalf("position is %s, want %s", r.source.Progress(r.queue.last()).Position, want)
+				t.Fatalf("position is %s, want %s", r.Progress().Position, want)
 			}
 		}
-		r.mustStop()
 	})
 }
 
@@ -117,30 +107,27 @@ func TestNoHeartbeatWhileABatchIsInFlight(t *testing.T) {
 		t := d.t
 		d.simple()
 		d.exec("CREATE TABLE other (n INT)")
-		q := newQueue()
-		r := start(t, d.source(current()), q, none)
-		q.mu.Lock()
-		q.confirm = func(uint64) {}
-		q.mu.Unlock()
+		s, q := d.source(current()), newQueue(t)
+		q.Confirm = func(uint64) {}
+		r := conformance.Start(t, s, q, none)
 		d.session(insert(1))
-		r.expect(1)
+		r.Expect(1)
 		for range 20 {
 			d.exec("INSERT INTO other VALUES (1)")
 		}
 		written := time.Now()
-		until(t, func() bool { return r.source.Status().LastTick.Sub(written) > 2*time.Second })
+		until(t, func() bool { return s.Status().LastTick.Sub(written) > 2*time.Second })
 		d.session(insert(2)) // read after the transactions of the other table
-		r.expect(1, 2)
-		if seq := q.last(); seq != 2 {
+		r.Expect(1, 2)
+		if seq := r.Last(); seq != 2 {
 			t.Errorf("%d batches, want the two with rows", seq)
 		}
 		for range 20 {
 			d.exec("INSERT INTO other VALUES (1)")
 		}
 		want := d.position()
-		r.source.Confirm(2)
-		until(t, func() bool { return string(r.source.Progress(q.last()).Position) == want })
-		r.mustStop()
+		s.Confirm(2)
+		until(t, func() bool { return string(r.Progress().Position) == want })
 	})
 }
 
@@ -150,7 +137,8 @@ func TestLag(t *testing.T) {
 		t := d.t
 		d.simple()
 		d.exec("CREATE TABLE other (n INT)")
-		r := start(t, d.source(current()), newQueue(), none)
+		s := d.source(current())
+		start(t, s, none)
 		past := map[string]string{
 			"mysql":   "SET SESSION original_commit_timestamp = (UNIX_TIMESTAMP() - 3600) * 1000000",
 			"mariadb": "SET SESSION timestamp = UNIX_TIMESTAMP() - 3600",
@@ -160,10 +148,9 @@ func TestLag(t *testing.T) {
 			"mariadb": "SET SESSION timestamp = DEFAULT",
 		}[d.flavor]
 		d.session(past, "INSERT INTO other VALUES (1)", now)
-		until(t, func() bool { return r.source.Lag().Round(time.Minute) == time.Hour })
+		until(t, func() bool { return s.Lag().Round(time.Minute) == time.Hour })
 		d.session("INSERT INTO other VALUES (2)")
-		until(t, func() bool { return r.source.Lag() == 0 })
-		r.mustStop()
+		until(t, func() bool { return s.Lag() == 0 })
 	})
 }
 
@@ -188,17 +175,16 @@ func TestLargeTransactions(t *testing.T) {
 		if d.flavor == "mariadb" {
 			compressions = []string{"SET GLOBAL log_bin_compress = OFF", "SET GLOBAL log_bin_compress = ON"}
 		}
-		r := start(t, d.source(current()), newQueue(), none)
+		r := start(t, d.source(current()), none)
 		want := 0
 		for _, compression := range compressions {
 			d.session(compression, deep[d.flavor], "BEGIN", big(want, 6000), "INSERT INTO plain VALUES (1)", "SAVEPOINT s", big(900000, 3000), "ROLLBACK TO s", big(want+6000, 100), "COMMIT")
 			want += 6100
-			r.expectUpTo(0, want-1)
+			r.ExpectUpTo(0, want-1)
 		}
 		if d.flavor == "mariadb" {
 			d.exec("SET GLOBAL log_bin_compress = OFF")
 		}
-		r.mustStop()
 	})
 }
 
@@ -208,7 +194,7 @@ func TestTableMapSurvivesBufferReuse(t *testing.T) {
 	onEach(t, func(d *database) {
 		t := d.t
 		d.exec("CREATE TABLE other (pad LONGBLOB); CREATE TABLE outbox (n INT NOT NULL, pad LONGBLOB, day DATE, kind ENUM('a', 'b'))")
-		r := start(t, d.source(current()), newQueue(), none)
+		r := start(t, d.source(current()), none)
 		d.session("INSERT INTO other VALUES (REPEAT('x', 400000))")
 		statements := []string{deep[d.flavor], "BEGIN"}
 		for first := 0; first < 6000; first += 2000 {
@@ -216,13 +202,12 @@ func TestTableMapSurvivesBufferReuse(t *testing.T) {
 				"REPEAT('x', 1000)", "REPEAT('\x04', 1000), '2026-11-21', 'b'", 1))
 		}
 		d.session(append(statements, "COMMIT")...)
-		for i, row := range r.await(6000) {
+		for i, row := range r.Await(6000) {
 			if row["n"] != strconv.Itoa(i) || len(row["pad"]) != 1000 || row["day"] != "2026-11-21" || row["kind"] != "b" {
 				cdctest.Violation(t, cdctest.Content, "row %d is %.200v", i, row)
 				t.FailNow()
 			}
 		}
-		r.mustStop()
 	})
 }
 
@@ -251,19 +236,19 @@ func TestStopAtUnpublishableRows(t *testing.T) {
 			onEach(t, func(d *database) {
 				t := d.t
 				d.simple()
-				r := start(t, d.source(current()), newQueue(), none)
+				r := start(t, d.source(current()), none)
 				d.session(insert(1))
 				d.session(tt.statements...)
 				if d.flavor == "mariadb" && tt.reason == "row_image" { // MariaDB logs all columns of an insert anyway
-					r.expect(1, 2)
+					r.Expect(1, 2)
 					return
 				}
 				var stop *cdc.StopError
-				err := r.ended()
+				err := r.Ended()
 				if !errors.As(err, &stop) || stop.Reason != tt.reason || stop.Class != cdc.ClassRuntime {
 					t.Fatalf("%v, want %s", err, tt.reason)
 				}
-				r.expect(1)
+				r.Expect(1)
 				d.past(err, binlog.Options{}, insert(3))
 			})
 		})
@@ -279,8 +264,7 @@ func (d *database) past(stop error, o binlog.Options, next string) {
 		d.t.Errorf("%q names no transaction, or no position", cdc.Explain(stop))
 		return
 	}
-	again := start(d.t, d.source(o), newQueue(), d.stored(cdc.Position(position)))
+	again := start(d.t, d.source(o), d.stored(cdc.Position(position)))
 	d.session(next)
-	again.expect(3)
-	again.mustStop()
+	again.Expect(3)
 }

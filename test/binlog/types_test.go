@@ -134,10 +134,10 @@ func TestTypes(t *testing.T) {
 					first, second = append(first, g.values[0]), append(second, g.values[1])
 				}
 				d.exec("CREATE TABLE outbox (" + strings.Join(ddl, ", ") + ") CHARACTER SET utf8mb4")
-				r := start(t, d.source(binlog.Options{FromNow: true}), newQueue(), none)
+				r := start(t, d.source(binlog.Options{FromNow: true}), none)
 				d.session("SET time_zone = '+00:00'", "INSERT INTO outbox VALUES ("+strings.Join(first, ", ")+"), ("+strings.Join(second, ", ")+")",
 					"INSERT INTO outbox (t1) VALUES (NULL)")
-				rows := r.await(3)
+				rows := r.Await(3)
 				for i, row := range rows[:2] {
 					for _, g := range columns {
 						want, null := d.printed(g, i)
@@ -150,9 +150,9 @@ func TestTypes(t *testing.T) {
 				if len(rows[2]) != 0 {
 					t.Errorf("a row of NULLs has %v", rows[2])
 				}
-				r.mustStop()
-				if _, checked := binlog.Check(t.Context(), binlog.Options{Options: mysql.Options{DSN: func(context.Context) (string, error) { return d.dsn, nil }, Tables: []string{d.name + ".outbox"}}}, none); fmt.Sprint(checked[d.name+".outbox"].Columns) != fmt.Sprint(r.queue.columns) {
-					t.Errorf("check finds\n%v, the binlog has\n%v", checked[d.name+".outbox"].Columns, r.queue.columns)
+				r.MustStop()
+				if _, checked := binlog.Check(t.Context(), binlog.Options{Options: mysql.Options{DSN: func(context.Context) (string, error) { return d.dsn, nil }, Tables: []string{d.name + ".outbox"}}}, none); fmt.Sprint(checked[d.name+".outbox"].Columns) != fmt.Sprint(r.Columns()) {
+					t.Errorf("check finds\n%v, the binlog has\n%v", checked[d.name+".outbox"].Columns, r.Columns())
 				}
 			})
 		})
@@ -165,10 +165,10 @@ func TestTypes(t *testing.T) {
 func TestStopAtUnsupportedType(t *testing.T) {
 	d := newDatabase(t, "mariadb")
 	d.exec("CREATE TABLE outbox (id INT, packed VARCHAR(200) COMPRESSED, behind VARCHAR(300), price DECIMAL(10,2))")
-	r := start(t, d.source(binlog.Options{FromNow: true}), newQueue(), none)
+	r := start(t, d.source(binlog.Options{FromNow: true}), none)
 	d.exec("INSERT INTO outbox VALUES (1, NULL, 'text', 1.50)")
 	var stop *cdc.StopError
-	if err := r.ended(); !errors.As(err, &stop) || stop.Reason != "column_type" || !strings.Contains(err.Error(), "column packed of "+d.name+".outbox") {
+	if err := r.Ended(); !errors.As(err, &stop) || stop.Reason != "column_type" || !strings.Contains(err.Error(), "column packed of "+d.name+".outbox") {
 		t.Error(err)
 	}
 }
@@ -184,7 +184,7 @@ func TestOldTimes(t *testing.T) {
 		d.exec("CREATE TABLE outbox (n INT, ti TIME, dt DATETIME, ts TIMESTAMP NULL, behind INT)")
 		d.exec("CREATE TABLE exact (at DATETIME(6), behind INT)")
 		tables := []string{d.name + ".outbox", d.name + ".exact"}
-		r := start(d.t, d.source(binlog.Options{Options: mysql.Options{Tables: tables}, FromNow: true}), newQueue(), none)
+		r := start(d.t, d.source(binlog.Options{Options: mysql.Options{Tables: tables}, FromNow: true}), none)
 		d.session("SET time_zone = '+00:00'", `INSERT INTO outbox VALUES (1, '-838:59:59', '2026-01-02 03:04:05', '2026-01-02 03:04:05', 1),
 			(2, '-00:00:01', '1000-01-01 00:00:00', '2038-01-19 03:14:07', 2), (3, '12:00:00', '9999-12-31 23:59:59', NULL, 3)`)
 		for i, want := range []string{
@@ -192,25 +192,24 @@ func TestOldTimes(t *testing.T) {
 			"map[behind:2 dt:1000-01-01T00:00:00Z n:2 ti:-00:00:01 ts:2038-01-19T03:14:07Z]",
 			"map[behind:3 dt:9999-12-31T23:59:59Z n:3 ti:12:00:00]",
 		} {
-			if got := fmt.Sprint(r.await(3)[i]); got != want {
+			if got := fmt.Sprint(r.Await(3)[i]); got != want {
 				d.t.Errorf("%s, want %s", got, want)
 			}
 		}
-		if _, checked := binlog.Check(d.t.Context(), d.options(binlog.Options{}), none); fmt.Sprint(checked[tables[0]].Columns) != fmt.Sprint(r.queue.columns) {
-			d.t.Errorf("check finds\n%v, the binlog has\n%v", checked[tables[0]].Columns, r.queue.columns)
+		if _, checked := binlog.Check(d.t.Context(), d.options(binlog.Options{}), none); fmt.Sprint(checked[tables[0]].Columns) != fmt.Sprint(r.Columns()) {
+			d.t.Errorf("check finds\n%v, the binlog has\n%v", checked[tables[0]].Columns, r.Columns())
 		}
 		d.exec("INSERT INTO exact VALUES ('2026-01-02 03:04:05.123456', 1)")
-		if err := r.ended(); cdc.ReasonOf(err) != "row_unreadable" {
+		if err := r.Ended(); cdc.ReasonOf(err) != "row_unreadable" {
 			d.t.Errorf("%v, want row_unreadable", err)
 		}
 		d.exec("SET GLOBAL mysql56_temporal_format = ON")
 		d.exec("ALTER TABLE exact MODIFY at DATETIME(6)")
-		r = start(d.t, d.source(binlog.Options{Options: mysql.Options{Tables: tables}, FromNow: true}), newQueue(), none)
+		r = start(d.t, d.source(binlog.Options{Options: mysql.Options{Tables: tables}, FromNow: true}), none)
 		d.exec("INSERT INTO exact VALUES ('2026-01-02 03:04:05.123456', 1)")
-		if got := r.await(1)[0]["at"]; got != "2026-01-02T03:04:05.123456Z" {
+		if got := r.Await(1)[0]["at"]; got != "2026-01-02T03:04:05.123456Z" {
 			d.t.Error(got)
 		}
-		r.mustStop()
 	})
 }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/mysql"
 	"github.com/cdc-relay/cdc-relay/internal/testenv"
+	"github.com/cdc-relay/cdc-relay/test/conformance"
 )
 
 // semiSync are the names of a server's settings of semi-synchronous replication.
@@ -89,16 +90,12 @@ func (d *database) questions() int {
 }
 
 // heldBack waits until the source has asked again and again, and verifies that it has handed on nothing that cannot be read.
-func (d *database) heldBack(r *running, want ...int) {
+func (d *database) heldBack(r *conformance.Running, want ...int) {
 	d.t.Helper()
 	const several = 4
 	before := d.questions()
-	until(d.t, func() bool {
-		r.queue.mu.Lock()
-		defer r.queue.mu.Unlock()
-		return d.questions() >= before+several || len(r.queue.rows) > len(want)
-	})
-	r.expect(want...)
+	until(d.t, func() bool { return d.questions() >= before+several || len(r.Rows()) > len(want) })
+	r.Expect(want...)
 	var seen int
 	d.scan("SELECT COUNT(*) FROM outbox", &seen)
 	if seen != len(want) {
@@ -152,9 +149,9 @@ func (d *database) waits(meanwhile ...string) {
 	d.exec("FLUSH BINARY LOGS")
 	d.exec("INSERT INTO other VALUES (REPEAT('x', 9000))") // offsets behind the first ones of the next file
 	source, problems := d.patient()
-	r := start(t, source, newQueue(), none)
+	r := start(t, source, none)
 	d.exec(insert(1))
-	r.expect(1)
+	r.Expect(1)
 	d.hold()
 	began := d.newFile()
 	second := d.later(insert(2))
@@ -163,7 +160,7 @@ func (d *database) waits(meanwhile ...string) {
 		until(t, func() bool { return len(problems.List()) > 0 }) // after 10 s
 		d.release()
 		succeed(t, second)
-		r.expect(1, 2)
+		r.Expect(1, 2)
 		until(t, func() bool { return len(problems.List()) == 0 })
 		return
 	}
@@ -179,14 +176,13 @@ func (d *database) waits(meanwhile ...string) {
 	d.heldBack(r, 1)
 	d.release()
 	succeed(t, waiting...)
-	r.expect(seen...)
+	r.Expect(seen...)
 	d.hold()
 	last := d.later(insert(4))
 	d.heldBack(r, seen...)
 	d.release()
 	succeed(t, last)
-	r.expect(append(seen, 4)...)
-	r.mustStop()
+	r.Expect(append(seen, 4)...)
 }
 
 // Whatever a transaction is made of, its rows wait, also while the connection that asks is cut again and again.
@@ -211,9 +207,9 @@ func TestEveryKindOfTransactionWaits(t *testing.T) {
 					d := newDatabase(t, kind)
 					d.simple()
 					source, _ := d.patient()
-					r := start(t, source, newQueue(), none)
+					r := start(t, source, none)
 					d.exec(insert(1))
-					r.expect(1)
+					r.Expect(1)
 					d.hold()
 					began := d.newFile()
 					done := d.later(tx.statements...)
@@ -226,8 +222,7 @@ func TestEveryKindOfTransactionWaits(t *testing.T) {
 					d.heldBack(r, 1)
 					d.release()
 					succeed(t, done, flushed)
-					r.expectUpTo(1, 1+tx.rows)
-					r.mustStop()
+					r.ExpectUpTo(1, 1+tx.rows)
 				})
 			}
 		})
@@ -301,9 +296,9 @@ func TestSettledBehindALargeTransaction(t *testing.T) {
 		d.simple()
 		d.exec("CREATE TABLE other (n INT)")
 		source, _ := d.patient()
-		r := start(t, source, newQueue(), none)
+		r := start(t, source, none)
 		d.exec(insert(1))
-		r.expect(1)
+		r.Expect(1)
 		d.hold()
 		began := d.newFile()
 		first := d.later(insert(2))
@@ -319,11 +314,10 @@ func TestSettledBehindALargeTransaction(t *testing.T) {
 		d.release()
 		succeed(t, first, flushed, large)
 		d.exec(insert(3))
-		r.expect(1, 2, 3)
+		r.Expect(1, 2, 3)
 		if n := d.questions() - before; n > questions {
 			t.Errorf("%d questions until the rows were handed on, want %d at most", n, questions)
 		}
-		r.mustStop()
 	})
 }
 
@@ -358,13 +352,12 @@ func TestVisibilityOfAnotherServer(t *testing.T) {
 		d.simple()
 		d.asks()
 		s, dsn := d.movable()
-		q := newQueue()
-		r := start(t, s, q, none)
+		r := start(t, s, none)
 		d.exec(insert(1))
-		r.expect(1)
+		r.Expect(1)
 		d.killWitness()
 		d.exec(insert(2))
-		r.expect(1, 2)
+		r.Expect(1, 2)
 		other := servers[others[strings.TrimPrefix(t.Name(), "TestVisibilityOfAnotherServer/")]]
 		if other == d.server {
 			other = testenv.MySQL(t, testenv.MySQLOptions{Flavor: d.flavor})
@@ -372,14 +365,13 @@ func TestVisibilityOfAnotherServer(t *testing.T) {
 		dsn.Store(other.DSN("", ""))
 		d.killWitness()
 		d.exec(insert(3))
-		if err := r.ended(); err == nil || !strings.Contains(err.Error(), "two servers") {
+		if err := r.Ended(); err == nil || !strings.Contains(err.Error(), "two servers") {
 			t.Errorf("%v, want an error about two servers", err)
 		}
-		same(t, numbers(q.rows), []int{1, 2})
+		r.Expect(1, 2)
 		dsn.Store(d.dsn)
-		r = start(t, s, q, none)
-		r.expect(1, 2, 3)
-		r.mustStop()
+		r = r.Again(none)
+		r.Expect(1, 2, 3)
 	})
 }
 
@@ -392,11 +384,10 @@ func TestVisibilityCannotBeAsked(t *testing.T) {
 		d.simple()
 		d.asks()
 		s, dsn := d.movable()
-		q := newQueue()
 		refusing := "root@tcp(" + refuses(t) + ")/"
-		r := start(t, s, q, none)
+		r := start(t, s, none)
 		d.exec(insert(1))
-		r.expect(1)
+		r.Expect(1)
 		d.hold()
 		held := d.later(insert(2))
 		for range 3 {
@@ -404,17 +395,16 @@ func TestVisibilityCannotBeAsked(t *testing.T) {
 			dsn.Store(refusing)
 			d.killWitness()
 			var stop *cdc.StopError
-			if err := r.ended(); err == nil || errors.As(err, &stop) {
+			if err := r.Ended(); err == nil || errors.As(err, &stop) {
 				t.Fatalf("%v, want an error that passes", err)
 			}
 			dsn.Store(d.dsn)
-			r = start(t, s, q, none)
+			r = r.Again(none)
 		}
 		d.heldBack(r, 1)
 		d.release()
 		succeed(t, held)
-		r.expect(1, 2)
-		r.mustStop()
+		r.Expect(1, 2)
 	})
 }
 

@@ -21,20 +21,20 @@ func PartitionIsDroppedOnceRelayed(t *testing.T, d Outbox) {
 	if err := Maintain(t, d.Partitions(), o); err == nil || !strings.Contains(cdc.Explain(err), "start the relay") {
 		t.Fatalf("while nothing is relayed: %v", err)
 	}
-	if parts, out := List(t, d.Partitions()), takenOut(t, d); len(out) == 0 || cleanup.Ahead(parts, time.Now()) != 5 {
+	if parts, out := List(t, d.Partitions()), TakenOut(t, d.Partitions()); len(out) == 0 || cleanup.Ahead(parts, time.Now()) != 5 {
 		t.Fatalf("%d taken out, %d days ahead: %v", len(out), cleanup.Ahead(parts, time.Now()), parts)
 	}
 	r := start(t, d.Source(), d.Begin())
-	r.expect(1, 5)
+	r.ExpectUpTo(1, 5)
 	d.Insert(0, 6, 6)
-	r.expect(1, 6)
-	d.Save(r.checkpoint())
+	r.ExpectUpTo(1, 6)
+	d.Save(r.Checkpoint())
 	testenv.Must(t, Maintain(t, d.Partitions(), o))
-	if out := takenOut(t, d); len(out) > 0 {
+	if out := TakenOut(t, d.Partitions()); len(out) > 0 {
 		t.Errorf("still there: %v", out)
 	}
 	d.Insert(0, 7, 8)
-	r.expect(1, 8)
+	r.ExpectUpTo(1, 8)
 	if got := d.Numbers("outbox"); got != "6,7,8" {
 		t.Errorf("the table holds %s", got)
 	}
@@ -52,7 +52,7 @@ func PassGivesUpBehindAWriter(t *testing.T, d Outbox) {
 		}
 	}
 	d.Insert(0, 3, 3) // nobody waits any more
-	if out := takenOut(t, d); len(out) > 0 {
+	if out := TakenOut(t, d.Partitions()); len(out) > 0 {
 		t.Errorf("taken out: %v", out)
 	}
 	end(true)
@@ -61,7 +61,7 @@ func PassGivesUpBehindAWriter(t *testing.T, d Outbox) {
 		err = p.TakeOut(t.Context(), old)
 	}
 	testenv.Must(t, err)
-	if got := d.Numbers(takenOut(t, d)[0].Name); got != "2" {
+	if got := d.Numbers(TakenOut(t, d.Partitions())[0].Name); got != "2" {
 		cdctest.Violation(t, cdctest.Unpublished, "taken out: %s, want 2", got)
 	}
 }
@@ -72,13 +72,13 @@ func RestoredPartitionIsKept(t *testing.T, d Outbox) {
 	d.Insert(3, 1, 1)
 	testenv.Must(t, d.Partitions().TakeOut(t.Context(), Day(t, d.Partitions(), 3)))
 	d.Relayed()
-	part := takenOut(t, d)[0]
+	part := TakenOut(t, d.Partitions())[0]
 	if !part.Relayed {
 		t.Fatalf("not relayed: %+v", part)
 	}
 	d.Restore(part.Name)
 	d.Relayed()
-	part = takenOut(t, d)[0]
+	part = TakenOut(t, d.Partitions())[0]
 	if part.Relayed {
 		cdctest.Violation(t, cdctest.Unpublished, "restored, and relayed: %+v", part)
 	} else if part.Kept == nil || !strings.Contains(cdc.Explain(part.Kept), "drop it") {
@@ -88,7 +88,7 @@ func RestoredPartitionIsKept(t *testing.T, d Outbox) {
 	if err == nil || !strings.Contains(cdc.Explain(err), "restored") {
 		t.Errorf("a pass says %v", err)
 	}
-	if !slices.ContainsFunc(takenOut(t, d), func(p cdc.Partition) bool { return p.Name == part.Name }) {
+	if !slices.ContainsFunc(TakenOut(t, d.Partitions()), func(p cdc.Partition) bool { return p.Name == part.Name }) {
 		cdctest.Violation(t, cdctest.Unpublished, "%s was restored, and dropped", part.Name)
 	}
 }
@@ -100,7 +100,7 @@ func RowsOfNoDayAreNotMoved(t *testing.T, d Outbox, older func(part string)) {
 	d.Insert(-4, 1, 3)
 	o := cleanup.PartitionOptions{Ahead: 6, TTL: 240 * time.Hour, Drop: true}
 	testenv.Must(t, Maintain(t, d.Partitions(), o))
-	parts, out := List(t, d.Partitions()), takenOut(t, d)
+	parts, out := List(t, d.Partitions()), TakenOut(t, d.Partitions())
 	if cleanup.Ahead(parts, time.Now()) != 6 || len(out) != 1 || d.Numbers(out[0].Name) != "1,2,3" {
 		t.Fatalf("partitions: %v", parts)
 	}
@@ -122,7 +122,7 @@ func RowsOfNoDayAreNotMoved(t *testing.T, d Outbox, older func(part string)) {
 	d.Relayed()
 	o.TTL = 25 * time.Hour
 	testenv.Must(t, Maintain(t, d.Partitions(), o))
-	if out := takenOut(t, d); slices.ContainsFunc(out, func(p cdc.Partition) bool { return p.Default }) {
+	if out := TakenOut(t, d.Partitions()); slices.ContainsFunc(out, func(p cdc.Partition) bool { return p.Default }) {
 		t.Errorf("still there: %v", out)
 	}
 }

@@ -63,7 +63,7 @@ func ReadInOrderOfCreation(t *testing.T, d Outbox, insert func(id, key string, a
 			t.Errorf("%s: counted %d, %v; want %d", c.name, n, err, len(got))
 		}
 	}
-	d.Exec("DROP TABLE " + takenOut(t, d)[0].Name)
+	d.Exec("DROP TABLE " + TakenOut(t, d.Partitions())[0].Name)
 	var got []string
 	err = r.Rows(t.Context(), tableread.Filter{}, tableread.Page{Keys: keys}, func(b *cdc.Batch) error {
 		got = append(got, ids(b)...)

@@ -1,25 +1,37 @@
 package conformance
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/relay"
+)
+
+// start runs a source of events that [Outbox.Insert] makes.
+func start(t *testing.T, s relay.Source, load cdc.Resumer) *Running {
+	t.Helper()
+	return Start(t, s, NewQueue(t, "aggregate_id"), load)
+}
 
 // Resume ends a source, and its connection.
 func Resume(t *testing.T, d Outbox) {
 	t.Helper()
 	r := start(t, d.Source(), d.Begin())
 	d.Insert(0, 1, 10)
-	r.expect(1, 10)
-	half := r.checkpoint()
-	r.stop()
+	r.ExpectUpTo(1, 10)
+	half := r.Checkpoint()
+	r.MustStop()
 	d.Free()
 	d.Insert(0, 11, 12)
-	again := start(t, d.Source(), from(half))
-	again.expect(11, 12)
+	again := start(t, d.Source(), From(half))
+	again.ExpectUpTo(11, 12)
 	// The connection is lost: the same process continues behind what it has passed on.
 	d.Cut()
-	again.fails()
+	if err := again.Ended(); err == nil {
+		t.Fatal("a lost connection is no error")
+	}
 	d.Insert(0, 13, 13)
-	again.run(from(half))
-	again.expect(11, 13)
+	again.Again(From(half)).ExpectUpTo(11, 13)
 }
 
 // ReleasedBeforeReading has another source move the position of one that gave up the lead before it read anything.
@@ -34,10 +46,10 @@ func ReleasedBeforeReading(t *testing.T, d Outbox) {
 	d.Free()
 	other := start(t, d.Source(), d.Begin())
 	d.Insert(0, 1, 1)
-	other.expect(1, 1)
-	saved := other.checkpoint()
-	other.stop()
+	other.ExpectUpTo(1, 1)
+	saved := other.Checkpoint()
+	other.MustStop()
 	d.Free()
 	d.Insert(0, 2, 2)
-	start(t, released, from(saved)).expect(2, 2)
+	start(t, released, From(saved)).ExpectUpTo(2, 2)
 }

@@ -28,7 +28,7 @@ func TestColumnList(t *testing.T) {
 			d.exec("CREATE TYPE mood AS ENUM ('sad')")
 			d.exec("ALTER TABLE outbox ADD price numeric DEFAULT 1.5, ADD moods mood[]")
 			d.exec("ALTER PUBLICATION " + d.name + " SET TABLE outbox (" + c.list + ")")
-			s, q := d.source(), newQueue(t)
+			s := d.source()
 			if c.omitted != "" {
 				_, _, err := s.Acquire(t.Context(), none)
 				if cdc.ReasonOf(err) != "publication" || !strings.Contains(err.Error(), "leaves out column "+c.omitted+" of public.outbox") {
@@ -36,14 +36,11 @@ func TestColumnList(t *testing.T) {
 				}
 				return
 			}
-			acquire(t, s)
-			done := make(chan error, 1)
-			go func() { done <- s.Run(t.Context(), q) }()
+			r := start(t, s)
 			d.insert(1, 10)
-			q.waitCount(t, 10)
-			q.holds(t, 1, 10)
+			r.ExpectUpTo(1, 10)
 			d.exec("ALTER PUBLICATION " + d.name + " SET TABLE outbox (" + c.list + ", created_at)")
-			if err := <-done; cdc.ReasonOf(err) != cdc.PublicationAltered {
+			if err := r.Ended(); cdc.ReasonOf(err) != cdc.PublicationAltered {
 				t.Errorf("the list was altered: %v", err)
 			}
 			s.Release(t.Context())

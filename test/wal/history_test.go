@@ -14,6 +14,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/postgres"
 	"github.com/cdc-relay/cdc-relay/internal/testenv"
 	"github.com/cdc-relay/cdc-relay/internal/wal"
+	"github.com/cdc-relay/cdc-relay/test/conformance"
 )
 
 // If the server does not send the checkpoint's last commit again, the checkpoint is of another history. The relay must not
@@ -22,7 +23,7 @@ import (
 //covers:postgres 13 state both
 func TestOtherHistoryConfirmsNothing(t *testing.T) {
 	d := newDatabase(t)
-	s, q := d.source(), newQueue(t)
+	s := d.source()
 	id, from, err := s.Acquire(t.Context(), none)
 	testenv.Must(t, err)
 	s.Release(t.Context())
@@ -31,11 +32,7 @@ func TestOtherHistoryConfirmsNothing(t *testing.T) {
 	d.exec("CREATE TABLE more (x int)") // WAL after the commit
 	end := d.text(walEnd)
 	c := cdc.Checkpoint{Source: id, Progress: cdc.Progress{Position: cdc.Position(end), Commit: cdc.Position(end), TxID: "7"}}
-	s = d.source()
-	if _, _, err := s.Acquire(t.Context(), func(context.Context, cdc.Source) (cdc.Checkpoint, bool, error) { return c, true, nil }); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Run(t.Context(), q); !hasReason(err, "other_history") {
+	if err := conformance.Start(t, d.source(), newQueue(t), conformance.From(c)).Ended(); !hasReason(err, "other_history") {
 		t.Fatalf("the relay continued, and ended with %v", err)
 	}
 	confirmed := d.text("SELECT lpad(upper(to_hex((confirmed_flush_lsn - '0/0')::bigint)), 16, '0') FROM pg_replication_slots WHERE slot_name = $1", d.name)
@@ -50,16 +47,15 @@ func TestOtherHistoryConfirmsNothing(t *testing.T) {
 //covers:postgres 13 rows both
 func TestOtherTransactionAtTheSamePosition(t *testing.T) {
 	d := newDatabase(t)
-	s, q := d.source(), newQueue(t)
-	id, _, err := s.Acquire(t.Context(), none)
-	testenv.Must(t, err)
+	s := d.source()
+	acquire(t, s)
 	s.Release(t.Context())
 	d.awaitFree()
-	stop := tailing(t, s, q)
+	r := start(t, s)
 	d.insert(1, 1)
-	q.waitCount(t, 1)
-	c := cdc.Checkpoint{Source: id, Progress: s.Progress(q.last())}
-	ends(t, stop)
+	r.Await(1)
+	c := r.Checkpoint()
+	r.MustStop()
 	d.awaitFree()
 	d.insert(2, 2)
 	ours := c.Progress.TxID
@@ -68,25 +64,18 @@ func TestOtherTransactionAtTheSamePosition(t *testing.T) {
 		if c.Progress.TxID = xid; xid != ours {
 			want = "other_history"
 		}
-		s, q := d.source(), newQueue(t)
-		if _, _, err := s.Acquire(t.Context(), func(context.Context, cdc.Source) (cdc.Checkpoint, bool, error) { return c, true, nil }); err != nil {
-			t.Fatal(err)
-		}
-		ctx, cancel := context.WithCancel(t.Context())
-		done := make(chan error, 1)
-		go func() { done <- s.Run(ctx, q) }()
+		s := d.source()
+		r := conformance.Start(t, s, newQueue(t), conformance.From(c))
 		select {
-		case <-q.changed:
+		case <-r.Changed:
 			if want != "" {
 				cdctest.Violation(t, cdctest.Phantom, "xid %s: events of another history were handed on", xid)
 			}
-			cancel()
-			<-done // Release must not run beside Run
-		case err := <-done:
-			if want == "" || !hasReason(err, want) {
+			r.MustStop() // Release must not run beside Run
+		case <-r.Done:
+			if err := r.Ended(); want == "" || !hasReason(err, want) {
 				t.Errorf("xid %s: %v", xid, err)
 			}
-			cancel()
 		}
 		s.Release(t.Context())
 		d.awaitFree()
@@ -116,7 +105,7 @@ func TestRestoredServerIsPastTheCheckpoint(t *testing.T) {
 		q, last := newQueue(t), c
 		s := d.sourceWith(wal.Options{Options: postgres.Options{Tables: tables}})
 		ctx, cancel := context.WithCancel(t.Context())
-		q.confirm = func(seq uint64) {
+		q.Confirm = func(seq uint64) {
 			p := s.Progress(seq)
 			if last.Progress.Commit == "" || p.Position < end { // the next heartbeat waits for that
 				s.Confirm(seq)

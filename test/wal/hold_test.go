@@ -10,13 +10,14 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/postgres"
 	"github.com/cdc-relay/cdc-relay/internal/testenv"
 	"github.com/cdc-relay/cdc-relay/internal/wal"
+	"github.com/cdc-relay/cdc-relay/test/conformance"
 )
 
 // Between Acquire and Run the slot stays active, for longer than wal_sender_timeout and with much data to send.
 func TestSlotIsHeldUntilRun(t *testing.T) {
 	t.Parallel()
 	d := newDatabase(t)
-	s, q := d.source(), newQueue(t)
+	s := d.source()
 	acquire(t, s)
 	defer s.Release(t.Context())
 	const walsender = `FROM pg_stat_replication JOIN pg_replication_slots ON active_pid = pid WHERE slot_name = $1`
@@ -31,13 +32,10 @@ func TestSlotIsHeldUntilRun(t *testing.T) {
 			t.Fatalf("the walsender that Acquire started is gone after %s: %v", held, err)
 		}
 	}
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan error, 1)
-	go func() { done <- s.Run(ctx, q) }()
-	q.waitCount(t, 30_000)
-	cancel()
-	testenv.Must(t, <-done)
-	q.holds(t, 1, 30_000)
+	r := conformance.Run(t, s, newQueue(t))
+	r.Await(30_000)
+	r.MustStop()
+	r.ExpectUpTo(1, 30_000)
 }
 
 // A look at the publication that is under way when Run is called is cut short, which closes its connection. That is no reason
@@ -48,29 +46,22 @@ func TestReadingBeginsDuringALook(t *testing.T) {
 	d := newDatabase(t)
 	way := testenv.Proxy(t, server.Addr())
 	var connects atomic.Int32
-	s, q := d.sourceWith(wal.Options{Options: postgres.Options{DSN: func(context.Context) (string, error) {
+	s := d.sourceWith(wal.Options{Options: postgres.Options{DSN: func(context.Context) (string, error) {
 		if connects.Add(1) == 1 { // that of the looks
 			return strings.Replace(server.DSN(d.name, ""), server.Addr(), way.Addr(), 1), nil
 		}
 		return server.DSN(d.name, ""), nil
-	}}}), newQueue(t)
+	}}})
 	acquire(t, s)
 	defer s.Release(t.Context())
 	way.Swallow(testenv.Responses)
 	since := d.text("SELECT clock_timestamp()::text")
 	d.await("a look at the publication", `EXISTS (SELECT FROM pg_stat_activity
 		WHERE datname = $1 AND backend_type = 'client backend' AND pid <> pg_backend_pid() AND query_start > $2::text::timestamptz)`, d.name, since)
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan error, 1)
-	go func() { done <- s.Run(ctx, q) }()
+	r := conformance.Run(t, s, newQueue(t))
 	d.insert(1, 10)
-	select {
-	case err := <-done:
-		t.Fatalf("the slot was given up: %v", err)
-	case <-q.changed:
-	}
-	cancel()
-	testenv.Must(t, <-done)
+	r.Await(10) // the slot was not given up
+	r.MustStop()
 }
 
 // A shutdown of the server waits for its walsenders. The connection is closed even before Run, and Run reports it.
@@ -79,20 +70,19 @@ func TestShutdownBeforeRun(t *testing.T) {
 	defer func() { server = shared }()
 	server = testenv.Postgres(t, testenv.PostgresOptions{Settings: map[string]string{"wal_sender_timeout": "1h"}}) // which would end it too
 	d := newDatabase(t)
-	s, q := d.source(), newQueue(t)
+	s := d.source()
 	acquire(t, s)
-	t.Cleanup(func() { s.Release(context.WithoutCancel(t.Context())) }) // after tailing has ended: it cleans up first
+	t.Cleanup(func() { s.Release(context.WithoutCancel(t.Context())) }) // after the source has ended: it cleans up first
 	d.insert(1, 30_000)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	testenv.Must(t, server.Stop(ctx, testenv.Fast))
-	if err := s.Run(t.Context(), q); err == nil {
+	r := conformance.Run(t, s, newQueue(t))
+	if err := r.Ended(); err == nil {
 		t.Error("Run continued with a closed connection")
 	}
 	testenv.Must(t, server.Start(t.Context()))
-	tailing(t, s, q)
-	q.waitCount(t, 30_000)
-	q.holds(t, 1, 30_000)
+	r.Again(none).ExpectUpTo(1, 30_000)
 }
 
 func (d *database) awaitFree() {

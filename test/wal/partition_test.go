@@ -66,7 +66,7 @@ func TestLeafPartitionIsRefused(t *testing.T) {
 			}
 			d.exec("SELECT pg_drop_replication_slot($1)", d.name) // its publication is newer
 			d.exec("SELECT pg_create_logical_replication_slot($1, 'pgoutput')", d.name)
-			s, q := d.sourceWith(wal.Options{Options: o}), newQueue(t)
+			s := d.sourceWith(wal.Options{Options: o})
 			_, _, err := s.Acquire(t.Context(), none)
 			s.Release(t.Context())
 			var stop *cdc.StopError
@@ -74,9 +74,9 @@ func TestLeafPartitionIsRefused(t *testing.T) {
 			case tt.fix == "" && (err != nil || checked != ""):
 				t.Fatalf("refused: %v; check: %s", err, checked)
 			case tt.fix == "":
-				tailing(t, s, q)
+				r := start(t, s)
 				d.exec("INSERT INTO root VALUES ('1'), ('2'); INSERT INTO plain VALUES ('1'); INSERT INTO heir VALUES ('1')")
-				q.waitCount(t, 1)
+				r.Await(1)
 			case !errors.As(err, &stop) || stop.Class != cdc.ClassConfig || !strings.Contains(cdc.Explain(err), tt.fix) || !strings.Contains(checked, tt.fix):
 				t.Errorf("start: %v; check: %s; want the fix %q", err, checked, tt.fix)
 			}
@@ -226,15 +226,12 @@ func TestTimeoutsOfTheRole(t *testing.T) {
 // A partition whose rows never reach the WAL is noticed while the relay runs.
 func TestUnloggedPartitionIsDetected(t *testing.T) {
 	d := newDatabase(t)
-	s, q := d.source(), newQueue(t)
-	acquire(t, s)
-	done := make(chan error, 1)
-	go func() { done <- s.Run(t.Context(), q) }()
+	r := start(t, d.source())
 	d.insert(1, 1)
-	q.waitCount(t, 1)
+	r.Await(1)
 	d.exec("CREATE UNLOGGED TABLE fast PARTITION OF outbox FOR VALUES FROM ('2000-01-01') TO ('2000-01-02')")
-	if stop, ok := errors.AsType[*cdc.StopError](<-done); !ok || stop.Reason != postgres.UnfitTable {
-		t.Errorf("ended with %v", stop)
+	if err := r.Ended(); cdc.ReasonOf(err) != postgres.UnfitTable {
+		t.Errorf("ended with %v", err)
 	}
 }
 
@@ -244,16 +241,11 @@ func TestAttachedPartitionIsDetected(t *testing.T) {
 	d.exec("CREATE TABLE root (payload bytea) PARTITION BY LIST (payload)")
 	d.exec("CREATE TABLE part (payload bytea)")
 	d.exec("ALTER PUBLICATION " + d.name + " ADD TABLE root, part")
-	s, q := d.sourceWith(wal.Options{Options: postgres.Options{Tables: []string{"public.part"}}}), newQueue(t)
-	q.confirm = s.Confirm
-	acquire(t, s)
-	done := make(chan error, 1)
-	go func() { done <- s.Run(t.Context(), q) }()
+	r := startConfirming(t, d.sourceWith(wal.Options{Options: postgres.Options{Tables: []string{"public.part"}}}))
 	d.exec("INSERT INTO part VALUES ('1')")
-	q.waitCount(t, 1)
+	r.Await(1)
 	d.exec("ALTER TABLE root ATTACH PARTITION part FOR VALUES IN ('1')")
-	var stop *cdc.StopError
-	if err := <-done; !errors.As(err, &stop) || stop.Reason != "publication_changed" {
+	if err := r.Ended(); cdc.ReasonOf(err) != "publication_changed" {
 		t.Errorf("the relay continued, and ended with %v", err)
 	}
 }

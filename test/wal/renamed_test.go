@@ -1,15 +1,12 @@
 package wal
 
 import (
-	"context"
 	"errors"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
-	"github.com/cdc-relay/cdc-relay/internal/cdctest"
 	"github.com/cdc-relay/cdc-relay/internal/postgres"
 	"github.com/cdc-relay/cdc-relay/internal/wal"
 )
@@ -56,10 +53,7 @@ func TestRenamedTableIsPublished(t *testing.T) {
 			d := newDatabase(t)
 			d.exec("CREATE TABLE spare (LIKE outbox INCLUDING ALL)")
 			n := d.written(statements)
-			q := newQueue(t)
-			tailing(t, d.source(), q)
-			q.waitCount(t, n)
-			q.holds(t, 1, n)
+			start(t, d.source()).ExpectUpTo(1, n)
 		})
 	}
 }
@@ -68,10 +62,7 @@ func TestRenamedTableIsPublished(t *testing.T) {
 func TestRenamedTableUnderItsNewName(t *testing.T) {
 	d := newDatabase(t)
 	n := d.written("+ outbox; ALTER TABLE outbox RENAME TO x; + x")
-	q := newQueue(t)
-	tailing(t, d.sourceWith(wal.Options{Options: postgres.Options{Tables: []string{"public.x"}}}), q)
-	q.waitCount(t, n)
-	q.holds(t, 1, n)
+	start(t, d.sourceWith(wal.Options{Options: postgres.Options{Tables: []string{"public.x"}}})).ExpectUpTo(1, n)
 }
 
 // A row of a table that is none of ours is left out because the catalog has that table, or because an outbox has other columns. If the
@@ -84,14 +75,14 @@ func TestRowsOfDroppedTable(t *testing.T) {
 		statements string
 		fix        string // "": the relay does not stop
 		tables     []string
-		want       []string
+		want       []int
 	}{
-		"in the catalog":         {"+ outbox; " + scratch + "+ outbox", "", nil, []string{"1", "2"}},
-		"other columns":          {"+ outbox; " + scratch + "DROP TABLE gone; + outbox", "", nil, []string{"1", "2"}},
-		"made again":             {like + scratch + "+ outbox", "", nil, []string{"1", "3"}},
-		"its rows are no events": {like + "+ outbox", `CREATE TABLE "public"."gone" ()`, nil, []string{"1", "3"}},
-		"a type that is gone":    {"+ outbox; CREATE DOMAIN body AS bytea; CREATE TABLE gone (LIKE spare INCLUDING ALL); ALTER TABLE gone ALTER payload TYPE body; + gone; DROP TABLE gone; DROP DOMAIN body; + outbox", `CREATE TABLE "public"."gone" ()`, nil, []string{"1", "3"}},
-		"its rows are events":    {like + "+ outbox", `CREATE TABLE "public"."gone" (LIKE "public"."outbox")`, []string{"public.outbox", "public.gone"}, []string{"1", "2", "3"}},
+		"in the catalog":         {"+ outbox; " + scratch + "+ outbox", "", nil, []int{1, 2}},
+		"other columns":          {"+ outbox; " + scratch + "DROP TABLE gone; + outbox", "", nil, []int{1, 2}},
+		"made again":             {like + scratch + "+ outbox", "", nil, []int{1, 3}},
+		"its rows are no events": {like + "+ outbox", `CREATE TABLE "public"."gone" ()`, nil, []int{1, 3}},
+		"a type that is gone":    {"+ outbox; CREATE DOMAIN body AS bytea; CREATE TABLE gone (LIKE spare INCLUDING ALL); ALTER TABLE gone ALTER payload TYPE body; + gone; DROP TABLE gone; DROP DOMAIN body; + outbox", `CREATE TABLE "public"."gone" ()`, nil, []int{1, 3}},
+		"its rows are events":    {like + "+ outbox", `CREATE TABLE "public"."gone" (LIKE "public"."outbox")`, []string{"public.outbox", "public.gone"}, []int{1, 2, 3}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := newDatabase(t)
@@ -104,29 +95,14 @@ func TestRowsOfDroppedTable(t *testing.T) {
 				return nil
 			}}
 			if tt.fix != "" {
-				s := d.sourceWith(o)
-				acquire(t, s)
-				ctx, cancel := context.WithCancel(t.Context())
-				defer cancel()
-				q := newQueue(t)
-				q.confirm = func(uint64) { // the relay did not stop
-					if len(q.payloads) > 1 {
-						cancel()
-					}
-				}
-				err := s.Run(ctx, q)
+				err := start(t, d.sourceWith(o)).EndedBehind(1)
 				if stop, ok := errors.AsType[*cdc.StopError](err); !ok || stop.Reason != "dropped_table" || !strings.Contains(stop.Fix, tt.fix) {
 					t.Fatalf("ended with %v, fix %q", err, cdc.Fix(err))
 				}
 				d.exec(tt.fix)
 			}
-			q := newQueue(t)
 			o.Tables = tt.tables
-			tailing(t, d.sourceWith(o), q)
-			q.waitFor(t, "the last event", func(p []string) bool { return slices.Contains(p, tt.want[len(tt.want)-1]) })
-			if got := q.held(); !slices.Equal(got, tt.want) {
-				cdctest.Violation(t, cdctest.Difference(got, tt.want), "got %v, want %v", got, tt.want)
-			}
+			start(t, d.sourceWith(o)).Expect(tt.want...)
 		})
 	}
 }

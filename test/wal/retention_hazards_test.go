@@ -244,15 +244,12 @@ func TestPartitionsOfAnExoticTable(t *testing.T) {
 	}
 	d.insertAt(3, 1, 3)
 	d.insertAt(-6, 4, 6)
-	s, q := d.source(), newQueue(t)
-	q.confirm = s.Confirm
-	tailing(t, s, q)
-	q.waitCount(t, 6)
+	r := startConfirming(t, d.source())
+	r.Await(6)
 	p := d.parts(role)
 	testenv.Must(t, conformance.Maintain(d.t, p, cleanup.PartitionOptions{Ahead: 7, TTL: 36 * time.Hour, Drop: true}))
 	d.insertAt(-7, 7, 9)
-	q.waitCount(t, 9)
-	q.holds(t, 1, 9)
+	r.ExpectUpTo(1, 9)
 	d.age(49 * time.Hour)
 	testenv.Must(t, conformance.Maintain(d.t, p, cleanup.PartitionOptions{Ahead: 7, TTL: 25 * time.Hour, Drop: true}))
 	if parts := conformance.List(d.t, p); count(parts, out) != 0 {

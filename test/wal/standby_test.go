@@ -57,9 +57,8 @@ func TestPublicationNewerThanItsSlot(t *testing.T) {
 	execute("SELECT pg_create_logical_replication_slot('events', 'pgoutput')", "INSERT INTO outbox VALUES ('1')", "CREATE PUBLICATION events FOR TABLE outbox")
 	found, _ := wal.Check(t.Context(), wal.Options{Options: o}, none)
 	s := source(nil)
-	acquire(t, s)
-	if stop, ok := errors.AsType[*cdc.StopError](s.Run(t.Context(), newQueue(t))); !ok || stop.Reason != "slot_too_old" || !strings.Contains(fmt.Sprint(found), "cannot be read with its publication") {
-		t.Errorf("ended with %v; check says %v", stop, found)
+	if err := start(t, s).Ended(); cdc.ReasonOf(err) != "slot_too_old" || !strings.Contains(fmt.Sprint(found), "cannot be read with its publication") {
+		t.Errorf("ended with %v; check says %v", err, found)
 	}
 }
 
@@ -68,23 +67,22 @@ func TestSlotWaitsForAStandby(t *testing.T) {
 	source, execute, _ := bare(t, 17)
 	execute("CREATE PUBLICATION events FOR TABLE outbox", "SELECT pg_create_logical_replication_slot('events', 'pgoutput', failover => true)", "SELECT pg_create_physical_replication_slot('away', true)",
 		"ALTER SYSTEM SET synchronized_standby_slots = 'away'", "SELECT pg_reload_conf()")
-	problems, q := cdc.NewProblems(slog.New(slog.DiscardHandler)), newQueue(t)
+	problems := cdc.NewProblems(slog.New(slog.DiscardHandler))
 	s := source(problems)
-	stop := tailing(t, s, q)
+	r := start(t, s)
 	execute("INSERT INTO outbox VALUES ('1')")
 	for len(problems.List()) == 0 && t.Context().Err() == nil {
 		_ = cdc.Sleep(t.Context(), 10*time.Millisecond)
 	}
-	if p := problems.List()[0]; !strings.Contains(p.Err.Error(), "away") || len(q.held()) > 0 {
-		t.Errorf("%v, published %q", p.Err, q.held())
+	if p := problems.List()[0]; !strings.Contains(p.Err.Error(), "away") || len(r.Rows()) > 0 {
+		t.Errorf("%v, published %q", p.Err, r.Rows())
 	}
 	execute("CREATE TABLE other AS SELECT repeat('x', 1000) FROM generate_series(1, 20)")
 	(&database{t: t}).awaitLag(s, true)
 	execute("ALTER SYSTEM RESET synchronized_standby_slots", "SELECT pg_reload_conf()")
-	q.waitCount(t, 1)
+	r.Await(1)
 	(&database{t: t}).awaitLag(s, false)
 	if len(problems.List()) > 0 {
 		t.Errorf("%v", problems.List())
 	}
-	ends(t, stop)
 }

@@ -1,32 +1,29 @@
 package wal
 
 import (
-	"context"
 	"testing"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdctest"
+	"github.com/cdc-relay/cdc-relay/test/conformance"
 )
 
 // A relay that lost the slot before it reads hands on nothing of what the server had sent: another relay has published that
 // and more.
 func TestSlotLostBeforeReading(t *testing.T) {
 	d := newDatabase(t)
-	superseded, q := d.source(), newQueue(t)
+	superseded := d.source()
 	d.insert(1, 20000)
 	acquire(t, superseded)
 	defer superseded.Release(t.Context())
 	d.awaitSent()
 	d.exec("SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots WHERE slot_name = '" + d.name + "'")
 	d.awaitFree()
-	other := newQueue(t)
-	tailing(t, d.source(), other)
-	other.waitCount(t, 20000)
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	if err := superseded.Run(ctx, q); err == nil {
+	start(t, d.source()).Await(20000)
+	r := conformance.Run(t, superseded, newQueue(t))
+	if err := r.Ended(); err == nil {
 		t.Error("a lost slot is no error")
 	}
-	if n := len(q.held()); n > 0 {
+	if n := len(r.Rows()); n > 0 {
 		cdctest.Violation(t, cdctest.Duplicates, "a source without the slot handed on %d rows", n)
 	}
 }

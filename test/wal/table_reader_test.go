@@ -78,15 +78,17 @@ func (d *database) reader(o postgres.ReadOptions) *postgres.TableReader {
 
 // cellQueue keeps the cells of all batches, and their texts.
 type cellQueue struct {
-	*queue
+	*conformance.Queue
 	rows, texts []string
 }
 
-func (q *cellQueue) Offer(b *cdc.Batch) bool {
-	if b.Rows() > 0 {
-		q.rows, q.texts = append(q.rows, cells(b)...), append(q.texts, texts(q.tb.(*testing.T), b)...)
+func newCellQueue(t *testing.T) *cellQueue {
+	t.Helper()
+	q := &cellQueue{Queue: newQueue(t)}
+	q.Each = func(b *cdc.Batch) {
+		q.rows, q.texts = append(q.rows, cells(b)...), append(q.texts, texts(t, b)...)
 	}
-	return q.queue.Offer(b)
+	return q
 }
 
 // walTypes are columns with two values each, of types with a binary form and of others.
@@ -171,15 +173,16 @@ func TestRowsReadBySQLAreThoseOfTheWAL(t *testing.T) {
 			other := d.name + "_text"
 			d.exec("SELECT pg_create_logical_replication_slot($1, 'pgoutput')", other)
 			defer d.exec("SELECT pg_drop_replication_slot($1)", other)
-			q, inText := &cellQueue{queue: newQueue(t)}, &cellQueue{queue: newQueue(t)}
-			stop, stopText := tailing(t, d.source(), q), tailing(t, d.sourceWith(wal.Options{Options: postgres.Options{Slot: other}, Text: true}), inText)
+			q, inText := newCellQueue(t), newCellQueue(t)
+			stream := conformance.Start(t, d.source(), q.Queue, none)
+			textStream := conformance.Start(t, d.sourceWith(wal.Options{Options: postgres.Options{Slot: other}, Text: true}), inText.Queue, none)
 			for _, v := range values {
 				d.exec("INSERT INTO outbox (" + strings.Join(names, ", ") + ") VALUES (" + strings.Join(v, ", ") + ")")
 			}
 			d.exec("INSERT INTO outbox (row_id, at) VALUES (3, '2026-01-02')")
-			q.waitCount(t, 3)
-			inText.waitCount(t, 3)
-			testenv.Must(t, errors.Join(stop(), stopText()))
+			stream.Await(3)
+			textStream.Await(3)
+			testenv.Must(t, errors.Join(stream.Stop(), textStream.Stop()))
 			if binary := strings.Contains(q.rows[0], fmt.Sprintf("payload %d ", cdc.FormBytes)); binary != (name != "text") {
 				t.Errorf("the stream is binary: %t", binary)
 			}

@@ -13,6 +13,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/postgres"
 	"github.com/cdc-relay/cdc-relay/internal/testenv"
 	"github.com/cdc-relay/cdc-relay/internal/wal"
+	"github.com/cdc-relay/cdc-relay/test/conformance"
 )
 
 // synchronousDatabase is on a server of its own, whose commits wait for a standby that does not exist if their session asks for it.
@@ -49,13 +50,13 @@ func (d *database) await(what, question string, args ...any) {
 // asking is the relay's connection that asks for snapshots.
 const asking = "FROM pg_stat_activity WHERE datname = current_database() AND query LIKE 'SELECT pg_current_snapshot()::text, pg_is_in_recovery()%'"
 
-// hidden waits until the relay has asked n times more, and verifies that q has no more than so many events meanwhile. The relay asks
+// hidden waits until the relay has asked n times more, and verifies that r has no more than so many events meanwhile. The relay asks
 // only about what it has received.
-func (d *database) hidden(q *queue, visible, n int) {
+func (d *database) hidden(r *conformance.Running, visible, n int) {
 	d.t.Helper()
 	var last, at time.Time
 	for deadline, asked := time.Now().Add(patience), 0; asked <= n; {
-		if got := len(q.held()); got > visible {
+		if got := len(r.Rows()); got > visible {
 			cdctest.Violation(d.t, cdctest.Phantom, "%d events were handed on before their rows are visible", got-visible)
 			d.t.FailNow()
 		}
@@ -108,23 +109,21 @@ func TestRowsWaitUntilTheyAreVisible(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			d := &database{t: t, name: d.name, conn: d.conn}
 			d.setNames("nobody")
-			s, q := d.sourceWith(wal.Options{Options: postgres.Options{WaitUntilVisible: true}}), newQueue(t)
-			q.confirm = s.Confirm
-			stop := tailing(t, s, q)
+			r := startConfirming(t, d.sourceWith(wal.Options{Options: postgres.Options{WaitUntilVisible: true}}))
 			d.insert(1, 1)
-			q.waitCount(t, 1)
+			r.Await(1)
 			done := d.held(c...)
 			last := 3
 			if name == "several batches" {
 				last = 2001
 			}
 			d.insert(last, last) // visible at once
-			d.hidden(q, 1, 10)
+			d.hidden(r, 1, 10)
 			d.setNames("")
 			testenv.Must(t, <-done)
-			q.waitCount(t, last)
-			ends(t, stop)
-			q.holds(t, 1, last)
+			r.Await(last)
+			r.MustStop()
+			r.ExpectUpTo(1, last)
 			d.awaitFree()
 		})
 	}
@@ -135,46 +134,51 @@ func TestRowsWaitUntilTheyAreVisible(t *testing.T) {
 //covers:postgres 36 rows both
 func TestStopWhileACommitWaits(t *testing.T) {
 	d := synchronousDatabase(t)
-	s, q := d.sourceWith(wal.Options{Options: postgres.Options{WaitUntilVisible: true}}), newQueue(t)
-	stop := tailing(t, s, q)
+	s := d.sourceWith(wal.Options{Options: postgres.Options{WaitUntilVisible: true}})
+	r := start(t, s)
 	done := d.held(insertSQL("1", "1"))
-	d.hidden(q, 0, 3)
+	d.hidden(r, 0, 3)
 	d.insert(2, 100)
 	d.awaitLag(s, true)
-	ends(t, stop)
-	if got := q.held(); len(got) != 0 {
+	r.MustStop()
+	if got := r.Rows(); len(got) != 0 {
 		cdctest.Violation(t, cdctest.Phantom, "%d events were handed on before their rows are visible", len(got))
 	}
 	d.setNames("")
 	testenv.Must(t, <-done)
-	tailing(t, s, q)
-	q.waitCount(t, 100)
-	q.holds(t, 1, 100)
+	r.Again(none).ExpectUpTo(1, 100)
 	d.awaitLag(s, false)
 }
 
-// run acquires and runs a source again and again, as the relay does, until the test ends. It calls begin before each attempt.
-func (d *database) run(s *wal.Source, q cdc.Queue, begin func()) (failed <-chan error) {
-	ctx, cancel := context.WithCancel(context.WithoutCancel(d.t.Context()))
-	errs, done := make(chan error, 1000), make(chan struct{})
-	d.t.Cleanup(func() { cancel(); <-done; s.Release(context.WithoutCancel(ctx)) })
-	go func() {
-		defer close(done)
-		for ctx.Err() == nil {
-			begin()
-			_, _, err := s.Acquire(ctx, none)
-			if err == nil {
-				err = s.Run(ctx, q)
-			}
-			if err != nil {
-				select {
-				case errs <- err:
-				default:
-				}
+// retrying is a source that is acquired and run again and again, as the relay does.
+type retrying struct {
+	*wal.Source
+	begin  func() // before each attempt
+	failed chan error
+}
+
+func (s *retrying) Run(ctx context.Context, q cdc.Queue) error {
+	defer s.Release(context.WithoutCancel(ctx))
+	for ctx.Err() == nil {
+		s.begin()
+		_, _, err := s.Acquire(ctx, none)
+		if err == nil {
+			err = s.Source.Run(ctx, q)
+		}
+		if err != nil {
+			select {
+			case s.failed <- err:
+			default:
 			}
 		}
-	}()
-	return errs
+	}
+	return nil
+}
+
+// retry runs a source again and again until the test ends.
+func (d *database) retry(s *wal.Source, begin func()) (r *conformance.Running, failed <-chan error) {
+	again := &retrying{s, begin, make(chan error, 1000)}
+	return conformance.Run(d.t, again, newQueue(d.t)), again.failed
 }
 
 // The connection that asks is lost again and again: nothing is handed on unseen, and everything once.
@@ -182,22 +186,20 @@ func (d *database) run(s *wal.Source, q cdc.Queue, begin func()) (failed <-chan 
 //covers:postgres 36 rows both
 func TestVisibilityIsAskedAgain(t *testing.T) {
 	d := synchronousDatabase(t)
-	s, q := d.sourceWith(wal.Options{Options: postgres.Options{WaitUntilVisible: true}}), newQueue(t)
-	d.run(s, q, func() {})
+	r, _ := d.retry(d.sourceWith(wal.Options{Options: postgres.Options{WaitUntilVisible: true}}), func() {})
 	d.insert(1, 1)
-	q.waitCount(t, 1)
+	r.Await(1)
 	done := d.held(insertSQL("2", "2"))
 	for range 5 {
-		d.hidden(q, 1, 2)
+		d.hidden(r, 1, 2)
 		d.exec("SELECT pg_terminate_backend(pid) " + asking)
 	}
-	d.hidden(q, 1, 2)
+	d.hidden(r, 1, 2)
 	d.setNames("")
 	testenv.Must(t, <-done)
-	q.waitCount(t, 2)
+	r.Await(2)
 	d.insert(3, 3)
-	q.waitCount(t, 3)
-	q.holds(t, 1, 3)
+	r.ExpectUpTo(1, 3)
 }
 
 // The address leads the connection that asks to another server, whose answer says nothing: the attempt ends and hands nothing on.
@@ -211,13 +213,13 @@ func TestVisibilityOfAnotherServer(t *testing.T) {
 	var moved atomic.Bool
 	moved.Store(true)
 	// The first two connections of an attempt are the monitor's and that of replication.
-	s, q := d.sourceWith(wal.Options{Options: postgres.Options{WaitUntilVisible: true, DSN: func(context.Context) (string, error) {
+	s := d.sourceWith(wal.Options{Options: postgres.Options{WaitUntilVisible: true, DSN: func(context.Context) (string, error) {
 		if connects.Add(1) > 2 && moved.Load() {
 			return other.DSN(d.name, ""), nil
 		}
 		return server.DSN(d.name, ""), nil
-	}}}), newQueue(t)
-	failed := d.run(s, q, func() { connects.Store(0) })
+	}}})
+	r, failed := d.retry(s, func() { connects.Store(0) })
 	d.insert(1, 1)
 	for range 3 {
 		select {
@@ -225,23 +227,22 @@ func TestVisibilityOfAnotherServer(t *testing.T) {
 			if !strings.Contains(err.Error(), "different servers") {
 				t.Fatal(err)
 			}
-		case <-q.changed:
-			cdctest.Violation(t, cdctest.Phantom, "%d events were handed on by another server's answer", len(q.held()))
+		case <-r.Changed:
+			cdctest.Violation(t, cdctest.Phantom, "%d events were handed on by another server's answer", len(r.Rows()))
 			t.FailNow()
 		case <-time.After(patience):
 			t.Fatalf("no attempt ended within %s", patience)
 		}
 	}
 	moved.Store(false)
-	q.waitCount(t, 1)
-	q.holds(t, 1, 1)
+	r.ExpectUpTo(1, 1)
 }
 
 // With * the relay is itself a standby for which commits wait, and it would wait for the commits. It refuses to start, and a relay
 // that runs goes on once the setting is corrected.
 func TestRelayIsNoSynchronousStandby(t *testing.T) {
 	d := synchronousDatabase(t)
-	s, q := d.sourceWith(wal.Options{Options: postgres.Options{WaitUntilVisible: true}}), newQueue(t)
+	s := d.sourceWith(wal.Options{Options: postgres.Options{WaitUntilVisible: true}})
 	refuses := func(err error) {
 		t.Helper()
 		if !strings.Contains(cdc.Explain(err), "matches the relay itself") || !strings.Contains(cdc.Explain(err), "name the standbys in synchronous_standby_names") {
@@ -255,9 +256,9 @@ func TestRelayIsNoSynchronousStandby(t *testing.T) {
 		t.Errorf("a start only waits: %v", err)
 	}
 	d.setNames("nobody")
-	failed := d.run(s, q, func() {})
+	r, failed := d.retry(s, func() {})
 	d.insert(1, 1)
-	q.waitCount(t, 1)
+	r.Await(1)
 	d.setNames(`ANY 1 (nobody, "cdc-relay")`)
 	for range 2 { // of the monitor, and of the next Acquire
 		err := <-failed
@@ -269,6 +270,5 @@ func TestRelayIsNoSynchronousStandby(t *testing.T) {
 	done := d.held(insertSQL("2", "2"))
 	d.setNames("")
 	testenv.Must(t, <-done)
-	q.waitCount(t, 2)
-	q.holds(t, 1, 2)
+	r.ExpectUpTo(1, 2)
 }

@@ -7,9 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -23,6 +21,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/postgres"
 	"github.com/cdc-relay/cdc-relay/internal/testenv"
 	"github.com/cdc-relay/cdc-relay/internal/wal"
+	"github.com/cdc-relay/cdc-relay/test/conformance"
 )
 
 var server *testenv.PostgresServer
@@ -124,95 +123,8 @@ func (d *database) sourceWith(o wal.Options) *wal.Source {
 	return wal.New(o, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
 }
 
-// queue keeps the payloads of all batches, and can confirm them at once.
-type queue struct {
-	tb       testing.TB
-	mu       sync.Mutex
-	payloads []string
-	batches  int
-	seqs     []uint64
-	limit    int // refuses batches once it holds this many payloads; 0: no limit
-	space    chan struct{}
-	confirm  func(seq uint64)
-	changed  chan struct{}
-}
-
-func newQueue(tb testing.TB) *queue {
-	tb.Helper()
-	return &queue{tb: tb, space: make(chan struct{}, 1), changed: make(chan struct{}, 1)}
-}
-
-func (q *queue) Offer(b *cdc.Batch) bool {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if q.limit > 0 && len(q.payloads) >= q.limit {
-		return false
-	}
-	if n := len(q.seqs); n > 0 && q.seqs[n-1]+1 != b.Seq {
-		cdctest.Violation(q.tb, cdctest.Order, "seq %d after %d", b.Seq, q.seqs[n-1])
-	}
-	q.seqs = append(q.seqs, b.Seq)
-	q.batches++
-	for row := range b.Rows() {
-		col := b.Table.Index("payload")
-		raw, _ := b.Value(row, col)
-		data, _, err := b.Table.Columns[col].Form.Bytes(nil, raw)
-		if err != nil {
-			cdctest.Violation(q.tb, cdctest.Content, "payload of seq %d: %v", b.Seq, err)
-		}
-		q.payloads = append(q.payloads, string(data))
-	}
-	if q.confirm != nil {
-		q.confirm(b.Seq)
-	}
-	b.Release()
-	select {
-	case q.changed <- struct{}{}:
-	default:
-	}
-	return true
-}
-
-func (q *queue) Space() <-chan struct{} { return q.space }
-
-func (q *queue) held() []string {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return append([]string(nil), q.payloads...)
-}
-
-func (q *queue) last() uint64 {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if len(q.seqs) == 0 {
-		return 0
-	}
-	return q.seqs[len(q.seqs)-1]
-}
-
 // patience is the time limit of each wait, long enough for a busy machine.
 var patience = cdctest.Patience(2 * time.Minute)
-
-// waitFor waits until ok returns true for the payloads.
-func (q *queue) waitFor(t *testing.T, what string, ok func(payloads []string) bool) {
-	t.Helper()
-	deadline := time.After(patience)
-	for {
-		if ok(q.held()) {
-			return
-		}
-		select {
-		case <-q.changed:
-		case <-deadline:
-			t.Fatalf("waited %s for %s; have %d events", patience, what, len(q.held()))
-		}
-	}
-}
-
-func (q *queue) waitCount(t *testing.T, n int) {
-	t.Helper()
-	q.waitFor(t, fmt.Sprintf("%d events", n), func(p []string) bool { return len(p) >= n })
-}
 
 func none(context.Context, cdc.Source) (cdc.Checkpoint, bool, error) {
 	return cdc.Checkpoint{}, false, nil
@@ -221,50 +133,28 @@ func none(context.Context, cdc.Source) (cdc.Checkpoint, bool, error) {
 // acquire makes a source lead that has no checkpoint.
 func acquire(t *testing.T, s *wal.Source) {
 	t.Helper()
-	if _, _, err := s.Acquire(t.Context(), none); err != nil {
-		t.Fatal(err)
-	}
+	_, _, err := s.Acquire(t.Context(), none)
+	testenv.Must(t, err)
 }
 
-// ends stops a source, which has to end without an error.
-func ends(t *testing.T, stop func() error) {
+// newQueue is for the events of insert. It leaves the slot where it is, so that the server sends everything again.
+func newQueue(t *testing.T) *conformance.Queue {
 	t.Helper()
-	testenv.Must(t, stop())
+	q := conformance.NewQueue(t, "payload")
+	q.Confirm = func(uint64) {}
+	return q
 }
 
-// tailing runs a source until stop is called, which returns Run's error.
-func tailing(t *testing.T, s *wal.Source, q cdc.Queue) (stop func() error) {
+// start runs a source that has no checkpoint until the end of the test.
+func start(t *testing.T, s *wal.Source) *conformance.Running {
 	t.Helper()
-	acquire(t, s)
-	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
-	done := make(chan error, 1)
-	go func() { done <- s.Run(ctx, q) }()
-	var once sync.Once
-	var err error
-	stop = func() error {
-		once.Do(func() { cancel(); err = <-done })
-		return err
-	}
-	t.Cleanup(func() { _ = stop() })
-	return stop
+	return conformance.Start(t, s, newQueue(t), none)
 }
 
-func numbers(from, to int) []string {
-	var out []string
-	for i := from; i <= to; i++ {
-		out = append(out, strconv.Itoa(i))
-	}
-	return out
-}
-
-// holds verifies that q has the events from..to, in order, and no others. It must have as many.
-func (q *queue) holds(t *testing.T, from, to int) {
+// startConfirming is start with a source that moves its slot.
+func startConfirming(t *testing.T, s *wal.Source) *conformance.Running {
 	t.Helper()
-	got, want := q.held(), numbers(from, to)
-	if !slices.Equal(got, want) {
-		cdctest.Violation(t, cdctest.Difference(got, want), "got %d events, want %d; got %.200s", len(got), len(want), fmt.Sprint(got))
-		t.FailNow()
-	}
+	return conformance.Start(t, s, conformance.NewQueue(t, "payload"), none)
 }
 
 // equal is for what a busy server may change, and for what is no event.
@@ -285,20 +175,19 @@ func TestPreparedTransactions(t *testing.T) {
 		d.insert(n, n)
 		d.exec("PREPARE TRANSACTION '" + name + "'")
 	}
-	q := newQueue(t)
-	stop := tailing(t, d.source(), q)
+	r := start(t, d.source())
 	prepare("third", 3)
 	prepare("taken back", 100)
 	prepare("second", 2)
 	d.insert(1, 1)
-	q.waitCount(t, 1)
+	r.Await(1)
 	d.exec("COMMIT PREPARED 'second'")
 	d.exec("ROLLBACK PREPARED 'taken back'")
 	d.exec("COMMIT PREPARED 'third'")
 	d.insert(4, 4)
-	q.waitCount(t, 4)
-	_ = stop()
-	q.holds(t, 1, 4)
+	r.Await(4)
+	r.MustStop()
+	r.ExpectUpTo(1, 4)
 }
 
 // A reconnect in the same process repeats nothing, not even the part of a transaction that was passed on before the
@@ -307,39 +196,32 @@ func TestPreparedTransactions(t *testing.T) {
 //covers:postgres 18 rows both
 func TestReconnectRepeatsNothing(t *testing.T) {
 	d := newDatabase(t)
-	s, q := d.source(), newQueue(t)
-	q.limit = 3000
-	stop := tailing(t, s, q)
+	q := newQueue(t)
+	q.Limit = 3000
+	r := conformance.Start(t, d.source(), q, none)
 	d.insert(1, 1)
 	d.insert(2, 10000)
-	q.waitCount(t, 3000)
-	_ = stop()
-	if n := len(q.held()); n >= 10000 {
+	r.Await(3000)
+	r.MustStop()
+	if n := len(r.Rows()); n >= 10000 {
 		t.Fatalf("all %d events passed a queue with a limit", n)
 	}
-	q.limit = 0
-	tailing(t, s, q)
-	q.waitCount(t, 10000)
-	q.holds(t, 1, 10000)
+	r.Limit = 0
+	r.Again(none).ExpectUpTo(1, 10000)
 }
 
 // A column of a type whose binary form is unknown switches the stream to text, also while it runs.
 func TestTextMode(t *testing.T) {
 	d := newDatabase(t)
-	s, q := d.source(), newQueue(t)
-	stop := tailing(t, s, q)
+	r := start(t, d.source())
 	d.insert(1, 10)
-	q.waitCount(t, 10)
+	r.Await(10)
 	d.exec("ALTER TABLE outbox ADD COLUMN price numeric DEFAULT 1.5")
 	d.insert(11, 20)
-	for len(q.held()) < 20 {
-		if err := stop(); err != nil && !strings.Contains(err.Error(), "text mode") {
-			t.Fatal(err)
-		}
-		stop = tailing(t, s, q)
-		q.waitCount(t, 20)
+	if err := r.Ended(); err == nil || !strings.Contains(err.Error(), "text mode") {
+		t.Fatal(err)
 	}
-	q.holds(t, 1, 20)
+	r.Again(none).ExpectUpTo(1, 20)
 }
 
 // A type that was made while the relay reads, in the transaction of its first row, is read from the catalog once the transaction can be
@@ -348,19 +230,16 @@ func TestNewType(t *testing.T) {
 	for name, text := range map[string]bool{"binary": false, "text": true} {
 		t.Run(name, func(t *testing.T) {
 			d := synchronousDatabase(t)
-			q := newQueue(t)
-			stop := tailing(t, d.sourceWith(wal.Options{Text: text}), q)
+			r := start(t, d.sourceWith(wal.Options{Text: text}))
 			d.insert(1, 10)
-			q.waitCount(t, 10)
+			r.Await(10)
 			done := d.held("BEGIN", "CREATE DOMAIN body AS bytea", "ALTER TABLE outbox ALTER payload TYPE body", insertSQL("11", "20"), "COMMIT")
-			d.hidden(q, 10, 10)
+			d.hidden(r, 10, 10)
 			d.setNames("")
 			testenv.Must(t, <-done)
-			q.waitCount(t, 20)
+			r.Await(20)
 			d.insert(21, 30)
-			q.waitCount(t, 30)
-			q.holds(t, 1, 30)
-			ends(t, stop)
+			r.ExpectUpTo(1, 30)
 		})
 	}
 }
@@ -381,11 +260,10 @@ func TestDroppedType(t *testing.T) {
 			d.exec("DROP TYPE body, raw, moment, mood")
 			d.needs = func(_, column string) bool { return column != "mood" }
 			d.insert(11, 20)
-			q := &cellQueue{queue: newQueue(t)}
-			stop := tailing(t, d.sourceWith(wal.Options{Text: text}), q)
-			q.waitCount(t, 20)
-			q.holds(t, 1, 20)
-			ends(t, stop)
+			q := newCellQueue(t)
+			r := conformance.Start(t, d.sourceWith(wal.Options{Text: text}), q.Queue, none)
+			r.ExpectUpTo(1, 20)
+			r.MustStop()
 			bytes, moment := cdc.FormBytes, cdc.FormMicros2000
 			if text {
 				bytes, moment = cdc.FormHex, cdc.FormTimestampText
@@ -404,15 +282,14 @@ func TestDroppedType(t *testing.T) {
 
 func TestLargeRows(t *testing.T) {
 	d := newDatabase(t)
-	q := newQueue(t)
-	tailing(t, d.source(), q)
+	r := start(t, d.source())
 	for _, size := range []int{1, 100_000, 3_000_000, 524_288, 7} {
 		d.exec(`INSERT INTO outbox (event_id, aggregate_type, aggregate_id, event_type, payload, occurred_at)
 			VALUES (gen_random_uuid(), 'a', 'b', 'c', convert_to(repeat('x', $1), 'UTF8'), now())`, size)
 	}
-	q.waitCount(t, 5)
+	rows := r.Await(5)
 	for i, want := range []int{1, 100_000, 3_000_000, 524_288, 7} {
-		if got := len(q.held()[i]); got != want {
+		if got := len(rows[i]["payload"]); got != want {
 			cdctest.Violation(t, cdctest.Content, "payload %d has %d bytes, want %d", i, got, want)
 		}
 	}
@@ -421,9 +298,8 @@ func TestLargeRows(t *testing.T) {
 // The slot of an idle outbox in a busy database advances, also when the database has been told to send no keepalives. It is not late.
 func TestIdleOutboxAdvances(t *testing.T) {
 	d := newDatabase(t)
-	s, q := d.sourceWith(wal.Options{Options: postgres.Options{WaitUntilVisible: true}}), newQueue(t)
-	q.confirm = s.Confirm
-	tailing(t, s, q)
+	s := d.sourceWith(wal.Options{Options: postgres.Options{WaitUntilVisible: true}})
+	startConfirming(t, s)
 	d.exec("CREATE TABLE busy (x text)")
 	d.advances()
 	deadline := time.Now().Add(patience)
