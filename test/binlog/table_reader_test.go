@@ -19,29 +19,6 @@ import (
 	"github.com/cdc-relay/cdc-relay/test/conformance"
 )
 
-// cells lists the values of b's rows as they are, with their forms and types. JSON in MySQL's binary form is printed.
-func cells(b *cdc.Batch) (rows []string) {
-	for row := range b.Rows() {
-		var text strings.Builder
-		for i, c := range b.Table.Columns {
-			raw, ok := b.Value(row, i)
-			if c.Form == cdc.FormMySQLJSON {
-				c.Form = cdc.FormText
-				var err error
-				if raw, err = cdc.FormMySQLJSON.AppendText(nil, raw); err != nil {
-					raw = []byte(err.Error())
-				}
-				if !ok {
-					raw = nil
-				}
-			}
-			fmt.Fprintf(&text, "%s %d %d %t %q\n", c.Name, c.Form, c.Type, ok, raw)
-		}
-		rows = append(rows, text.String())
-	}
-	return rows
-}
-
 // reader opens the table outbox to read it by SQL.
 func (d *database) reader(o mysql.ReadOptions) *mysql.TableReader {
 	d.t.Helper()
@@ -50,19 +27,6 @@ func (d *database) reader(o mysql.ReadOptions) *mysql.TableReader {
 	testenv.Must(d.t, err)
 	d.t.Cleanup(func() { r.Close(context.WithoutCancel(d.t.Context())) })
 	return r
-}
-
-// read returns the cells of all rows that the filter selects, in order.
-func (d *database) read(r tableread.Table, f tableread.Filter, after tableread.Key) (rows []string) {
-	d.t.Helper()
-	err := tableread.Each(d.t.Context(), r, f, after, nil, func(b *cdc.Batch, _ tableread.Key) error {
-		if b != nil {
-			rows = append(rows, cells(b)...)
-		}
-		return nil
-	})
-	testenv.Must(d.t, err)
-	return rows
 }
 
 // A row that is read by SQL has the same cells, in the same forms, as the same row from the binlog.
@@ -84,25 +48,14 @@ func TestRowsReadBySQLAreThoseOfTheBinlog(t *testing.T) {
 				d.exec("CREATE TABLE outbox (" + strings.Join(ddl, ", ") + ") CHARACTER SET utf8mb4")
 				q := newQueue(d.t)
 				var logged []string
-				q.Each = func(b *cdc.Batch) { logged = append(logged, cells(b)...) }
+				q.Each = func(b *cdc.Batch) { logged = append(logged, conformance.Cells(b)...) }
 				r := conformance.Start(d.t, d.source(binlog.Options{FromNow: true, Verify: func(*cdc.Table) error { return nil }}), q, none)
 				into := "INSERT INTO outbox (" + strings.Join(names, ", ") + ") VALUES ("
 				d.session("SET time_zone = '+00:00'", into+strings.Join(values[1], ", ")+")", into+strings.Join(values[0], ", ")+")",
 					"INSERT INTO outbox (row_id, created_at) VALUES (3, '2026-01-02 03:04:05.5')")
 				r.Await(3)
 				r.MustStop()
-				got := d.read(d.reader(mysql.ReadOptions{Key: "row_id", At: "created_at"}), tableread.Filter{}, tableread.Key{})
-				if len(got) != len(logged) {
-					d.t.Fatalf("%d rows, want %d", len(got), len(logged))
-				}
-				for i := range logged {
-					want, lines := strings.Split(logged[i], "\n"), strings.Split(got[i], "\n")
-					for n := range want {
-						if lines[n] != want[n] {
-							d.t.Errorf("row %d by SQL:\n%.300s\nin the binlog:\n%.300s", i+1, lines[n], want[n])
-						}
-					}
-				}
+				conformance.SameCells(d.t, d.reader(mysql.ReadOptions{Key: "row_id", At: "created_at"}), logged)
 			})
 		})
 	}
@@ -169,7 +122,7 @@ func TestTimesThatAreNoDates(t *testing.T) {
 			"INSERT INTO taken VALUES (5, '0000-00-00'), (6, '2026-00-15'), (7, '0000-00-00')")
 		r := d.reader(mysql.ReadOptions{Key: "id", At: "at", TakenOut: "SELECT '" + d.name + ".taken'"})
 		var got []string
-		for _, row := range d.read(r, tableread.Filter{}, tableread.Key{}) {
+		for _, row := range conformance.ReadCells(d.t, r) {
 			_, id, _ := strings.Cut(row, `"`)
 			id, _, _ = strings.Cut(id, `"`)
 			got = append(got, id)
@@ -231,7 +184,7 @@ func TestRowsAreReadBetweenTheStepsOfAPass(t *testing.T) {
 			d.t.Helper()
 			rows := 0
 			if keys == nil {
-				rows = len(d.read(r, tableread.Filter{}, tableread.Key{}))
+				rows = len(conformance.ReadCells(d.t, r))
 			} else {
 				err := r.Rows(t.Context(), tableread.Filter{}, tableread.Page{Keys: keys}, func(b *cdc.Batch) error { rows += b.Rows(); return nil })
 				if err != nil {

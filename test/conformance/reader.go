@@ -121,8 +121,8 @@ func OrderOfRows(t *testing.T, d Outbox, cases map[string]Ordered) {
 		}
 		c.Options.Key = "id"
 		r := d.ReaderOf("jobs", c.Options)
-		got, err := numbersOf(t, r, c.Filter)
-		if r.Order() != c.By || cdc.ReasonOf(err) != c.Reason || err == nil && got != c.Want {
+		got, err := Column(t, r, c.Filter, "n")
+		if r.Order() != c.By || cdc.ReasonOf(err) != c.Reason || (err == nil) != (cdc.Fix(err) == "") || err == nil && got != c.Want {
 			t.Errorf("%s: by %q %s, %v; want %q %s %s", name, r.Order(), got, err, c.By, c.Want, c.Reason)
 		}
 		if err != nil || c.By == "" {
@@ -134,19 +134,19 @@ func OrderOfRows(t *testing.T, d Outbox, cases map[string]Ordered) {
 		if c.By != "at" { // a later one would have an earlier time here
 			insert(4)
 		}
-		if got, err := numbersOf(t, r, c.Filter); got != c.Want || err != nil {
+		if got, err := Column(t, r, c.Filter, "n"); got != c.Want || err != nil {
 			t.Errorf("%s: up to the last one %s, %v; want %s", name, got, err, c.Want)
 		}
 	}
 }
 
-// numbersOf reads the numbers n of the rows that a filter selects.
-func numbersOf(t *testing.T, r tableread.Table, f tableread.Filter) (string, error) {
+// Column reads a column of the rows that a filter selects, as a replay or a repair reads them.
+func Column(t *testing.T, r tableread.Table, f tableread.Filter, column string) (string, error) {
 	t.Helper()
 	var got []string
 	err := tableread.Each(t.Context(), r, f, tableread.Key{}, nil, func(b *cdc.Batch, _ tableread.Key) error {
 		for row := 0; b != nil && row < b.Rows(); row++ {
-			at := b.Table.Index("n")
+			at := b.Table.Index(column)
 			raw, _ := b.Value(row, at)
 			text, err := b.Table.Columns[at].Form.AppendText(nil, raw)
 			if err != nil {
@@ -157,4 +157,57 @@ func numbersOf(t *testing.T, r tableread.Table, f tableread.Filter) (string, err
 		return nil
 	})
 	return strings.Join(got, " "), err
+}
+
+// Cells lists the values of b's rows as they are, with their forms and types. JSON in MySQL's binary form is printed.
+func Cells(b *cdc.Batch) (rows []string) {
+	for row := 0; b != nil && row < b.Rows(); row++ {
+		var text strings.Builder
+		for i, c := range b.Table.Columns {
+			raw, ok := b.Value(row, i)
+			if c.Form == cdc.FormMySQLJSON {
+				c.Form = cdc.FormText
+				var err error
+				if raw, err = cdc.FormMySQLJSON.AppendText(nil, raw); err != nil {
+					raw = []byte(err.Error())
+				}
+				if !ok {
+					raw = nil
+				}
+			}
+			fmt.Fprintf(&text, "%s %d %d %t %q\n", c.Name, c.Form, c.Type, ok, raw)
+		}
+		rows = append(rows, text.String())
+	}
+	return rows
+}
+
+// ReadCells returns the cells of all rows of a table, in the order in which they are read.
+func ReadCells(t *testing.T, r tableread.Table) (rows []string) {
+	t.Helper()
+	testenv.Must(t, tableread.Each(t.Context(), r, tableread.Filter{}, tableread.Key{}, nil, func(b *cdc.Batch, _ tableread.Key) error {
+		rows = append(rows, Cells(b)...)
+		return nil
+	}))
+	return rows
+}
+
+// SameCells verifies that a table's three rows have the same cells as in the WAL or binlog.
+func SameCells(t *testing.T, r tableread.Table, logged []string) {
+	t.Helper()
+	got := ReadCells(t, r)
+	if len(got) != 3 || len(logged) != 3 {
+		t.Fatalf("%d rows by SQL, %d in the WAL or binlog, want 3", len(got), len(logged))
+	}
+	for i := range logged {
+		want, lines := strings.Split(logged[i], "\n"), strings.Split(got[i], "\n")
+		if len(lines) != len(want) {
+			t.Fatalf("row %d by SQL:\n%s\nin the WAL or binlog:\n%s", i+1, got[i], logged[i])
+		}
+		for n := range want {
+			if lines[n] != want[n] {
+				t.Errorf("row %d by SQL:\n%.300s\nin the WAL or binlog:\n%.300s", i+1, lines[n], want[n])
+			}
+		}
+	}
 }

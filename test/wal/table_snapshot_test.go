@@ -6,10 +6,10 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/postgres"
 	"github.com/cdc-relay/cdc-relay/internal/tableread"
 	"github.com/cdc-relay/cdc-relay/internal/testenv"
+	"github.com/cdc-relay/cdc-relay/test/conformance"
 )
 
 // days makes the table days with a partition of three rows and another one of two.
@@ -37,30 +37,6 @@ func (d *database) exportSnapshot() (name string) {
 	testenv.Must(d.t, err)
 	d.t.Cleanup(func() { _ = conn.PgConn().Conn().Close() })
 	return name
-}
-
-// rowIDs reads the table as a replay or a repair does.
-func (d *database) rowIDs(r *postgres.TableReader) (string, error) {
-	var got []string
-	err := tableread.Each(d.t.Context(), r, tableread.Filter{}, tableread.Key{}, nil, func(b *cdc.Batch, _ tableread.Key) error {
-		for row := range rowsOf(b) {
-			raw, _ := b.Value(row, 0)
-			text, err := b.Table.Columns[0].Form.AppendText(nil, raw)
-			if err != nil {
-				return err
-			}
-			got = append(got, string(text))
-		}
-		return nil
-	})
-	return strings.Join(got, " "), err
-}
-
-func rowsOf(b *cdc.Batch) int {
-	if b == nil {
-		return 0
-	}
-	return b.Rows()
 }
 
 // A partition that is taken out while a statement waits for the table's lock is neither in the table nor known to be beside it. Its
@@ -131,13 +107,13 @@ func TestTableChangesBehindASnapshot(t *testing.T) {
 			d.exec("CREATE TABLE twin (LIKE days)")
 			o.Snapshot = d.exportSnapshot()
 			r := d.reader(o)
-			if got, err := d.rowIDs(r); err != nil || got != want {
+			if got, err := conformance.Column(t, r, tableread.Filter{}, "id"); err != nil || got != want {
 				t.Fatalf("at first: %q, %v", got, err)
 			}
 			for sql := range strings.SplitSeq(c.sql, "; ") {
 				d.exec(sql)
 			}
-			got, err := d.rowIDs(r)
+			got, err := conformance.Column(t, r, tableread.Filter{}, "id")
 			if err != nil {
 				got = err.Error()
 			}
