@@ -1,8 +1,6 @@
 package binlog
 
 import (
-	"errors"
-	"fmt"
 	"strings"
 	"testing"
 
@@ -75,7 +73,7 @@ func TestChecksumsPass(t *testing.T) {
 		d.session(insert(1))
 		c.run(checksumRun()...)
 		d.session(insert(2))
-		if err := r.Ended(); stopped(err) != "statement_format" || !strings.Contains(cdc.Fix(err), "add "+c.table()+" to source.mysql.harmless_tables ") {
+		if err := r.Ended(); cdc.ReasonOf(err) != "statement_format" || !strings.Contains(cdc.Fix(err), "add "+c.table()+" to source.mysql.harmless_tables ") {
 			t.Fatalf("%s, want it to name %s", cdc.Explain(err), c.table())
 		}
 		r.Expect(1)
@@ -86,13 +84,6 @@ func TestChecksumsPass(t *testing.T) {
 		d.session(insert(4))
 		r.Expect(2, 3, 4)
 	})
-}
-
-func stopped(err error) string {
-	if stop, ok := errors.AsType[*cdc.StopError](err); ok {
-		return stop.Reason
-	}
-	return fmt.Sprint(err)
 }
 
 // A statement that may reach an outbox stops the relay before it, although the table that it names is listed.
@@ -120,7 +111,7 @@ func TestChecksumsStop(t *testing.T) {
 				c.run(statements...)
 				d.session(insert(2))
 				r := start(t, c.harmless(), d.stored(cdc.Position(from)))
-				if err := r.EndedBehind(1); stopped(err) != "statement_format" || before == d.position() {
+				if err := r.EndedBehind(1); cdc.ReasonOf(err) != "statement_format" || before == d.position() {
 					t.Fatalf("%v, want statement_format", err)
 				}
 				r.Expect(1)

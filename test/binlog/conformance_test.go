@@ -124,7 +124,7 @@ func (c *conforming) Begin() cdc.Resumer {
 
 func (c *conforming) Free() {}
 
-func (c *conforming) Cut() { c.cut() }
+func (c *conforming) Cut() { c.endDumps() }
 
 // A source continues exactly behind its position, in the same process and in the next.
 //

@@ -3,7 +3,6 @@ package binlog
 import (
 	"context"
 	"crypto/tls"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -56,8 +55,7 @@ func TestTLS(t *testing.T) {
 func stops(t *testing.T, s *binlog.Source, reason string, says ...string) {
 	t.Helper()
 	_, _, err := s.Acquire(t.Context(), none)
-	var stop *cdc.StopError
-	if !errors.As(err, &stop) || stop.Reason != reason {
+	if cdc.ReasonOf(err) != reason {
 		s.Release(context.WithoutCancel(t.Context()))
 		t.Errorf("%v, want %s", err, reason)
 		return
@@ -103,7 +101,7 @@ func TestReplicaWithoutCommitOrder(t *testing.T) {
 	r := start(t, s, none) // the server is not a replica
 	d.exec("CHANGE REPLICATION SOURCE TO SOURCE_HOST = '127.0.0.1', SOURCE_PORT = 1, SOURCE_USER = 'nobody'")
 	defer d.exec("RESET REPLICA ALL")
-	d.cut()
+	d.endDumps()
 	if err := r.Ended(); err == nil {
 		t.Fatal("a lost connection is no error")
 	}

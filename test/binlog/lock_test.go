@@ -3,14 +3,10 @@ package binlog
 import (
 	"errors"
 	"fmt"
-	"log/slog"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
-	"github.com/cdc-relay/cdc-relay/internal/binlog"
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
@@ -23,7 +19,7 @@ func TestWaitForTheLock(t *testing.T) {
 		d.simple()
 		o := d.options(current())
 		o.NoLock = false
-		leader, standby := locking(o), locking(o)
+		leader, standby := newSource(o), newSource(o)
 		if _, _, err := leader.Acquire(t.Context(), none); err != nil {
 			t.Fatal(err)
 		}
@@ -49,10 +45,6 @@ func TestWaitForTheLock(t *testing.T) {
 	})
 }
 
-func locking(o binlog.Options) *binlog.Source {
-	return binlog.New(o, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
-}
-
 // sessions counts the connections to the server.
 func (d *database) sessions() (n int) {
 	d.t.Helper()
@@ -71,7 +63,7 @@ func TestTooFewConnectionsOfTheUser(t *testing.T) {
 		o.NoLock, o.WaitUntilVisible = false, true
 		for limit := 1; limit <= 4; limit++ {
 			d.exec(fmt.Sprintf("ALTER USER few@'127.0.0.1' WITH MAX_USER_CONNECTIONS %d", limit))
-			s := locking(o)
+			s := newSource(o)
 			_, _, err := s.Acquire(t.Context(), none)
 			s.Release(t.Context())
 			d.endDumps()

@@ -154,7 +154,11 @@ func (d *database) options(o binlog.Options) binlog.Options {
 }
 
 func (d *database) source(o binlog.Options) *binlog.Source {
-	return binlog.New(d.options(o), slog.New(slog.DiscardHandler), prometheus.NewRegistry())
+	return newSource(d.options(o))
+}
+
+func newSource(o binlog.Options) *binlog.Source {
+	return binlog.New(o, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
 }
 
 // patience is the time limit of each wait, long enough for a busy machine.

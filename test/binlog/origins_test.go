@@ -48,7 +48,7 @@ func TestGTIDsOfSeveralServers(t *testing.T) {
 				t.Fatalf("after %q the position is %s, want %s", origin, positions[n].Position, want)
 			}
 		}
-		d.cut()
+		d.endDumps()
 		if err := r.Ended(); err == nil {
 			t.Fatal("a lost connection is no error")
 		}

@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"fmt"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -31,16 +30,6 @@ func (d *database) restored(table string) {
 	d.t.Helper()
 	noted := regexp.MustCompile(`noted [0-9 :-]+`)
 	d.exec("ALTER TABLE " + table + " COMMENT = '" + noted.ReplaceAllString(d.comment(table), "noted "+time.Now().UTC().Add(-time.Hour).Format(time.DateTime)) + "'")
-}
-
-func (k *keeper) takenOut(name string) cdc.Partition {
-	k.t.Helper()
-	parts := k.list()
-	i := slices.IndexFunc(parts, func(p cdc.Partition) bool { return p.Out && strings.HasSuffix(p.Name, "."+name) })
-	if i < 0 {
-		k.t.Fatalf("%s is not listed: %v", name, parts)
-	}
-	return parts[i]
 }
 
 // A table of the name that is used between two steps is not touched: one of somebody else, or of a dump that was made then.
@@ -98,7 +87,7 @@ func TestServerThatLostItsHistoryDropsNothing(t *testing.T) {
 		} else {
 			k.saved.Progress.Position += ",aaaaaaaa-0000-4000-8000-000000000009:1"
 		}
-		if part := k.takenOut("outbox_" + daysAgo(3)); part.Relayed {
+		if part := conformance.TakenOut(t, p)[0]; part.Relayed {
 			cdctest.Violation(t, cdctest.Unpublished, "relayed: %+v", part)
 		} else if !strings.Contains(cdc.Explain(part.Kept), "ahead of the server") {
 			t.Errorf("kept: %+v", part)
@@ -139,15 +128,14 @@ func TestMaintenanceWithOtherDefaults(t *testing.T) {
 		k := keeping(d, 4)
 		k.params = "autocommit=0&time_zone=%27%2B05%3A30%27&sql_select_limit=1"
 		d.insertAt(3, 1, 1)
-		p, name := k.parts(), "outbox_"+daysAgo(3)
+		p := k.parts()
 		testenv.Must(t, p.TakeOut(t.Context(), conformance.Day(t, p, 3)))
 		k.relayed()
-		if part := k.takenOut(name); !part.Relayed {
+		part := conformance.TakenOut(t, p)[0]
+		if !part.Relayed {
 			t.Fatalf("%+v", part)
 		}
-		if err := p.Drop(t.Context(), k.takenOut(name)); err != nil {
-			t.Error(err)
-		}
+		testenv.Must(t, p.Drop(t.Context(), part))
 	})
 }
 

@@ -84,11 +84,11 @@ func (k *keeper) maintain(o cleanup.PartitionOptions) error {
 	return conformance.Maintain(k.t, p, o)
 }
 
-func (k *keeper) list() []cdc.Partition {
+func (k *keeper) takenOut() []cdc.Partition {
 	k.t.Helper()
 	p, done := k.connect(k.server)
 	defer done()
-	return conformance.List(k.t, p)
+	return conformance.TakenOut(k.t, p)
 }
 
 // insertAt inserts the events from..to with a created_at some days ago.
@@ -111,22 +111,6 @@ func (d *database) held(table string) string {
 }
 
 func daysAgo(n int) string { return time.Now().UTC().AddDate(0, 0, -n).Format("20060102") }
-
-func takenOut(parts []cdc.Partition) (names []string) {
-	for _, p := range parts {
-		if p.Out {
-			names = append(names, p.Name[strings.LastIndex(p.Name, ".")+1:])
-		}
-	}
-	return names
-}
-
-func wantOut(t *testing.T, parts []cdc.Partition, want ...string) {
-	t.Helper()
-	if got := takenOut(parts); !slices.Equal(got, want) {
-		t.Errorf("taken out: %v, want %v", got, want)
-	}
-}
 
 func twoDays() cleanup.PartitionOptions {
 	return cleanup.PartitionOptions{Ahead: 5, TTL: 36 * time.Hour, Drop: true}
@@ -167,8 +151,8 @@ func TestInterruptedPass(t *testing.T) {
 				t.Fatalf("after %d steps: %v", done, err)
 			}
 			var all []string
-			for _, name := range takenOut(k.list()) {
-				all = append(all, d.held(name))
+			for _, part := range k.takenOut() {
+				all = append(all, d.held(part.Name))
 			}
 			if got := strings.Join(append(all, d.held("outbox")), " "); got != "1 2 9" {
 				cdctest.Violation(t, cdctest.Unpublished, "after %d steps the rows are %s, want 1 2 9", done, got)
@@ -178,7 +162,9 @@ func TestInterruptedPass(t *testing.T) {
 			if err := k.maintain(o); err != nil {
 				t.Fatalf("after %d steps: %v", done, err)
 			}
-			wantOut(t, k.list())
+			if out := k.takenOut(); len(out) > 0 {
+				t.Errorf("still there: %v", out)
+			}
 			if got := d.held("outbox"); got != "9" {
 				t.Errorf("after %d steps the table holds %s", done, got)
 			}
@@ -235,8 +221,8 @@ func TestLateRowIsKept(t *testing.T) {
 		for _, want := range []string{"1 2 3", "1 2 3 4"} {
 			testenv.Must(t, k.maintain(o))
 			var all []string
-			for _, name := range takenOut(k.list()) {
-				all = append(all, strings.Split(d.held(name), ",")...)
+			for _, part := range k.takenOut() {
+				all = append(all, strings.Split(d.held(part.Name), ",")...)
 			}
 			slices.Sort(all)
 			if got := strings.Join(all, " "); got != want || d.held("outbox") != "" {
@@ -379,9 +365,8 @@ func TestPositionIsNotNoted(t *testing.T) {
 		comment, _, _ := strings.Cut(d.comment(name), ", GTID ")
 		d.exec("ALTER TABLE " + name + " COMMENT = '" + comment + "'")
 		for _, relayed := range []bool{false, true} {
-			parts := k.list()
-			if i := slices.IndexFunc(parts, func(p cdc.Partition) bool { return p.Out }); i < 0 || parts[i].Relayed != relayed {
-				t.Errorf("want relayed %t: %v", relayed, parts)
+			if out := k.takenOut(); len(out) != 1 || out[0].Relayed != relayed {
+				t.Errorf("want relayed %t: %v", relayed, out)
 			}
 			k.relayed()
 		}
@@ -402,5 +387,7 @@ func TestInstantColumn(t *testing.T) {
 	}
 	d.exec(fix)
 	testenv.Must(t, p.TakeOut(t.Context(), conformance.Day(t, p, 3)))
-	wantOut(t, k.list(), "outbox_"+daysAgo(3))
+	if out := k.takenOut(); len(out) != 1 || out[0].Name != d.name+".outbox_"+daysAgo(3) {
+		t.Errorf("taken out: %v", out)
+	}
 }

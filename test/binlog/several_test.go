@@ -4,14 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"slices"
 	"sync/atomic"
 	"testing"
 
-	"github.com/prometheus/client_golang/prometheus"
-
-	"github.com/cdc-relay/cdc-relay/internal/binlog"
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/test/conformance"
 )
@@ -61,7 +57,7 @@ func TestCatalogAwayWithinTransaction(t *testing.T) {
 			}
 			return dsn(ctx)
 		}
-		r := start(t, binlog.New(o, slog.New(slog.DiscardHandler), prometheus.NewRegistry()), none)
+		r := start(t, newSource(o), none)
 		d.exec("ALTER TABLE second DROP COLUMN x")
 		away.Store(true)
 		var many []int

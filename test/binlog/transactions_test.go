@@ -63,18 +63,6 @@ func TestTransactions(t *testing.T) {
 	})
 }
 
-// cut kills the dump threads.
-func (d *database) cut() {
-	d.t.Helper()
-	ids, err := d.server.Column(d.t.Context(), "SELECT id AS reader FROM information_schema.processlist WHERE command LIKE 'Binlog Dump%'", "reader")
-	if err != nil || len(ids) == 0 {
-		d.t.Fatalf("there is no dump thread: %v", err)
-	}
-	for _, id := range ids {
-		_, _ = d.db.ExecContext(d.t.Context(), "KILL "+id) // of those that were there one may have ended
-	}
-}
-
 // Transactions of other tables advance the position.
 //
 //covers:binlogs 8 state both

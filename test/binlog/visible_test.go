@@ -4,15 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net"
 	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
-
-	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/cdc-relay/cdc-relay/internal/binlog"
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
@@ -76,7 +73,7 @@ func (d *database) patient() (*binlog.Source, *cdc.Problems) {
 	problems := new(cdc.Problems)
 	o := d.options(current())
 	o.WaitUntilVisible, o.Problems = true, problems
-	return binlog.New(o, slog.New(slog.DiscardHandler), prometheus.NewRegistry()), problems
+	return newSource(o), problems
 }
 
 // questions counts the queries that the server has answered.
@@ -338,7 +335,7 @@ func (d *database) movable() (*binlog.Source, *atomic.Value) {
 	o := d.options(current())
 	o.WaitUntilVisible = true
 	o.DSN = func(context.Context) (string, error) { return dsn.Load().(string), nil }
-	return binlog.New(o, slog.New(slog.DiscardHandler), prometheus.NewRegistry()), dsn
+	return newSource(o), dsn
 }
 
 // Another server's answer says nothing about the one that is read: nothing is handed on, until both are the same again. A

@@ -32,7 +32,7 @@ func TestOtherHistoryConfirmsNothing(t *testing.T) {
 	d.exec("CREATE TABLE more (x int)") // WAL after the commit
 	end := d.text(walEnd)
 	c := cdc.Checkpoint{Source: id, Progress: cdc.Progress{Position: cdc.Position(end), Commit: cdc.Position(end), TxID: "7"}}
-	if err := conformance.Start(t, d.source(), newQueue(t), conformance.From(c)).Ended(); !hasReason(err, "other_history") {
+	if err := conformance.Start(t, d.source(), newQueue(t), conformance.From(c)).Ended(); cdc.ReasonOf(err) != "other_history" {
 		t.Fatalf("the relay continued, and ended with %v", err)
 	}
 	confirmed := d.text("SELECT lpad(upper(to_hex((confirmed_flush_lsn - '0/0')::bigint)), 16, '0') FROM pg_replication_slots WHERE slot_name = $1", d.name)
@@ -73,7 +73,7 @@ func TestOtherTransactionAtTheSamePosition(t *testing.T) {
 			}
 			r.MustStop() // Release must not run beside Run
 		case <-r.Done:
-			if err := r.Ended(); want == "" || !hasReason(err, want) {
+			if err := r.Ended(); want == "" || cdc.ReasonOf(err) != want {
 				t.Errorf("xid %s: %v", xid, err)
 			}
 		}
@@ -138,11 +138,7 @@ func TestRestoredServerIsPastTheCheckpoint(t *testing.T) {
 	d.insert(2, 2)
 	noise(20_000)
 	c = ours
-	if err := run(); !hasReason(err, "other_history") || c.Progress != ours.Progress {
+	if err := run(); cdc.ReasonOf(err) != "other_history" || c.Progress != ours.Progress {
 		cdctest.Violation(t, cdctest.Lost, "the run ended at %s, past %s, with %v", c.Progress.Position, ours.Progress.Position, err)
 	}
-}
-
-func hasReason(err error, reason string) bool {
-	return cdc.ReasonOf(err) == reason
 }

@@ -96,7 +96,7 @@ func TestRowsOfDroppedTable(t *testing.T) {
 			}}
 			if tt.fix != "" {
 				err := start(t, d.sourceWith(o)).EndedBehind(1)
-				if stop, ok := errors.AsType[*cdc.StopError](err); !ok || stop.Reason != "dropped_table" || !strings.Contains(stop.Fix, tt.fix) {
+				if cdc.ReasonOf(err) != "dropped_table" || !strings.Contains(cdc.Fix(err), tt.fix) {
 					t.Fatalf("ended with %v, fix %q", err, cdc.Fix(err))
 				}
 				d.exec(tt.fix)

@@ -18,36 +18,6 @@ import (
 	"github.com/cdc-relay/cdc-relay/test/conformance"
 )
 
-// oldest returns the oldest daily partition of the routine's.
-func oldest(parts []cdc.Partition) (first cdc.Partition) {
-	for _, p := range parts {
-		if !p.Default && !p.Foreign && !p.Out && (first.Name == "" || p.Since.Before(first.Since)) {
-			first = p
-		}
-	}
-	return first
-}
-
-// takeOutOldest takes the oldest partition out and returns it as it is listed then.
-func (d *database) takeOutOldest(role string) cdc.Partition {
-	d.t.Helper()
-	p := d.parts(role)
-	part := oldest(conformance.List(d.t, p))
-	testenv.Must(d.t, p.TakeOut(d.t.Context(), part))
-	return d.listed(role, part.Name)
-}
-
-func (d *database) listed(role, name string) cdc.Partition {
-	d.t.Helper()
-	for _, p := range conformance.List(d.t, d.parts(role)) {
-		if p.Name == name {
-			return p
-		}
-	}
-	d.t.Fatalf("%s is not listed", name)
-	return cdc.Partition{}
-}
-
 // A partition is relayed once the slot has passed it. A slot that was advanced or made again does not count where the checkpoint is
 // behind, of another history, or cannot be read.
 //
@@ -57,7 +27,8 @@ func TestSlotAheadOfCheckpointDropsNothing(t *testing.T) {
 	var stored cdc.Checkpoint
 	var failed error
 	d.load = func(context.Context) (cdc.Checkpoint, bool, error) { return stored, true, failed }
-	_ = d.takeOutOldest(role)
+	p := d.parts(role)
+	testenv.Must(t, p.TakeOut(t.Context(), conformance.Day(t, p, 3)))
 	d.exec("SELECT pg_drop_replication_slot($1)", d.name)
 	d.exec("SELECT pg_create_logical_replication_slot($1, 'pgoutput')", d.name)
 	here := cdc.Source{SystemID: d.text("SELECT system_identifier::text FROM pg_control_system()"), Database: d.name, Slot: d.name, Timeline: 1}
@@ -115,7 +86,7 @@ func TestBoundsUnderOtherDateSettings(t *testing.T) {
 func TestTakeOutWaitsForNothingBehindTheTablesLock(t *testing.T) {
 	d, role := keeping(t, 3)
 	p := d.parts(role)
-	part := oldest(conformance.List(d.t, p))
+	part := conformance.Day(t, p, 3)
 	for _, held := range []string{part.Name, "cdc_relay.public_outbox_default"} {
 		tx := d.holding("LOCK TABLE " + held + " IN ACCESS SHARE MODE")
 		for deadline := time.Now().Add(time.Minute); ; {
@@ -156,7 +127,7 @@ func TestForeignKeysOfThePartitions(t *testing.T) {
 	d.insertAt(3, 1, 1)
 	d.insertAt(2, 2, 2)
 	d.exec("INSERT INTO receipts SELECT event_id, created_at FROM outbox ORDER BY created_at LIMIT 1")
-	held := oldest(conformance.List(d.t, p))
+	held := conformance.Day(t, p, 3)
 	err = conformance.Maintain(d.t, p, cleanup.PartitionOptions{TTL: time.Hour})
 	if !errors.Is(err, cdc.ErrHeld) || !strings.Contains(cdc.Explain(err), "Fix: delete the rows of \"public\".\"receipts\" that refer to old events") {
 		t.Errorf("a day that is held: %s", cdc.Explain(err))

@@ -30,7 +30,7 @@ func TestStandbyWithoutTheSlot(t *testing.T) {
 	}
 	testenv.Must(t, standby.Promote(t.Context()))
 	_, _, err = s.Acquire(t.Context(), none)
-	if stop, final := errors.AsType[*cdc.StopError](err); !final || stop.Reason != "slot_missing" {
+	if cdc.ReasonOf(err) != "slot_missing" {
 		t.Errorf("promoted: %v, want slot_missing", err)
 	}
 }

@@ -291,7 +291,7 @@ func TestTableThatCannotBeReadBySQL(t *testing.T) {
 	}
 	d.insert(1, 1)
 	_, err := d.reader(postgres.ReadOptions{}).Count(t.Context(), tableread.Filter{IDs: []string{"4711"}})
-	if !hasReason(err, "bad_id") {
+	if cdc.ReasonOf(err) != "bad_id" {
 		t.Errorf("an ID that is none: %v", err)
 	}
 }
