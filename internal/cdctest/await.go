@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"testing"
 	"time"
 )
 
@@ -27,5 +28,31 @@ func Await(ctx context.Context, what string, ok func(ctx context.Context) (bool,
 		case <-ctx.Done():
 			return fmt.Errorf("wait for %s: %w", what, errors.Join(ctx.Err(), err))
 		}
+	}
+}
+
+// Eventually waits until a condition holds, and ends the test if it does not in time.
+func Eventually(tb testing.TB, within time.Duration, what string, holds func() bool) {
+	tb.Helper()
+	Retry(tb, within, what, func(context.Context) error {
+		if !holds() {
+			return errors.New("not yet")
+		}
+		return nil
+	})
+}
+
+// Retry tries until there is no error, and ends the test with the last one if there is one until the end of the time.
+func Retry(tb testing.TB, within time.Duration, what string, try func(ctx context.Context) error) {
+	tb.Helper()
+	ctx, cancel := context.WithTimeout(tb.Context(), within)
+	defer cancel()
+	var last error
+	err := Await(ctx, what, func(ctx context.Context) (bool, error) {
+		last = try(ctx)
+		return last == nil, nil
+	})
+	if err != nil {
+		tb.Fatal(errors.Join(err, last))
 	}
 }

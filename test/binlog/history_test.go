@@ -1,14 +1,13 @@
 package binlog
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/cdc-relay/cdc-relay/internal/binlog"
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/cdctest"
 	"github.com/cdc-relay/cdc-relay/internal/testenv"
 	"github.com/cdc-relay/cdc-relay/test/conformance"
 )
@@ -30,15 +29,7 @@ func (d *database) published(transactions ...[]string) cdc.Checkpoint {
 
 func until(t *testing.T, done func() bool) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	for !done() {
-		select {
-		case <-time.After(5 * time.Millisecond):
-		case <-ctx.Done():
-			t.Fatalf("not so after %s", patience)
-		}
-	}
+	cdctest.Eventually(t, patience, "what the test expects", done)
 }
 
 // endDumps ends the threads that send the binlog: the server takes long to notice that a relay has left.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/cdctest"
 	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
 
@@ -37,11 +38,8 @@ func TestWaitForTheLock(t *testing.T) {
 				t.Errorf("%s: %v", statement, err)
 			}
 		}
-		for deadline := time.Now().Add(5 * time.Second); d.sessions() > before; { // the server ends a silent one after 10 s
-			if time.Now().After(deadline) {
-				t.Fatalf("the standby left %d connections", d.sessions()-before)
-			}
-		}
+		// The server ends a silent one after 10 s.
+		cdctest.Eventually(t, 5*time.Second, "the standby to close its connections", func() bool { return d.sessions() <= before })
 	})
 }
 

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/cdctest"
 	"github.com/cdc-relay/cdc-relay/internal/checkpoint"
 	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
@@ -144,7 +145,7 @@ func TestRestart(t *testing.T) {
 		})
 	}
 	testenv.Must(t, server.Start(t.Context()))
-	eventually(t, time.Minute, "save after a restart", func(ctx context.Context) error { return s.Save(ctx, at(3, 20)) })
+	cdctest.Retry(t, time.Minute, "save after a restart", func(ctx context.Context) error { return s.Save(ctx, at(3, 20)) })
 
 	do(t, []*testenv.RedisServer{server}, "FLUSHALL")
 	save(t, s, at(3, 21))
@@ -164,7 +165,7 @@ func TestFrozen(t *testing.T) {
 	testenv.Must(t, server.Resume())
 	wantPassing(t, err, "cannot be asked (no answer in time)")
 	// The unanswered save was executed later: it can be repeated.
-	eventually(t, time.Minute, "repeated save", func(ctx context.Context) error { return s.Save(ctx, at(1, 2)) })
+	cdctest.Retry(t, time.Minute, "repeated save", func(ctx context.Context) error { return s.Save(ctx, at(1, 2)) })
 }
 
 // A save to a server that refuses writes for a while is retried.
@@ -271,7 +272,7 @@ func TestFailover(t *testing.T) {
 	s.Nodes[0].Kill()
 	wantPassing(t, store.Save(t.Context(), at(2, 2)))
 	sequence := uint64(3)
-	eventually(t, time.Minute, "save after a failover", func(ctx context.Context) (err error) {
+	cdctest.Retry(t, time.Minute, "save after a failover", func(ctx context.Context) (err error) {
 		within(t, 4*time.Second, func() {
 			sequence++
 			err = store.Save(ctx, at(2, sequence))
@@ -292,7 +293,7 @@ func TestClusterNodeLost(t *testing.T) {
 	owner.Kill()
 	within(t, 4*time.Second, func() { wantPassing(t, store.Save(t.Context(), at(1, 2))) })
 	testenv.Must(t, owner.Start(t.Context()))
-	eventually(t, time.Minute, "save after the node is back", func(ctx context.Context) error { return store.Save(ctx, at(1, 3)) })
+	cdctest.Retry(t, time.Minute, "save after the node is back", func(ctx context.Context) error { return store.Save(ctx, at(1, 3)) })
 }
 
 // owner returns the node that holds the key.

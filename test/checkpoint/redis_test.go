@@ -133,24 +133,6 @@ func at(generation, sequence uint64) cdc.Checkpoint {
 	}
 }
 
-// eventually retries until there is no error.
-func eventually(t *testing.T, within time.Duration, what string, ask func(context.Context) error) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), within)
-	defer cancel()
-	for {
-		err := ask(ctx)
-		if err == nil {
-			return
-		}
-		select {
-		case <-ctx.Done():
-			t.Fatalf("%s: %v", what, err)
-		case <-time.After(20 * time.Millisecond):
-		}
-	}
-}
-
 func withTLS(o checkpoint.RedisOptions, server *testenv.RedisServer) checkpoint.RedisOptions {
 	o.TLS = func() (*tls.Config, error) { return trust(server.Certs.CAFile) }
 	return o

@@ -1,7 +1,6 @@
 package commands
 
 import (
-	"context"
 	"io"
 	"net/http"
 	"os"
@@ -30,14 +29,10 @@ func TestPageResolvesLetters(t *testing.T) {
 	s.event(2, "a", "no topic, this")
 	s.event(3, "b", "no topic, this")
 	var letters string
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	if err := cdctest.Await(ctx, "three letters", func(context.Context) (bool, error) {
-		letters = s.asks(base, "letters", `{}`) //nolint:contextcheck // it has the test's
-		return strings.Contains(letters, `"total":3`), nil
-	}); err != nil {
-		t.Fatal(err)
-	}
+	cdctest.Eventually(t, patience, "three letters", func() bool {
+		letters = s.asks(base, "letters", `{}`)
+		return strings.Contains(letters, `"total":3`)
+	})
 	letter, _, _ := strings.Cut(strings.SplitN(letters, `"letter":"`, 2)[1], `"`)
 	until, _, _ := strings.Cut(strings.SplitN(letters, `"last":"`, 2)[1], `"`)
 	for _, ask := range []struct{ path, body, says string }{

@@ -2,7 +2,7 @@ package commands
 
 import (
 	"bufio"
-	"errors"
+	"context"
 	"fmt"
 	"io"
 	"os/exec"
@@ -157,18 +157,5 @@ func (r *running) wait() int {
 // eventually retries until there is no error.
 func eventually(t *testing.T, try func() error) {
 	t.Helper()
-	deadline := time.After(patience)
-	tick := time.NewTicker(100 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		err := try()
-		if err == nil {
-			return
-		}
-		select {
-		case <-tick.C:
-		case <-deadline:
-			t.Fatal(errors.Join(errors.New("not in time"), err))
-		}
-	}
+	cdctest.Retry(t, patience, "what the test expects", func(context.Context) error { return try() })
 }

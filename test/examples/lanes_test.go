@@ -158,7 +158,5 @@ func (l *lanesTest) checkOrder(t *testing.T) {
 // awaitLog waits until a text was logged n times.
 func awaitLog(t *testing.T, log *testenv.Log, text string, n int) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), cdctest.Patience(time.Minute))
-	defer cancel()
-	testenv.Must(t, cdctest.Await(ctx, text, func(context.Context) (bool, error) { return strings.Count(log.String(), text) >= n, nil }))
+	cdctest.Eventually(t, cdctest.Patience(time.Minute), text, func() bool { return strings.Count(log.String(), text) >= n })
 }

@@ -1,6 +1,8 @@
 package inbox_test
 
 import (
+	"context"
+	"fmt"
 	"math/rand/v2"
 	"os"
 	"strconv"
@@ -54,15 +56,11 @@ func TestConsumersThatAreKilled(t *testing.T) {
 // awaitMembers waits until the group has n members.
 func awaitMembers(t *testing.T, client *kgo.Client, group string, n int) {
 	t.Helper()
-	deadline := time.Now().Add(cdctest.Patience(2 * time.Minute))
-	for tick := time.NewTicker(50 * time.Millisecond); ; <-tick.C {
-		groups, err := kadm.NewClient(client).DescribeGroups(t.Context(), group)
-		g := groups[group]
-		if err == nil && len(g.Members) == n {
-			return
+	cdctest.Retry(t, cdctest.Patience(2*time.Minute), "members of the group", func(ctx context.Context) error {
+		groups, err := kadm.NewClient(client).DescribeGroups(ctx, group)
+		if g := groups[group]; err == nil && len(g.Members) != n {
+			err = fmt.Errorf("the group has %d members, want %d, and is %s", len(g.Members), n, g.State)
 		}
-		if time.Now().After(deadline) {
-			t.Fatalf("the group has %d members, want %d, and is %s: %v", len(g.Members), n, g.State, err)
-		}
-	}
+		return err
+	})
 }

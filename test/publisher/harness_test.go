@@ -96,7 +96,7 @@ func open(t *testing.T, opts publisher.Options) *sink {
 	t.Helper()
 	s := unopened(t, opts)
 	var err error
-	eventually(t, soon, "Open", func() bool {
+	cdctest.Eventually(t, soon, "Open", func() bool {
 		err = s.Open(t.Context(), "cdc-relay.test")
 		return err == nil
 	})
@@ -241,20 +241,6 @@ func (o *order) duplicates() int {
 		n += times - 1
 	}
 	return n
-}
-
-func eventually(t *testing.T, within time.Duration, what string, cond func() bool) {
-	t.Helper()
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	timeout := time.After(within)
-	for !cond() {
-		select {
-		case <-tick.C:
-		case <-timeout:
-			t.Fatalf("timeout waiting for %s", what)
-		}
-	}
 }
 
 func trust(t *testing.T, k *testenv.KafkaCluster) func() (*tls.Config, error) {

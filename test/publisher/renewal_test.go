@@ -10,6 +10,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/cdc-relay/cdc-relay/internal/cdctest"
 	"github.com/cdc-relay/cdc-relay/internal/kafka"
 	"github.com/cdc-relay/cdc-relay/internal/publisher"
 	"github.com/cdc-relay/cdc-relay/internal/testenv"
@@ -37,13 +38,13 @@ func TestFenceRenewalAfterLostResponse(t *testing.T) {
 	durable(t, second, 1)
 	b := k.Brokers()[0]
 	b.Kill()
-	eventually(t, soon, "renewals that are due and fail", func() bool {
+	cdctest.Eventually(t, soon, "renewals that are due and fail", func() bool {
 		return strings.Contains(alone.log.String(), "fencing in Kafka not renewed") && strings.Contains(first.log.String(), "fencing in Kafka not renewed")
 	})
 	testenv.Must(t, b.Start(t.Context()))
 	testenv.Must(t, k.AwaitHealthy(t.Context()))
 	n := 3
-	eventually(t, soon, "a newer epoch", func() bool {
+	cdctest.Eventually(t, soon, "a newer epoch", func() bool {
 		alone.send(t, numbered("across", n, 1, 1)...)
 		durable(t, alone, n-1)
 		r := newest(t, k, "across", n)

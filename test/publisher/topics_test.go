@@ -45,7 +45,7 @@ func progress(t *testing.T, s *sink, what string) {
 	s.mu.Lock()
 	before := len(s.done)
 	s.mu.Unlock()
-	eventually(t, soon, "answers "+what, func() bool {
+	cdctest.Eventually(t, soon, "answers "+what, func() bool {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		return len(s.done) > before+50
@@ -107,7 +107,7 @@ func TestPartitionsAreAddedUnderLoad(t *testing.T) {
 		end, _ := ends.Lookup("grows", 2)
 		return err == nil && end.Err == nil && end.Offset > 0
 	}
-	eventually(t, soon, "a record in a new partition", used)
+	cdctest.Eventually(t, soon, "a record in a new partition", used)
 	progress(t, s, "after")
 	close(stop)
 	n := <-sent
@@ -147,9 +147,9 @@ func TestTopicIsDeletedAndCreatedAgainUnderLoad(t *testing.T) {
 	if _, err := topics.DeleteTopic(t.Context(), "again"); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, soon, "the topic to be created again", func() bool { return shared.CreateTopic(t.Context(), "again", 3, nil) == nil })
+	cdctest.Eventually(t, soon, "the topic to be created again", func() bool { return shared.CreateTopic(t.Context(), "again", 3, nil) == nil })
 	// The controller knows it first. Until the broker does, it acknowledges what is appended to the deleted one.
-	eventually(t, soon, "the broker to know it", func() bool { now := id(); return now != deleted && now != kadm.TopicID{} })
+	cdctest.Eventually(t, soon, "the broker to know it", func() bool { now := id(); return now != deleted && now != kadm.TopicID{} })
 	progress(t, s, "after")
 	close(stop)
 	n := <-sent
@@ -179,14 +179,14 @@ func TestProducerStateIsForgotten(t *testing.T) {
 		next()
 	}
 	first := newest(t, k, "forgotten", n*batchSize-1).ProducerID
-	eventually(t, soon, "the sequence numbers to be forgotten", func() bool { return producers(t, k, "forgotten") == 0 })
+	cdctest.Eventually(t, soon, "the sequence numbers to be forgotten", func() bool { return producers(t, k, "forgotten") == 0 })
 	next()
 	deleteRecords(t, k, "forgotten", int64(n*batchSize))
 	for range 3 {
 		next()
 	}
 	<-time.After(time.Until(began.Add(11 * time.Second))) // the coordinator no longer knows the transactional ID when it is renewed
-	eventually(t, soon, "another producer ID", func() bool {
+	cdctest.Eventually(t, soon, "another producer ID", func() bool {
 		next()
 		return newest(t, k, "forgotten", n*batchSize-1).ProducerID != first
 	})

@@ -7,9 +7,9 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/cdctest"
 	"github.com/cdc-relay/cdc-relay/internal/postgres"
 	"github.com/cdc-relay/cdc-relay/internal/testenv"
 	"github.com/cdc-relay/cdc-relay/internal/wal"
@@ -71,9 +71,7 @@ func TestSlotWaitsForAStandby(t *testing.T) {
 	s := source(problems)
 	r := start(t, s)
 	execute("INSERT INTO outbox VALUES ('1')")
-	for len(problems.List()) == 0 && t.Context().Err() == nil {
-		_ = cdc.Sleep(t.Context(), 10*time.Millisecond)
-	}
+	cdctest.Eventually(t, patience, "a problem", func() bool { return len(problems.List()) > 0 })
 	if p := problems.List()[0]; !strings.Contains(p.Err.Error(), "away") || len(r.Rows()) > 0 {
 		t.Errorf("%v, published %q", p.Err, r.Rows())
 	}

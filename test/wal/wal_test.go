@@ -328,9 +328,7 @@ func TestIdleOutboxAdvances(t *testing.T) {
 // awaitLag waits until a source is late, or is not any more.
 func (d *database) awaitLag(s *wal.Source, late bool) {
 	d.t.Helper()
-	ctx, cancel := context.WithTimeout(d.t.Context(), patience)
-	defer cancel()
-	testenv.Must(d.t, cdctest.Await(ctx, fmt.Sprintf("late: %t", late), func(context.Context) (bool, error) { return s.Lag() > 0 == late, nil }))
+	cdctest.Eventually(d.t, patience, fmt.Sprintf("late: %t", late), func() bool { return s.Lag() > 0 == late })
 }
 
 // advances waits until the slot of an idle outbox has come past what another table wrote.
