@@ -112,7 +112,7 @@ func letterOrderMutants() []mutant {
 		},
 		{
 			"put the letters of a repair before the first one of their key", "internal/deadletter/index.go",
-			[]edit{{"if behind.order.Epoch == x.epoch {", "if behind.order.Epoch == x.epoch && behind == nil {"}},
+			[]edit{{"if behind.Order.Epoch == x.epoch {", "if behind.Order.Epoch == x.epoch && behind == nil {"}},
 			caughtBy{publisher, "^TestLettersOfRepairs$", ""},
 		},
 		{
