@@ -1,6 +1,6 @@
 package cdc
 
-// Header is a record header. It has the memory layout of sarama.RecordHeader, so that no copy is needed.
+// Header is a record header.
 type Header struct {
 	Key   []byte
 	Value []byte

@@ -92,7 +92,7 @@ func (x *Index) to(l *letter, next state) {
 	l.state = next
 }
 
-// letter is one that is not resolved; about 300 bytes with what refers to it.
+// letter is one that is not resolved; about 350 bytes with what refers to it.
 type letter struct {
 	Work
 
@@ -335,7 +335,7 @@ func (x *Index) add(id string, e *Entry, first state) *letter {
 			k = &key{name: name}
 			x.held[name] = k
 		}
-		l.key, l.Hold = k, name
+		l.key, l.Hold = k, k.name // all letters of a key have one text
 		k.letters = slices.Insert(k.letters, k.find(l.Order), l)
 	} else {
 		x.keyless[id] = l

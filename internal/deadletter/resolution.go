@@ -4,7 +4,7 @@ import "github.com/cdc-relay/cdc-relay/internal/cdc"
 
 // Resolution is a letter to publish or to drop.
 type Resolution struct {
-	Work // whose Attempts count this one
+	Work // whose Attempts count this one, unless it is dropped
 
 	// Message is the event as it is routed now; nil drops it. Refused is why it cannot be routed, with the Reason; nil: it can.
 	Message *cdc.Message

@@ -110,7 +110,8 @@ func newCompressor(codec sarama.CompressionCodec) compressor {
 		z.compress = func(dst, src []byte) []byte { return append(dst, xerial.Encode(dst[len(dst):], src)...) }
 		return z
 	case sarama.CompressionZSTD:
-		e, _ := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1)) // cannot fail: the options are right
+		// A larger window takes 16 MiB a connection.
+		e, _ := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithWindowSize(1<<20)) // cannot fail: the options are right
 		z.compress = func(dst, src []byte) []byte { return e.EncodeAll(src, dst) }
 		return z
 	case sarama.CompressionGZIP:

@@ -29,6 +29,7 @@ type Publisher struct {
 	in          chan *cdc.Routed
 	out         chan cdc.Durable
 	mail        *mailbox
+	barrier     *barrier // of the last start
 
 	// life ends with Kill, which waits for the goroutines that were started under it.
 	life func() context.Context
@@ -41,7 +42,6 @@ type Publisher struct {
 	last *kafkaTransaction // of the last attempt: Abort ends it, and the next one takes its careful over
 
 	lastSeq atomic.Uint64
-	barrier *barrier // of the last start
 }
 
 // New registers the metrics; it connects to nothing.
