@@ -1,6 +1,6 @@
 // Package binlog is the MySQL and MariaDB source: it tails the binary log by GTID and hands on committed rows
-// in commit order. It is laid out like package wal, its twin. One [Source.Run] is one attempt; the caller
-// retries.
+// in commit order. Its twin is package wal; here rows are held until their commit is read. One [Source.Run] is one session; the
+// caller retries.
 //
 // # What comes over the wire
 //

@@ -4,7 +4,7 @@ import "time"
 
 // SourceStatus is the state of a source as of now, for people, /status and /livez.
 type SourceStatus struct {
-	// Flavor is the database's, for cdc_relay_info; empty until it is known.
+	// Flavor is postgresql, mysql or mariadb, for cdc_relay_info; empty until it is known.
 	Flavor    string
 	Connected bool
 	// LastTick is when the goroutine that owns the connection last served it: old means stuck.

@@ -13,7 +13,7 @@ import (
 // rejection is why a record cannot be published.
 type rejection struct {
 	reason string     // snake_case: too_large, rejected, ...
-	policy cdc.Policy // "": none applies, the relay stops
+	policy cdc.Policy // "": of a letter, which stays one; of a new event it would drop it
 	err    error
 }
 

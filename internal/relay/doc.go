@@ -27,13 +27,13 @@
 // # Goroutines
 //
 // The caller of [Relay.Run] acquires the source and opens the sink, starts the goroutines below, waits for the end and
-// drains. A test compares this list with the code.
+// drains.
 //
 //   - tail streams from the source into the window. After an error it pauses, acquires the source again and goes on.
 //   - route passes batches from the window, in order, through the router to the sink.
 //   - acknowledge takes the sink's answers, which extend the durable prefix.
-//   - keep saves the position of the durable prefix and confirms it; with exactly-once delivery it commits it in Kafka, confirms it,
-//     and a second goroutine copies it to the store.
+//   - keep saves the position of the durable prefix and confirms it; with exactly-once delivery a second goroutine commits it in Kafka and
+//     confirms it, and this one copies it to the store.
 //   - watch reports a pipeline that has batches in flight and makes no progress.
 //   - resolveLetters publishes dead letters again, or drops them, where somebody asks for it.
 //   - maintain keeps the partitions of the outbox tables, deletes old rows and marks published ones, where the configuration says so.

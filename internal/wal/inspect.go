@@ -101,7 +101,7 @@ func (in *Inspection) Preview(to cdc.Position) (cdc.Move, error) {
 		return cdc.Move{}, cdc.ConfigError("beyond_wal", "give a position that exists already", "%s lies beyond %s, the end of the server's WAL", target, end)
 	}
 	to = postgres.FormatLSN(target)
-	// Between the commit and the position no row of an outbox may come (rule 6): not where some are passed over, nor in another history.
+	// Between the commit and the position no row of an outbox may come (rule 6 of resolve): not where some are passed over, nor in another history.
 	keeps := in.Checkpoint.Progress.Commit <= to && target <= now && in.Refused == nil && in.Checkpoint.Source.Fingerprint == in.Source.Fingerprint
 	return cdc.Move{
 		To: to, Skips: uint64(max(target, now) - now), Repeats: uint64(max(target, now) - target), KeepsCommit: keeps, Slot: target > slot,

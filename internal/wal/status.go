@@ -107,7 +107,7 @@ func (ss *session) untilTick() time.Duration {
 
 // advance moves the position that the server may be told: durable downstream (Confirm), and received
 // before the last look that found the publication unchanged. It stays where it is until the commit that must come again
-// has come (rule 5), and the WAL up to the checkpoint (rule 6): the checkpoint may be of another history.
+// has come (rule 5 of resolve), and the WAL up to the checkpoint (rule 6): the checkpoint may be of another history.
 func (ss *session) advance() {
 	if ss.startAt.expect != 0 || max(ss.reached, ss.startAt.slot) < ss.startAt.from {
 		return

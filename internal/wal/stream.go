@@ -201,7 +201,7 @@ func (ss *session) insert(ctx context.Context, m []byte, off int) error {
 		return nil
 	}
 	tx.rows = true
-	if tx.drop && ss.next.lastEnd != 0 && tx.commit >= ss.next.lastEnd { // rule 6
+	if tx.drop && ss.next.lastEnd != 0 && tx.commit >= ss.next.lastEnd { // rule 6 of resolve
 		return anotherHistory("transaction %d at %s has a row of %s, and by the checkpoint there is no outbox commit between %s and %s", tx.xid, tx.commit, r.table, ss.next.lastEnd, ss.startAt.from)
 	}
 	if tx.drop || tx.ordinal < tx.skip {
