@@ -177,8 +177,8 @@ func (l *loop) dropPartition(p *partition, cause error) {
 }
 
 func (l *loop) giveUpParked(tp *topic, cause error) {
-	for tp.parked.len() > 0 {
-		e := tp.parked.pop()
+	for tp.unplaced.len() > 0 {
+		e := tp.unplaced.pop()
 		l.metrics.errors.WithLabelValues(tp.name, "unknown_topic").Inc()
 		l.giveUp(&e, rejection{"unknown_topic", l.opts.UnknownTopic, cause})
 	}
@@ -198,7 +198,7 @@ func (l *loop) failItems(tp *topic, why rejection) {
 		}
 		return failed
 	}
-	fail(&tp.parked, 0)
+	fail(&tp.unplaced, 0)
 	for _, p := range tp.partitions {
 		if p.batch != nil && !p.sent() && l.attempt(p) >= 0 {
 			if p.batch.maybeAppended {
@@ -224,7 +224,7 @@ func (tp *topic) onlyItems() bool {
 			}
 		}
 	}
-	return tp.parked.len() == 0
+	return tp.unplaced.len() == 0
 }
 
 // attempt is how often the letter in p's batch that was tried most is published again, this time included: 0 if all of them were only held,
@@ -265,7 +265,7 @@ func (l *loop) haltTopic(tp *topic, err error) {
 			first = queue.at(0)
 		}
 	}
-	compare(&tp.parked)
+	compare(&tp.unplaced)
 	for _, p := range tp.partitions {
 		p.halt(l)
 		compare(&p.queue)

@@ -50,9 +50,9 @@ type deadLetters struct {
 	installed bool
 	// swept: events of batches up to this one may be behind a letter of their key that became one later.
 	swept uint64
-	// closing has the keys whose last letters are being resolved, until when that may take. Their new events wait in parked.
-	closing map[string]time.Time
-	parked  map[string][]queuedMessage
+	// closing has the keys whose last letters are being resolved, until when that may take. Their new events wait in behindClosed.
+	closing      map[string]time.Time
+	behindClosed map[string][]queuedMessage
 
 	name    []byte  // of the event that is accepted, what it holds
 	open    int     // tasks that have begun and not ended
@@ -88,7 +88,7 @@ func (s *deadLetters) divert(pending *pendingBatch, m *cdc.Message) bool {
 	}
 	name := string(s.name)
 	if _, closing := s.closing[name]; closing {
-		s.parked[name] = append(s.parked[name], s.loop.newQueued(m, pending))
+		s.behindClosed[name] = append(s.behindClosed[name], s.loop.newQueued(m, pending))
 	} else {
 		s.bury(pending, &letter{message: m, row: m.Row, reason: deadletter.Held})
 	}
@@ -314,10 +314,10 @@ func (s *deadLetters) note(d *deadletter.Letter) {
 // release queues the events that waited for the last letters of their key, in order: those behind a letter that is left, or that
 // has come meanwhile, become letters too.
 func (s *deadLetters) release(name string) {
-	parked := s.parked[name]
-	delete(s.parked, name)
+	waiting := s.behindClosed[name]
+	delete(s.behindClosed, name)
 	delete(s.closing, name)
-	for _, e := range parked {
+	for _, e := range waiting {
 		if s.index.Precedes(name, s.index.Order(e.pending.seq, e.m.Row), false) {
 			s.loop.buffered -= e.weight()
 			s.bury(e.pending, &letter{message: e.m, row: e.m.Row, reason: deadletter.Held})

@@ -30,7 +30,7 @@ func (p *Publisher) startLetters(l *loop) {
 	o := p.opts.Letters
 	p.barrier = &barrier{written: make(chan struct{})}
 	l.letters = &deadLetters{
-		loop: l, opts: o, index: p.newIndex(nil, nil), closing: map[string]time.Time{}, parked: map[string][]queuedMessage{}, barrier: p.barrier,
+		loop: l, opts: o, index: p.newIndex(nil, nil), closing: map[string]time.Time{}, behindClosed: map[string][]queuedMessage{}, barrier: p.barrier,
 	}
 	p.mail.post(call(func(l *loop) { l.letters.writeBarrier() }))
 }

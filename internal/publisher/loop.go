@@ -159,7 +159,7 @@ func (l *loop) accept(r *cdc.Routed) {
 		if tp == nil || tp.name != m.Topic {
 			tp = l.topic(m.Topic)
 		}
-		if e := l.newQueued(m, pending); tp.parks() {
+		if e := l.newQueued(m, pending); tp.defers() {
 			l.park(tp, e)
 			lettered = l.letters.any() // it may have become one
 		} else {

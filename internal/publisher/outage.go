@@ -103,7 +103,7 @@ func (tp *topic) trouble() trouble {
 		}
 	}
 	switch {
-	case failing == 0 && tp.parked.len() > 0 && !tp.failing.since.IsZero():
+	case failing == 0 && tp.unplaced.len() > 0 && !tp.failing.since.IsZero():
 		return trouble{tp.failing.since, fmt.Errorf("publish to topic %q: %w", tp.name, tp.failing.err)}
 	case failing == 0:
 		return trouble{}

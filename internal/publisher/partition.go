@@ -182,7 +182,7 @@ func (l *loop) queue(m *cdc.Message, pending *pendingBatch) { l.requeue(l.newQue
 // requeue queues a message that is counted already.
 func (l *loop) requeue(e queuedMessage) {
 	l.wakeAt(l.now) // this turn may have sent already
-	if tp := l.topic(e.m.Topic); tp.parks() {
+	if tp := l.topic(e.m.Topic); tp.defers() {
 		l.park(tp, e)
 	} else {
 		l.enqueue(tp, e)

@@ -21,15 +21,15 @@ type topic struct {
 	limit      int          // max.message.bytes
 	metrics    topicMetrics // once a record is acknowledged
 
-	// parked holds messages whose partition is not known yet, in order.
-	parked fifo[queuedMessage]
+	// unplaced holds messages whose partition is not known yet, in order.
+	unplaced fifo[queuedMessage]
 	// sticky is the partition of messages without a key until its next batch is made.
 	sticky *partition
 	// queued counts the messages in the partitions' queues.
 	queued int
 	// short is since when messages have been for partitions that the topic does not have; zero: none has since it had as many as now.
 	short time.Time
-	// counted is when metadata last told the number of partitions, and recount says that it is to tell it again before the parked messages go on.
+	// counted is when metadata last told the number of partitions, and recount says that it is to tell it again before the unplaced messages go on.
 	counted time.Time
 	recount bool
 
@@ -52,15 +52,15 @@ func (l *loop) topic(name string) *topic {
 	return tp
 }
 
-// parks reports whether messages wait until the topic's partitions are known.
-func (tp *topic) parks() bool {
+// defers reports whether messages wait until the topic's partitions are known.
+func (tp *topic) defers() bool {
 	return len(tp.partitions) == 0 || tp.recount || tp.err != nil
 }
 
 // park keeps a message until the topic's metadata is known. Metadata of a missing topic is requested again before its
 // messages are dropped, but not for each of them.
 func (l *loop) park(tp *topic, e queuedMessage) {
-	tp.parked.push(e)
+	tp.unplaced.push(e)
 	switch {
 	case tp.err != nil:
 		l.stopAt(e.pending.seq, &e, withEvent(&e, tp.err))
@@ -95,7 +95,7 @@ const maxMissing = 1000
 
 // missing reports whether tp was found missing, and nothing waits for it.
 func (tp *topic) missing() bool {
-	return len(tp.partitions) == 0 && tp.parked.len() == 0 && !tp.wanted && tp.err == nil
+	return len(tp.partitions) == 0 && tp.unplaced.len() == 0 && !tp.wanted && tp.err == nil
 }
 
 // forgetMissing forgets the topics that do not exist, if there are many.
@@ -171,7 +171,7 @@ func (l *loop) applyPartitions(tp *topic, parts []*sarama.PartitionMetadata) {
 	}
 	if len(parts) > had {
 		tp.short, tp.recount = time.Time{}, false
-		l.unpark(tp)
+		l.place(tp)
 	}
 	l.recounted(tp)
 }
@@ -192,7 +192,7 @@ func (l *loop) beyond(tp *topic, e queuedMessage) {
 		return
 	}
 	tp.recount = true
-	tp.parked.push(e)
+	tp.unplaced.push(e)
 	l.wantMetadata(tp)
 }
 
@@ -205,7 +205,7 @@ func (l *loop) recounted(tp *topic) {
 	case !tp.recount:
 	case l.isShort(tp):
 		tp.recount = false
-		l.unpark(tp)
+		l.place(tp)
 	default:
 		l.wantMetadata(tp)
 	}
@@ -225,11 +225,11 @@ func (l *loop) fewerPartitions(tp *topic, now int) {
 	})
 }
 
-// unpark enqueues the messages that are parked, in order, until one makes those behind it wait again.
-func (l *loop) unpark(tp *topic) {
-	for range tp.parked.len() {
-		if e := tp.parked.pop(); tp.parks() {
-			tp.parked.push(e)
+// place enqueues the unplaced messages, in order, until one makes those behind it wait again.
+func (l *loop) place(tp *topic) {
+	for range tp.unplaced.len() {
+		if e := tp.unplaced.pop(); tp.defers() {
+			tp.unplaced.push(e)
 		} else {
 			l.enqueue(tp, e)
 		}
@@ -274,7 +274,7 @@ func (l *loop) topicMissing(tp *topic, cause error) {
 		l.haltTopic(tp, ownTopicError(tp, cause))
 		return
 	}
-	if policy == cdc.PolicyStop && (tp.queued > 0 || tp.parked.len() > 0) {
+	if policy == cdc.PolicyStop && (tp.queued > 0 || tp.unplaced.len() > 0) {
 		l.metrics.errors.WithLabelValues(tp.name, "unknown_topic").Inc()
 		l.haltTopic(tp, kafka.MissingTopicError(tp.name, cause))
 		return

@@ -57,7 +57,7 @@ func (s *Source) Release(ctx context.Context) {
 	s.held, s.read, s.handedOn = nil, cdc.Source{}, handedOn{}
 	s.positions.reset()
 	s.confirmed.Store(0)
-	s.durable.Store(s.handed.Load())
+	s.saved.Store(s.handed.Load())
 }
 
 func (s *Source) connect(ctx context.Context) (*session, error) {
@@ -315,12 +315,12 @@ func (ss *session) start(ctx context.Context) error {
 	if err != nil {
 		return postgres.ReplicationError(err, slot)
 	}
-	return ss.takeOver(ctx)
+	return ss.hijack(ctx)
 }
 
-// takeOver takes the socket from the driver: from here on frames are cut where they were read, without
+// hijack takes the socket from the driver: from here on frames are cut where they were read, without
 // a copy. What the driver has read already is framed again into the first chunk.
-func (ss *session) takeOver(ctx context.Context) error {
+func (ss *session) hijack(ctx context.Context) error {
 	front := ss.repl.Frontend()
 	for front.ReadBufferLen() > 0 {
 		msg, err := ss.repl.ReceiveMessage(ctx)

@@ -24,8 +24,8 @@ const tickInterval = 500 * time.Millisecond
 type session struct {
 	src     *Source
 	sql     *pgx.Conn      // the monitor's while it runs
-	repl    *pgconn.PgConn // takes commands until takeOver
-	conn    net.Conn       // the socket of repl, from takeOver on
+	repl    *pgconn.PgConn // takes commands until hijack
+	conn    net.Conn       // the socket of repl, from hijack on
 	version int
 	// serverStarted identifies the server of both connections; see sameServer.
 	serverStarted string
@@ -67,7 +67,7 @@ func newSession(s *Source, sql *pgx.Conn, repl *pgconn.PgConn) *session {
 func (ss *session) close(ctx context.Context) {
 	ss.goesOn()
 	ss.gate.Close()
-	postgres.CloseConn(ctx, ss.repl) // does nothing after takeOver
+	postgres.CloseConn(ctx, ss.repl) // does nothing after hijack
 	_ = ss.repl.Conn().Close()
 	postgres.CloseConn(ctx, ss.sql.PgConn())
 }

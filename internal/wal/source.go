@@ -42,8 +42,8 @@ type Source struct {
 	arenas    arenas
 	positions positionIndex
 
-	handed  atomic.Uint64 // seq of the last batch handed on
-	durable atomic.Uint64 // seq up to which Confirm was called: durable in Kafka, and saved
+	handed atomic.Uint64 // seq of the last batch handed on
+	saved  atomic.Uint64 // seq up to which Confirm was called: durable in Kafka, and saved
 
 	// Kept between attempts; owned by the caller of Acquire and Run.
 	held     *held // between Acquire and Run
@@ -102,7 +102,7 @@ func (s *Source) Progress(seq uint64) cdc.Progress {
 
 // Confirm says that all batches up to seq are durable downstream and their position is saved. It never
 // blocks; the server is told with the next status that a look at the publication allows.
-func (s *Source) Confirm(seq uint64) { s.durable.Store(seq) }
+func (s *Source) Confirm(seq uint64) { s.saved.Store(seq) }
 
 // Status returns the state as of now.
 func (s *Source) Status() cdc.SourceStatus {

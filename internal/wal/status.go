@@ -113,7 +113,7 @@ func (ss *session) advance() {
 		return
 	}
 	s := ss.src
-	if k, ok := s.positions.trim(min(s.durable.Load(), ss.monitor.good.Load())); ok && k.resume > s.lastConfirmed() {
+	if k, ok := s.positions.trim(min(s.saved.Load(), ss.monitor.good.Load())); ok && k.resume > s.lastConfirmed() {
 		s.confirmed.Store(uint64(k.resume))
 	}
 }

@@ -283,7 +283,7 @@ func (ss *session) keepalive(ctx context.Context, k pglogrepl.PrimaryKeepaliveMe
 // advance the slot: one after the other they would fill the memory.
 func (ss *session) heartbeatDue(now time.Time) bool {
 	s := ss.src
-	return now.Sub(ss.said.heartbeat) >= tickInterval && s.durable.Load() >= s.handed.Load()
+	return now.Sub(ss.said.heartbeat) >= tickInterval && s.saved.Load() >= s.handed.Load()
 }
 
 // heartbeat hands on a batch without rows that carries ss.next.

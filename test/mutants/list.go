@@ -240,7 +240,7 @@ func readerMutants() []mutant {
 		},
 		{
 			"confirm past the last look at the publication", "internal/wal/status.go",
-			[]edit{{"s.positions.trim(min(s.durable.Load(), ss.monitor.good.Load()))", "s.positions.trim(s.durable.Load())"}},
+			[]edit{{"s.positions.trim(min(s.saved.Load(), ss.monitor.good.Load()))", "s.positions.trim(s.saved.Load())"}},
 			caughtBy{faults, "^TestChangedPublication$", postgres},
 		},
 		{
