@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// startTimeout limits a start, including the download of a server that is not cached yet.
+// startTimeout limits a start, or those of a package together (see [Main]), including the download of servers that are not cached yet.
 const startTimeout = 5 * time.Minute
 
 // Postgres starts a server for one test. A failed test logs the server's last log lines.

@@ -194,17 +194,30 @@ func (r *Running) Ended() error {
 	}
 }
 
+// ended reports whether Run has returned. It is asked before the rows are looked at: the last ones count.
+func (r *Running) ended() bool {
+	select {
+	case <-r.Done:
+		return true
+	default:
+		return false
+	}
+}
+
 // EndedBehind is Ended behind the first n rows. Further rows end the test at once: what stands between was passed over.
 func (r *Running) EndedBehind(n int) error {
 	r.t.Helper()
 	for limit := time.After(patience()); ; {
+		ended := r.ended()
 		if rows := len(r.Rows()); rows > n {
 			cdctest.Violation(r.t, cdctest.Lost, "%d rows were handed on, want %d", rows, n)
 			r.t.FailNow()
 		}
+		if ended {
+			return r.Ended()
+		}
 		select {
 		case <-r.Done:
-			return r.Ended()
 		case <-r.Changed:
 		case <-limit:
 			r.t.Fatal("the source is still running")
@@ -216,14 +229,17 @@ func (r *Running) EndedBehind(n int) error {
 func (r *Running) Await(n int) []map[string]string {
 	r.t.Helper()
 	for limit := time.After(patience()); ; {
+		ended := r.ended()
 		rows := r.Rows()
 		if len(rows) >= n {
 			return rows
 		}
+		if ended {
+			r.t.Fatalf("the source ended with %d rows, want %d: %v", len(rows), n, r.err)
+		}
 		select {
 		case <-r.Changed:
 		case <-r.Done:
-			r.t.Fatalf("the source ended with %d rows, want %d: %v", len(rows), n, r.err)
 		case <-limit:
 			r.t.Fatalf("%d rows after %s, want %d", len(rows), patience(), n)
 		}

@@ -59,9 +59,9 @@ func semiSync(t *testing.T, primary, replica *testenv.MySQLServer, addr string) 
 		run(primary, "SET GLOBAL rpl_semi_sync_"+from+"_"+setting)
 	}
 	run(replica, "SET GLOBAL rpl_semi_sync_"+to+"_enabled = ON; STOP REPLICA")
-	testenv.Must(t, replica.FollowAt(t.Context(), primary, addr))
 	ctx, cancel := context.WithTimeout(t.Context(), cdctest.Patience(time.Minute))
 	defer cancel()
+	testenv.Must(t, replica.FollowAt(ctx, primary, addr))
 	testenv.Must(t, cdctest.Await(ctx, "the replica to acknowledge", func(ctx context.Context) (bool, error) {
 		n, err := primary.Column(ctx, "SHOW GLOBAL STATUS LIKE 'Rpl_semi_sync_"+from+"_clients'", "Value")
 		return err == nil && len(n) == 1 && n[0] == "1", err

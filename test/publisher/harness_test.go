@@ -95,11 +95,7 @@ func describe(t *testing.T, opts kafka.Options, transactionalID string, topics .
 func open(t *testing.T, opts publisher.Options) *sink {
 	t.Helper()
 	s := unopened(t, opts)
-	var err error
-	cdctest.Eventually(t, soon, "Open", func() bool {
-		err = s.Open(t.Context(), "cdc-relay.test")
-		return err == nil
-	})
+	cdctest.Retry(t, soon, "Open", func(context.Context) error { return s.Open(t.Context(), "cdc-relay.test") })
 	go s.collect(t.Context())
 	return s
 }

@@ -219,7 +219,7 @@ func TestTextMode(t *testing.T) {
 	d.exec("ALTER TABLE outbox ADD COLUMN price numeric DEFAULT 1.5")
 	d.insert(11, 20)
 	if err := r.Ended(); err == nil || !strings.Contains(err.Error(), "text mode") {
-		t.Fatal(err)
+		t.Fatalf("ended with %v", err)
 	}
 	r.Again(none).ExpectUpTo(1, 20)
 }
