@@ -132,7 +132,8 @@ func ends(r *cdctest.Rig) func([]byte) bool {
 // saves recognizes the save of the new position.
 func saves(*cdctest.Rig) func([]byte) bool {
 	return func(request []byte) bool {
-		saved, _, _ := bytes.Cut(request, []byte("}\r\n")) // behind it comes what it replaces
+		_, saved, _ := bytes.Cut(request, []byte(`{"version":`))
+		saved, _, _ = bytes.Cut(saved, []byte("}\r\n")) // behind it comes what it replaces
 		return bytes.Contains(saved, []byte(`"backfill":`)) && !bytes.Contains(saved, []byte(`"position":"",`))
 	}
 }
