@@ -95,7 +95,7 @@ func describe(t *testing.T, opts kafka.Options, transactionalID string, topics .
 func open(t *testing.T, opts publisher.Options) *sink {
 	t.Helper()
 	s := unopened(t, opts)
-	cdctest.Retry(t, soon, "Open", func(context.Context) error { return s.Open(t.Context(), "cdc-relay.test") })
+	cdctest.Retry(t, soon, "Open", func(context.Context) error { return s.Open(t.Context(), "cdc-relay.test") }) //nolint:contextcheck // what it starts goes on
 	go s.collect(t.Context())
 	return s
 }
