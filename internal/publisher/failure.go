@@ -13,7 +13,7 @@ import (
 // rejection is why a record cannot be published.
 type rejection struct {
 	reason string     // snake_case: too_large, rejected, ...
-	policy cdc.Policy // "": of a letter, which stays one; of a new event it would drop it
+	policy cdc.Policy // "": none: a letter stays one, and an event behind one becomes one
 	err    error
 }
 
@@ -176,7 +176,7 @@ func (l *loop) dropPartition(p *partition, cause error) {
 	}
 }
 
-func (l *loop) giveUpParked(tp *topic, cause error) {
+func (l *loop) giveUpUnplaced(tp *topic, cause error) {
 	for tp.unplaced.len() > 0 {
 		e := tp.unplaced.pop()
 		l.metrics.errors.WithLabelValues(tp.name, "unknown_topic").Inc()

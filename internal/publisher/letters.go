@@ -314,10 +314,10 @@ func (s *deadLetters) note(d *deadletter.Letter) {
 // release queues the events that waited for the last letters of their key, in order: those behind a letter that is left, or that
 // has come meanwhile, become letters too.
 func (s *deadLetters) release(name string) {
-	waiting := s.behindClosed[name]
+	behind := s.behindClosed[name]
 	delete(s.behindClosed, name)
 	delete(s.closing, name)
-	for _, e := range waiting {
+	for _, e := range behind {
 		if s.index.Precedes(name, s.index.Order(e.pending.seq, e.m.Row), false) {
 			s.loop.buffered -= e.weight()
 			s.bury(e.pending, &letter{message: e.m, row: e.m.Row, reason: deadletter.Held})

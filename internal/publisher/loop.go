@@ -160,7 +160,7 @@ func (l *loop) accept(r *cdc.Routed) {
 			tp = l.topic(m.Topic)
 		}
 		if e := l.newQueued(m, pending); tp.defers() {
-			l.park(tp, e)
+			l.deferUntilKnown(tp, e)
 			lettered = l.letters.any() // it may have become one
 		} else {
 			l.enqueue(tp, e)

@@ -183,7 +183,7 @@ func (l *loop) queue(m *cdc.Message, pending *pendingBatch) { l.requeue(l.newQue
 func (l *loop) requeue(e queuedMessage) {
 	l.wakeAt(l.now) // this turn may have sent already
 	if tp := l.topic(e.m.Topic); tp.defers() {
-		l.park(tp, e)
+		l.deferUntilKnown(tp, e)
 	} else {
 		l.enqueue(tp, e)
 	}

@@ -57,9 +57,9 @@ func (tp *topic) defers() bool {
 	return len(tp.partitions) == 0 || tp.recount || tp.err != nil
 }
 
-// park keeps a message until the topic's metadata is known. Metadata of a missing topic is requested again before its
+// deferUntilKnown keeps a message until the topic's metadata is known. Metadata of a missing topic is requested again before its
 // messages are dropped, but not for each of them.
-func (l *loop) park(tp *topic, e queuedMessage) {
+func (l *loop) deferUntilKnown(tp *topic, e queuedMessage) {
 	tp.unplaced.push(e)
 	switch {
 	case tp.err != nil:
@@ -68,7 +68,7 @@ func (l *loop) park(tp *topic, e queuedMessage) {
 	case l.now.Sub(tp.askedAt) > time.Second:
 		l.wantMetadata(tp)
 	case tp.absent && !tp.wanted:
-		l.giveUpParked(tp, errTopicMissing)
+		l.giveUpUnplaced(tp, errTopicMissing)
 	}
 }
 
@@ -288,7 +288,7 @@ func (l *loop) topicMissing(tp *topic, cause error) {
 		return
 	}
 	tp.absent = true
-	l.giveUpParked(tp, cause)
+	l.giveUpUnplaced(tp, cause)
 }
 
 // dropPartitions forgets tp's partitions and gives up what they have queued.

@@ -17,7 +17,7 @@
 //
 //	            ┌────────────── owner (Run) ──────────────┐
 //	socket ───► │ read chunk ─► decode ─► assemble ─► Offer│ ───► window
-//	       ◄─── │ status ◄─ min(saved, seen by monitor)  │ ◄─── Confirm (an atomic)
+//	       ◄─── │ status ◄─ min(saved, seen by monitor)    │ ◄─── Confirm (an atomic)
 //	            └──────────────────────────────────────────┘
 //	            ┌── monitor, every second, on its own connection ──┐
 //	            │ publication unchanged? slot's state? server up?  │
