@@ -8,12 +8,13 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/signal"
 	"strings"
+	"syscall"
 	_ "time/tzdata" // for tables[].time_zone: the image has no time zone database
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/display"
-	"github.com/cdc-relay/cdc-relay/internal/interrupt"
 )
 
 func main() {
@@ -26,10 +27,12 @@ func main() {
 // interruptible returns a context that ends at the first SIGINT or SIGTERM. The second signal ends the process at once.
 func interruptible(parent context.Context, stderr io.Writer) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(parent)
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
 	go func() {
-		<-interrupt.Signals()
+		<-signals
 		cancel()
-		sig := <-interrupt.Signals()
+		sig := <-signals
 		_, _ = fmt.Fprintf(stderr, "cdc-relay: stopped at once by a second signal (%s)\n", sig)
 		os.Exit(exitRuntime)
 	}()

@@ -14,7 +14,7 @@ import (
 // lowers it.
 var budget = map[string]int{
 	"lines of the product": 42_130, // cmd and internal, without tests and what is only for them
-	"packages":             29,     // of the product
+	"packages":             28,     // of the product
 	"lines of tests":       66_700, // with testenv, cdctest and the other helpers
 }
 
