@@ -12,7 +12,10 @@ func publisherMutants() []mutant {
 		},
 		{
 			"send a failed batch behind later ones", "internal/publisher/partition.go",
-			[]edit{{"	default:\n		b.maybeAppended, p.lastError = true, repeatedError{}", "	default:\n		for range b.n {\n			p.queue.push(p.queue.pop())\n		}\n		l.unbatch(p)\n		p.lastError = repeatedError{}"}},
+			[]edit{
+				{"	default:\n		b.maybeAppended, p.lastError = true, repeatedError{}", "	default:\n		p.lastError = repeatedError{}"},
+				{"		l.metrics.errors.WithLabelValues(p.topic.name, \"connection\").Inc()\n", "		for range b.n {\n			p.queue.push(p.queue.pop())\n		}\n		l.unbatch(p)\n"},
+			},
 			caughtBy{publisher, "^TestLostBatchStaysAhead$", ""},
 		},
 		{
