@@ -196,6 +196,9 @@ func (d *round) see(rec *kafka.Record) error {
 	if !ok || rec.Value == nil {
 		return nil
 	}
+	if rec.Offset != w.Offset {
+		return nil // an earlier record of a letter that a repair has written again
+	}
 	d.seen[w.ID] = true
 	if w.Hold != "" && d.queues[w.Hold][0] != w.ID {
 		return nil

@@ -233,6 +233,31 @@ func TestLetterOfARepairIsTheLastOne(t *testing.T) {
 	}
 }
 
+// An attempt that failed has noted where both letters are. They are near each other and are read at once, and so is the earlier record
+// between them.
+func TestLetterOfARepairIsTheLastOneWhereOffsetsAreKnown(t *testing.T) {
+	s, _ := newShelf(t, nil)
+	entries := map[string]*Entry{}
+	for i, id := range []string{"other@1/0", "row@0/1"} {
+		entries[id] = &Entry{Table: "a.b", Reason: "malformed", Order: Order{Epoch: 1, Seq: uint64(i)}}
+	}
+	s.write("other@1/0", entries["other@1/0"])
+	s.write("row@0/1", &Entry{Key: "skip"})
+	s.write("row@0/1", entries["row@0/1"])
+	r := s.start(t, entries)
+	for _, tt := range []struct {
+		refused, letters string
+		done             int
+	}{{"row@0/1", "row@0/1", 0}, {"", "other@1/0 row@0/1", 2}} {
+		s.refused = tt.refused
+		r.asks.take(ask{id: tt.letters, asked: &Ask{Do: Retry, Letters: strings.Fields(tt.letters)}})
+		drain(t, r)
+		if a := s.answers[tt.letters]; a == nil || a.Done != tt.done || a.Skipped != 0 {
+			t.Errorf("%s: %+v", tt.letters, a)
+		}
+	}
+}
+
 // A letter that failed is published again and fails again: those behind it stay, also those for another topic, which Kafka would take.
 func TestLettersBehindOneThatFailsAgain(t *testing.T) {
 	s, r := newShelf(t, nil)
