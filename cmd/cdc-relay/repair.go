@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/cobra"
 
 	"github.com/cdc-relay/cdc-relay/internal/app"
@@ -16,6 +17,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/checkpoint"
 	"github.com/cdc-relay/cdc-relay/internal/config"
 	"github.com/cdc-relay/cdc-relay/internal/display"
+	"github.com/cdc-relay/cdc-relay/internal/inspect"
 	"github.com/cdc-relay/cdc-relay/internal/outbox"
 	"github.com/cdc-relay/cdc-relay/internal/relay"
 )
@@ -107,7 +109,8 @@ func (a *cli) repair(ctx context.Context, o backfill.Options, owner ownerFlag) (
 		o.Overlap += time.Hour // its clock may have been put back
 	}
 	o.Display, o.Backdated = db.Display, slices.ContainsFunc(db.Tables(), func(t app.Table) bool { return t.Layout.Column(outbox.CreatedAt) == "" })
-	rows, r, closeStore, err := a.newRepair(ctx, c, db, o, owner, log)
+	reg := newRegistry()
+	rows, r, closeStore, err := a.newRepair(ctx, c, db, o, owner, log, reg)
 	if err != nil {
 		return false, err
 	}
@@ -120,7 +123,7 @@ func (a *cli) repair(ctx context.Context, o backfill.Options, owner ownerFlag) (
 	if err != nil {
 		return false, err
 	}
-	if err := a.reportRepair(rows, o); err != nil {
+	if err := a.reportRepair(rows, o, reg); err != nil {
 		return false, err
 	}
 	if err := a.passAlteration(ctx, c, db, log); err != nil {
@@ -177,7 +180,7 @@ func (a *cli) passAlteration(ctx context.Context, c *config.Config, db app.Datab
 // slotInterval is how often the slot's position is read.
 const slotInterval = time.Second
 
-func (a *cli) reportRepair(rows *backfill.Repair, o backfill.Options) error {
+func (a *cli) reportRepair(rows *backfill.Repair, o backfill.Options, reg prometheus.Gatherer) error {
 	done := rows.Result()
 	select {
 	case <-rows.Done():
@@ -193,10 +196,15 @@ func (a *cli) reportRepair(rows *backfill.Repair, o backfill.Options) error {
 		}
 		return cdc.Fixable(fix, "interrupted after %s were read; the position was not moved", display.Plural(int(done.Rows), "row"))
 	}
-	if o.Where != "" || done.Rows == 0 {
-		a.printf("published %s\n", display.Plural(int(done.Rows), "row"))
-	} else {
-		a.printf("published %s; consumers may have some of them already\n", display.Plural(int(done.Rows), "row"))
+	dropped := total(reg, "cdc_relay_events_dropped_total")
+	published := min(done.Rows-dropped, total(reg, "cdc_relay_events_published_total"))
+	already := "; consumers may have some of them already"
+	if o.Where != "" || published == 0 {
+		already = ""
+	}
+	a.printf("published %s%s%s\n", display.Plural(int(published), "row"), inspect.DroppedToo(dropped), already)
+	if n := done.Rows - published - dropped; n > 0 {
+		a.printf("did not publish %s: dead letters (`cdc-relay dlq list`), or dropped from them before\n", display.Plural(int(n), "row"))
 	}
 	if done.LeftOut > 0 {
 		a.printf("left out %s, as tables[].only says of what they hold now\n", display.Plural(int(done.LeftOut), "row"))
@@ -207,8 +215,8 @@ func (a *cli) reportRepair(rows *backfill.Repair, o backfill.Options) error {
 	return nil
 }
 
-func (a *cli) newRepair(ctx context.Context, c *config.Config, db app.Database, o backfill.Options, owner ownerFlag, log *slog.Logger) (*backfill.Repair, *relay.Relay, func(), error) {
-	reg, problems := newRegistry(), cdc.NewProblems(log)
+func (a *cli) newRepair(ctx context.Context, c *config.Config, db app.Database, o backfill.Options, owner ownerFlag, log *slog.Logger, reg *prometheus.Registry) (*backfill.Repair, *relay.Relay, func(), error) {
+	problems := cdc.NewProblems(log)
 	dropped, _ := newDropped(reg)
 	router := app.RelayRouter(c, db.Tables())
 	read, err := owner.dsn(a, db)
@@ -225,4 +233,17 @@ func (a *cli) newRepair(ctx context.Context, c *config.Config, db app.Database, 
 	options := app.RelayOptions(c, db, dropped)
 	options.Park, options.LeftOut, options.Problems = false, rows.LeftOut, problems
 	return rows, relay.New(options, s, log, reg), func() { _ = store.Close() }, nil
+}
+
+// total is the sum of a counter over its labels.
+func total(reg prometheus.Gatherer, counter string) (n int64) {
+	list, _ := reg.Gather() // metrics of a failing collector are missing
+	for _, f := range list {
+		for _, m := range f.GetMetric() {
+			if f.GetName() == counter {
+				n += int64(m.GetCounter().GetValue())
+			}
+		}
+	}
+	return n
 }

@@ -219,6 +219,6 @@ func (s *Repair) publish(ctx context.Context, q cdc.Queue) error {
 		return err
 	}
 	rows := s.rows.Load()
-	s.log.Info("published", "rows", rows, "rows_per_second", int64(float64(rows)/max(time.Since(began).Seconds(), 1e-3)))
+	s.log.Info("read", "rows", rows, "rows_per_second", int64(float64(rows)/max(time.Since(began).Seconds(), 1e-3)))
 	return nil
 }

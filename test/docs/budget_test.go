@@ -13,7 +13,7 @@ import (
 // budget is what product and tests may have, and words each page. A commit that raises a number says why; one that takes something away
 // lowers it.
 var budget = map[string]int{
-	"lines of the product": 42_130, // cmd and internal, without tests and what is only for them
+	"lines of the product": 42_140, // cmd and internal, without tests and what is only for them
 	"packages":             28,     // of the product
 	"lines of tests":       66_700, // with testenv, cdctest and the other helpers
 }
