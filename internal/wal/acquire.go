@@ -126,7 +126,11 @@ func (ss *session) resolveStart(ctx context.Context, sv server, load cdc.Resumer
 		return startPoint{}, err
 	}
 	s := ss.src
-	p, at, err := startRules{&s.opts, s.baseline, s.read, s.handedOn, s.lastConfirmed()}.apply(sv, storedCheckpoint{c, found})
+	left, err := leftTables(ctx, ss.sql, s.opts, ss.version, c)
+	if err != nil {
+		return startPoint{}, err
+	}
+	p, at, err := startRules{&s.opts, s.baseline, s.read, s.handedOn, s.lastConfirmed(), left}.apply(sv, storedCheckpoint{c, found})
 	if at.end > 0 && p.from == at.end {
 		s.handedOn = at
 	}

@@ -4,6 +4,9 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 
 	"github.com/jackc/pglogrepl"
 	"github.com/jackc/pgx/v5"
@@ -20,10 +23,31 @@ func (r startRules) checkMeanwhile(c cdc.Checkpoint) error {
 	if err = cmp.Or(err, bad); err != nil {
 		return badCheckpoint(err)
 	}
-	if !before.Changed(r.baseline, r.opts.tracked) {
-		return nil
+	switch {
+	case before.Changed(r.baseline, r.opts.tracked):
+		return r.opts.altered("since the relay last ran", last)
+	case r.left != "":
+		return cdc.PositionError(tableLeft, "add it to tables again; or, if its events are not to be published any more, run `cdc-relay position set "+last.String()+"`",
+			"the last run published the rows of %s, which tables does not name now: they would be passed over", r.left)
 	}
-	return r.opts.altered("since the relay last ran", last)
+	return nil
+}
+
+// tableLeft is the reason when a run would pass over the rows of a table that the last one published.
+const tableLeft = "table_left"
+
+// leftTables names the tables that the run that saved c published, and that are published as they were then but not tracked any more: a
+// configuration of before they were added passes over their rows, and later nothing would tell. "": there are none.
+func leftTables(ctx context.Context, conn *pgx.Conn, o Options, version int, c cdc.Checkpoint) (string, error) {
+	before, err := postgres.ParseFingerprint(c.Source.Fingerprint)
+	left := slices.DeleteFunc(slices.Sorted(maps.Keys(before)), func(name string) bool { return o.tracked(name) || !strings.Contains(name, ".") })
+	if err != nil || len(left) == 0 {
+		return "", nil //nolint:nilerr // checkMeanwhile returns it
+	}
+	o.Tables = left
+	now, err := postgres.ReadPublication(ctx, conn, o.Options, version)
+	left = slices.DeleteFunc(left, func(name string) bool { return now.Fingerprint[name] != before[name] })
+	return strings.Join(left, ", "), err
 }
 
 // publicationChanged notes the change and returns the error that ends the run. A relay that starts or stands by has confirmed nothing

@@ -49,8 +49,9 @@ func inspect(ctx context.Context, db *postgres.Database, repl *pgconn.PgConn, o 
 		return in, err
 	}
 	in.Checkpoint, in.Found, in.LoadErr = load(ctx, sv.source)
-	in.From, in.Refused = in.resume(ctx, db, &sv, startRules{opts: &o, baseline: pub.Fingerprint})
-	return in, nil
+	left, err := leftTables(ctx, db.Conn, o, db.Server.Version, in.Checkpoint)
+	in.From, in.Refused = in.resume(ctx, db, &sv, startRules{opts: &o, baseline: pub.Fingerprint, left: left})
+	return in, err
 }
 
 // resume is what a start would say.

@@ -256,7 +256,10 @@ func (r *Repair) judge(ctx context.Context, sv *server, lost error, g *backfill.
 	}
 	history := checkHistory(*sv, saved.resume)
 	if g.Lost == nil {
-		_, g.Lost = r.ss.resolveStart(ctx, *sv, func(context.Context, cdc.Source) (cdc.Checkpoint, bool, error) { return g.Stored, g.Found, nil })
+		load := func(context.Context, cdc.Source) (cdc.Checkpoint, bool, error) { return g.Stored, g.Found, nil }
+		if _, g.Lost = r.ss.resolveStart(ctx, *sv, load); cdc.ReasonOf(g.Lost) == tableLeft {
+			return g.Lost // the repair would pass over its rows, too
+		}
 	}
 	xmin, next, err := r.readers[len(r.readers)-1].Horizon(ctx)
 	if err != nil {

@@ -63,6 +63,7 @@ type startRules struct {
 	read      cdc.Source           // what was read before
 	handedOn  handedOn
 	confirmed lsn
+	left      string // see leftTables
 }
 
 // apply returns where to go on, and what was handed on before.

@@ -81,6 +81,28 @@ func TestResolve(t *testing.T) {
 	}
 }
 
+// What was altered is repaired first: accepting that a table has left would forget it.
+func TestCheckMeanwhile(t *testing.T) {
+	now := postgres.Fingerprint{"publication": "1 1", "public.a": "2 2"}
+	for name, tt := range map[string]struct{ before, left, reason string }{
+		"as it was":             {"publication=1+1&public.a=2+2", "", ""},
+		"a table that has left": {"publication=1+1&public.a=2+2&public.b=3+3", "public.b", "table_left"},
+		"one that is gone":      {"publication=1+1&public.a=2+2&public.c=3+3", "", ""},
+		"altered, too":          {"publication=1+1&public.a=2+1&public.b=3+3", "public.b", cdc.PublicationAltered},
+	} {
+		saved := checkpointAt(100, 90, "7").checkpoint
+		saved.Source.Fingerprint = tt.before
+		rules := startRules{opts: &Options{Options: postgres.Options{Tables: []string{"public.a"}}}, baseline: now, left: tt.left}
+		err := rules.checkMeanwhile(saved)
+		if cdc.ReasonOf(err) != tt.reason || (err == nil) != (tt.reason == "") {
+			t.Errorf("%s: %v", name, err)
+		}
+		if fix := cdc.Fix(err); tt.reason == "table_left" && !strings.Contains(fix, "`cdc-relay position set 0/64`") {
+			t.Errorf("%s: its fix: %s", name, fix)
+		}
+	}
+}
+
 // What the server has before the checkpoint's position may tell that it is of another history: until the server has come there nothing is
 // confirmed.
 func TestNothingIsConfirmedBeforeTheCheckpoint(t *testing.T) {

@@ -2,6 +2,7 @@ package commands
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -116,4 +117,39 @@ func TestCheckpointOfAnotherRelayIsRefused(t *testing.T) {
 	s.says(0, "created", "setup", "--skip-existing")
 	s.says(0, "", "position", "reset")
 	s.says(0, "", "check")
+}
+
+// A configuration that leaves out a table which the last run published does not pass over its rows: a deployment may have been rolled back.
+func TestTableThatIsNotNamedAnyMore(t *testing.T) {
+	t.Parallel()
+	s := newSite(t).setup().sql("CREATE TABLE more (id bigint PRIMARY KEY, kind varchar(9) NOT NULL, body varchar(9) NOT NULL, at timestamp NOT NULL)")
+	one := s.config
+	both := "tables: [{name: outbox}, {name: more, columns: {event_id: id, event_type: kind, payload: body, created_at: at}}]\n" + one
+	s.config = both
+	s.says(0, "done", "setup", "--skip-existing")
+	written := 0
+	write := func() *site {
+		written++
+		return s.sql(fmt.Sprintf("INSERT INTO more VALUES (%d, 'Paid', '{}', '2026-01-02')", written)).insert(written)
+	}
+	write().publish(1, 2)
+
+	s.config = one
+	write().says(5, "the last run published the rows of public.more, which tables does not name now", "run")
+	s.says(3, "public.more", "check")
+	s.says(5, "public.more", "repair")
+	s.config = both
+	s.publish(2, 2)
+
+	s.config = one
+	s.follows(0, "as it was", s.raw("", "run").stderr, "position set")
+	write().publish(3, 1)
+	s.config = both
+	write().publish(4, 2) // the row in between was passed over
+
+	s.config = one // one that the publication does not hold any more
+	s.sql("ALTER PUBLICATION "+s.slot()+" DROP TABLE more").insert(5).publish(5, 1)
+	if n := s.records(s.name); n != 2+2+1+2+1 {
+		t.Errorf("%d records", n)
+	}
 }

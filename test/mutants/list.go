@@ -356,6 +356,11 @@ func tableMutants() []mutant {
 			caughtBy{faults, "^TestRepairOfPosition$/^altered_and_taken_back$", postgres},
 		},
 		{
+			"pass over the rows of a table that the last run published", "internal/wal/altered.go",
+			[]edit{{"	case r.left != \"\":", "	case false:"}},
+			caughtBy{walUnits, "^TestCheckMeanwhile$", ""},
+		},
+		{
 			"note only what was altered while the relay read", "internal/wal/altered.go",
 			[]edit{{"	ss.noteAltered(ctx, conn, last)\n", "	if ss.src.lastConfirmed() > 0 {\n		ss.noteAltered(ctx, conn, last)\n	}\n"}},
 			caughtBy{faults, "^TestAlteredWithTheSlotAlone$/^while_the_relay_was_starting_or_standing_by$", postgres},
