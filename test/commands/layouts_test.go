@@ -13,17 +13,11 @@ import (
 // as a SELECT shows them, and nothing else does. What the rows hold is ours; the tables are those of testdata/layouts.
 func TestLayouts(t *testing.T) {
 	t.Parallel()
-	onLayouts(t, (*site).layout)
-}
-
-// onLayouts runs fn for each table of testdata/layouts on each database that it is used on, at the same time.
-func onLayouts(t *testing.T, fn func(s *site, name string)) {
-	t.Helper()
 	for name, databases := range map[string]string{"a": "postgres mysql mariadb", "b": "postgres", "c": "postgres", "d": "postgres mysql mariadb", "e": "postgres"} {
 		for database := range strings.FieldsSeq(databases) {
 			t.Run(name+"/"+database, func(t *testing.T) {
 				t.Parallel()
-				fn(siteOn(t, database), name)
+				siteOn(t, database).layout(name)
 			})
 		}
 	}

@@ -3,6 +3,7 @@ package commands
 import (
 	"bytes"
 	"context"
+	"database/sql"
 	"errors"
 	"flag"
 	"fmt"
@@ -14,6 +15,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	_ "github.com/jackc/pgx/v5/stdlib" // the driver pgx
 
 	"github.com/cdc-relay/cdc-relay/internal/cdctest"
 	"github.com/cdc-relay/cdc-relay/internal/testenv"
@@ -61,6 +64,21 @@ func newMySQLSiteOn(t *testing.T, server *testenv.MySQLServer) *site {
 	s := &site{t: t, dir: t.TempDir(), name: databaseName(t), mysql: server}
 	testenv.Must(t, server.CreateDatabase(t.Context(), s.name))
 	return s.configure(fmt.Sprintf(`mysql: {id: %[2]s, dsn: "root@tcp(%[1]s)/%[2]s"}`, server.Addr(), s.name))
+}
+
+// open connects to the site's database as the superuser.
+func (s *site) open() *sql.DB {
+	s.t.Helper()
+	var db *sql.DB
+	var err error
+	if s.mysql != nil {
+		db, err = s.mysql.Open(s.name, nil)
+	} else {
+		db, err = sql.Open("pgx", s.pg.DSN(s.name, ""))
+	}
+	testenv.Must(s.t, err)
+	s.t.Cleanup(func() { _ = db.Close() })
+	return db
 }
 
 // siteOn is newSite on "postgres" or on the shared server of a flavor.

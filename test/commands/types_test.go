@@ -55,6 +55,9 @@ var (
 	}
 )
 
+// event is an event as a record has it, and as a SELECT shows it.
+type event struct{ id, key, kind, value string }
+
 // An ID and a payload of each type are published as SELECT shows them, and replay finds each event by that ID.
 func TestTypesOfIDAndPayload(t *testing.T) {
 	t.Parallel()

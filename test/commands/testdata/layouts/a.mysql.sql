@@ -10,12 +10,3 @@ INSERT INTO outbox_events (id, aggregate_type, aggregate_id, event_type, payload
   VALUES ('legacy-2', 'Invoice', '7', 'InvoicePaid', '[]', 2, '2026-01-02 03:04:06');
 UPDATE outbox_events SET status = 'FAILED', retry_count = retry_count + 1, last_retry_at = now(), error_message = 'timeout' WHERE id = 'legacy-2';
 DELETE FROM outbox_events WHERE status = 'PUBLISHED';
--- writer
-INSERT INTO outbox_events (id, aggregate_type, aggregate_id, event_type, tenant_id, payload, created_at) VALUES (:uuid, 'Order', :key, :type, 'acme', :json, :at);
-SELECT id, aggregate_id, event_type, payload FROM outbox_events WHERE id = :uuid;
--- poller
-UPDATE outbox_events SET status = 'FAILED', retry_count = retry_count + 1, last_retry_at = now(), error_message = 'timeout'
-  WHERE id IN (SELECT id FROM (SELECT id FROM outbox_events WHERE status = 'CREATED' ORDER BY created_at LIMIT 3 FOR UPDATE SKIP LOCKED) AS claimed);
-UPDATE outbox_events SET status = 'PUBLISHED', published_at = now() WHERE id IN (SELECT id FROM (SELECT id FROM outbox_events WHERE status = 'CREATED' ORDER BY created_at LIMIT 20 FOR UPDATE SKIP LOCKED) AS claimed);
-UPDATE outbox_events SET status = 'MAX_RETRY', retry_count = retry_count + 1 WHERE id IN (SELECT id FROM (SELECT id FROM outbox_events WHERE status = 'FAILED' ORDER BY created_at LIMIT 3 FOR UPDATE SKIP LOCKED) AS claimed);
-DELETE FROM outbox_events WHERE id IN (SELECT id FROM (SELECT id FROM outbox_events WHERE status = 'PUBLISHED' ORDER BY published_at LIMIT 50 FOR UPDATE SKIP LOCKED) AS claimed);

@@ -11,16 +11,3 @@ INSERT INTO outbox (id, topic, event_metadata, payload, aggregate_id, occurred_a
 UPDATE outbox SET status = 'SENT' WHERE id = '1';
 UPDATE outbox SET status = 'FAILED', retry_count = 1, retry_after = now(), error_message = 'x' WHERE id = '2';
 DELETE FROM outbox WHERE status = 'SENT';
--- writer
-INSERT INTO outbox (id, topic, routing_key, aggregate_type, aggregate_id, event_metadata, payload, tenant_id, occurred_at)
-  VALUES (:uuid, 'NAME', :key, 'Order', 'order', json_build_object('event_type', :type::text, 'trace', '00-1'), :json, 'acme', :at);
-SELECT id, routing_key, event_metadata ->> 'event_type', payload FROM outbox WHERE id = :uuid;
-INSERT INTO outbox (id, topic, aggregate_type, aggregate_id, event_metadata, payload, occurred_at)
-  VALUES (:uuid, 'NAME', 'Order', :key, json_build_object('event_type', :type::text), :json, :at);
-SELECT id, aggregate_id, event_metadata ->> 'event_type', payload FROM outbox WHERE id = :uuid;
--- poller
-UPDATE outbox SET status = 'PUBLISHING' WHERE id IN (SELECT id FROM outbox WHERE status IN ('NEW', 'FAILED') ORDER BY created_at LIMIT 20 FOR UPDATE SKIP LOCKED);
-UPDATE outbox SET status = 'FAILED', retry_count = retry_count + 1, retry_after = now(), error_message = 'timeout'
-  WHERE id IN (SELECT id FROM outbox WHERE status = 'PUBLISHING' ORDER BY created_at LIMIT 3 FOR UPDATE SKIP LOCKED);
-UPDATE outbox SET status = 'SENT' WHERE status = 'PUBLISHING';
-DELETE FROM outbox WHERE status = 'SENT';

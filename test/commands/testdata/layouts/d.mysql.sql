@@ -11,14 +11,3 @@ INSERT INTO outbox_event (event_id, event_type, payload, created_at) VALUES ('01
 UPDATE outbox_event SET status = 1, done_at = now(6), locked_by = NULL, locked_at = NULL WHERE attempts > 0;
 UPDATE outbox_event SET status = 3, last_error = 'x' WHERE attempts = 0;
 DELETE FROM outbox_event WHERE status = 1;
--- writer
-INSERT INTO outbox_event (event_id, aggregate_type, aggregate_id, event_type, tenant_id, payload, headers, created_at)
-  VALUES (:ulid, 'Order', :key, :type, 'acme', :json, '{"traceparent": "00-1"}', :at);
-SELECT event_id, aggregate_id, event_type, payload FROM outbox_event WHERE event_id = :ulid;
-INSERT INTO outbox_event (event_id, event_type, payload, created_at) VALUES (:ulid, :type, :json, :at);
-SELECT event_id, '', event_type, payload FROM outbox_event WHERE event_id = :ulid;
--- poller
-UPDATE outbox_event SET locked_by = :worker, locked_at = now(6), attempts = attempts + 1 WHERE status IN (0, 2) AND locked_by IS NULL ORDER BY id LIMIT 20;
-UPDATE outbox_event SET status = 2, last_error = 'timeout', locked_by = NULL WHERE locked_by = :worker AND attempts = 1 AND id % 7 = 0;
-UPDATE outbox_event SET status = 1, done_at = now(6), locked_by = NULL, locked_at = NULL WHERE locked_by = :worker;
-DELETE FROM outbox_event WHERE status = 1;
