@@ -31,7 +31,8 @@ SOAKTIME ?= 1h
 KILLS ?= 200
 REPAIRS ?= 20
 RUNS ?= 20
-BASE ?= HEAD
+RUN ?=
+PKG ?=
 ARGS ?=
 
 .DEFAULT_GOAL := help
@@ -83,8 +84,8 @@ test: setup build ## Run every test of every module on real servers. A test that
 	@CDC_RELAY_BIN=$(ROOT)/bin/cdc-relay go run ./test/suite $(RACE)
 
 .PHONY: flaky
-flaky: setup build ## Run the tests that changed since BASE (HEAD), or with ALL=1 every test, RUNS (20) times while all cores are busy.
-	@CDC_RELAY_BIN=$(ROOT)/bin/cdc-relay go run ./test/suite $(RACE) -runs $(RUNS) $(if $(ALL),-all,-base $(BASE))
+flaky: setup build ## Run the tests RUN (a pattern) of the packages PKG, or with ALL=1 every test, RUNS (20) times while all cores are busy.
+	@CDC_RELAY_BIN=$(ROOT)/bin/cdc-relay go run ./test/suite $(RACE) -runs $(RUNS) $(if $(ALL),-all,-run '$(RUN)' $(PKG))
 
 .PHONY: test-emulated
 test-emulated: setup ## Publish from each database with the arm64 binary on an amd64 machine. Needs Debian's qemu-user-static.

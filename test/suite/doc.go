@@ -11,7 +11,7 @@
 // gotestsum runs and prints the tests. Whether a run passes is decided here, from its JSON file: gotestsum takes a package whose
 // TestMain failed, and data races, for passed once the rerun passes (its issues 442 and 423).
 //
-//	go run ./test/suite [-race]                   every test, once
-//	go run ./test/suite -all -runs 5              every test, five times, while all cores are busy, without reruns
-//	go run ./test/suite -base HEAD~3 -runs 20     the tests changed since that commit
+//	go run ./test/suite [-race]                                              every test, once
+//	go run ./test/suite -all -runs 5                                         every test, five times, while all cores are busy, without reruns
+//	go run ./test/suite -runs 20 -run '^TestKeyOfRoute$' ./internal/router   the tests of these packages that match the pattern
 package main

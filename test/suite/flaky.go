@@ -44,6 +44,9 @@ func flaky(ctx context.Context, dir string, out io.Writer, parts []part, o optio
 		}
 	}
 	text, failure := verdict(all, found)
+	if failure == nil && len(all.sorted()) == 0 {
+		return errors.New("no test has such a name")
+	}
 	if _, err := io.WriteString(out, text+table(all, o.all)); err != nil {
 		return err
 	}
@@ -75,5 +78,3 @@ func table(all *results, whole bool) string {
 	}
 	return text.String()
 }
-
-var errNothingChanged = errors.New("no test has changed")

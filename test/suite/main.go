@@ -9,6 +9,8 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdctest"
@@ -19,8 +21,9 @@ func main() {
 	flag.BoolVar(&o.race, "race", false, "run the tests of units with the race detector")
 	flag.IntVar(&o.runs, "runs", 0, "run this often while all cores are busy, without reruns, and print a table")
 	flag.BoolVar(&o.all, "all", false, "with -runs: every test")
-	flag.StringVar(&o.base, "base", "HEAD", "with -runs, without -all: the tests changed since this commit")
+	flag.StringVar(&o.pattern, "run", "", "with -runs, without -all: the tests that match this pattern, of the packages that are named")
 	flag.Parse()
+	o.packages = flag.Args()
 	if err := run(o, os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
@@ -30,7 +33,8 @@ func main() {
 type options struct {
 	race, all bool
 	runs      int
-	base      string
+	pattern   string
+	packages  []string
 }
 
 func run(o options, out io.Writer) error {
@@ -41,19 +45,29 @@ func run(o options, out io.Writer) error {
 		return err
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
-	parts, err := everything(o)
+	parts, err := chosen(o)
 	if err != nil {
 		return err
 	}
 	if o.runs == 0 {
 		return (&suite{dir: dir, out: out, reruns: 2}).run(ctx, parts)
 	}
-	if !o.all {
-		if parts, err = changed(ctx, o, parts); err != nil {
-			return err
-		}
-	}
 	return flaky(ctx, dir, out, parts, o)
+}
+
+// chosen is what to run: all tests, or those that are named.
+func chosen(o options) ([]part, error) {
+	if o.all || o.runs == 0 {
+		return everything(o)
+	}
+	if o.pattern == "" || len(o.packages) == 0 {
+		return nil, errors.New("name tests and their packages, such as `make flaky RUN='^TestKeyOfRoute$' PKG=./internal/router`, or all of them with ALL=1")
+	}
+	p := part{flags: []string{"-p=3", "-parallel=5", "-timeout=75m", "-run=" + o.pattern}, packages: o.packages}
+	if o.race && !slices.ContainsFunc(o.packages, func(name string) bool { return strings.HasPrefix(name, "./test/") }) {
+		p.flags = append(p.flags, "-race")
+	}
+	return []part{p}, nil
 }
 
 // everything is all tests. The first part needs no built relay. More packages than cores run at a time: they wait for their

@@ -2,8 +2,6 @@ package main
 
 import (
 	"bytes"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -72,48 +70,6 @@ func TestFlaky(t *testing.T) {
 	for _, row := range []string{"fails.TestThat | 3 | 1 |", "fails.TestOther | 3 | 0 |"} {
 		if !strings.Contains(out.String(), row) {
 			t.Errorf("no %q in\n%s", row, &out)
-		}
-	}
-}
-
-// A change within a test selects it, one in a helper all tests of its file, one of imports nothing.
-func TestChangedTests(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "x_test.go")
-	text := `package x
-
-import "testing"
-
-// A is tested.
-func TestA(t *testing.T) {
-	help()
-}
-
-func TestB(t *testing.T) {
-	help()
-}
-
-func help() {
-}
-`
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	for _, tt := range []struct{ hunks, want string }{
-		{"@@ -5 +5 @@", "TestA"},
-		{"@@ -7,0 +7 @@", "TestA"},
-		{"@@ -5,9 +5,8 @@", "TestA TestB"},
-		{"@@ -10,3 +10,0 @@", "TestB"},
-		{"@@ -3 +3 @@", ""},
-		{"@@ -3 +3 @@\n@@ -11 +11 @@", "TestB"},
-		{"@@ -15 +15 @@", "TestA TestB"},
-	} {
-		lines, err := changedLines([]byte("+++ b/" + file + "\n" + tt.hunks + "\n"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		tests, err := testsIn(file, lines[file])
-		if err != nil || strings.Join(tests, " ") != tt.want {
-			t.Errorf("%s: %v, %v, want %s", tt.hunks, tests, err, tt.want)
 		}
 	}
 }
