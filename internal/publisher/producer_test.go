@@ -6,10 +6,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/cdc-relay/cdc-relay/internal/cdctest"
 	"github.com/cdc-relay/cdc-relay/internal/kafka"
 )
 
@@ -92,6 +94,13 @@ func TestRoutineRenewalFails(t *testing.T) {
 				round()
 			}
 			inOrder(t, c.ListenAddrs(), rounds*40, 9)
+			ends, err := admin(t, c.ListenAddrs()).ListEndOffsets(t.Context(), "t")
+			must(t, err)
+			var n int64
+			ends.Each(func(end kadm.ListedOffset) { n += end.Offset })
+			if n != int64(rounds*40) {
+				cdctest.Violation(t, cdctest.Duplicates, "%d records of %d messages", n, rounds*40)
+			}
 		})
 	}
 }

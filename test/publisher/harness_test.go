@@ -144,6 +144,11 @@ func (s *sink) await(t *testing.T, within time.Duration, n int) error {
 	}
 }
 
+func durable(t *testing.T, s *sink, batches int) {
+	t.Helper()
+	testenv.Must(t, s.await(t, soon, batches))
+}
+
 func (s *sink) send(t *testing.T, msgs ...cdc.Message) {
 	t.Helper()
 	r := &cdc.Routed{Batch: &cdc.Batch{Seq: s.next, Txs: []cdc.Tx{{Time: time.Now().UnixMicro()}}}, Messages: msgs}

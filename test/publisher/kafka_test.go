@@ -1,7 +1,6 @@
 package publisher
 
 import (
-	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -53,35 +52,6 @@ func TestEveryCodec(t *testing.T) {
 			o.once(t)
 		})
 	}
-}
-
-// Keys, values and headers arrive unchanged, also empty, absent and large ones.
-func TestRecordContent(t *testing.T) {
-	newTopic(t, shared, "content", 1, nil)
-	s := open(t, publisher.Options{Kafka: kafka.Options{Brokers: shared.Bootstrap()}})
-	msgs := []cdc.Message{
-		{Topic: "content", Key: []byte("tombstone")},
-		{Topic: "content", Key: []byte{}, Value: []byte{}},
-		{Topic: "content", Value: []byte("no key")},
-		{Topic: "content", Key: []byte("large"), Value: bytes.Repeat([]byte{0, 255}, 500_000)},
-		{Topic: "content", Key: []byte("h"), Headers: []cdc.Header{{Key: []byte("same")}, {Key: []byte("same"), Value: []byte{}}}},
-	}
-	s.send(t, msgs...)
-	durable(t, s, 1)
-	i := 0
-	readAll(t, shared.Bootstrap(), "content", func(r *kgo.Record) bool {
-		want := msgs[i]
-		if !bytes.Equal(r.Key, want.Key) || (r.Key == nil) != (want.Key == nil) || !bytes.Equal(r.Value, want.Value) || (r.Value == nil) != (want.Value == nil) {
-			cdctest.Violation(t, cdctest.Content, "record %d: key %q value %.20q", i, r.Key, r.Value)
-		}
-		for j, h := range r.Headers {
-			if h.Key != string(want.Headers[j].Key) || (h.Value == nil) != (want.Headers[j].Value == nil) {
-				cdctest.Violation(t, cdctest.Content, "record %d: header %d is %q", i, j, h)
-			}
-		}
-		i++
-		return i == len(msgs)
-	})
 }
 
 func TestEveryListener(t *testing.T) {

@@ -2,6 +2,7 @@ package publisher
 
 import (
 	"bytes"
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/cdctest"
 	"github.com/cdc-relay/cdc-relay/internal/kafka"
 	"github.com/cdc-relay/cdc-relay/internal/publisher"
@@ -55,6 +57,20 @@ func TestFenceRenewalAfterLostResponse(t *testing.T) {
 	fenced(t, first.await(t, soon, 2))
 	second.send(t, numbered("across", n+1, 1, 1)...)
 	durable(t, second, 2)
+}
+
+// fenced verifies the error of a publisher that sent a batch after its successor did.
+func fenced(t *testing.T, err error) {
+	t.Helper()
+	var stop *cdc.StopError
+	switch {
+	case err == nil:
+		cdctest.Violation(t, cdctest.Order, "a batch of a fenced publisher was acknowledged")
+	case !errors.As(err, &stop) || stop.Class != cdc.ClassFenced:
+		t.Errorf("%v, want an error of a fenced publisher", err)
+	default:
+		t.Log(err)
+	}
 }
 
 // newest returns the record with the value n.

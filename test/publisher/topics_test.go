@@ -2,7 +2,6 @@ package publisher
 
 import (
 	"errors"
-	"slices"
 	"testing"
 	"time"
 
@@ -67,68 +66,6 @@ func everything(t *testing.T, k *testenv.KafkaCluster, topic string, n int) (rec
 	return records
 }
 
-// inOrder checks that the values of each key in a partition count up without a gap. It returns the first and the last value
-// by key and partition.
-func inOrder(t *testing.T, records []*kgo.Record) map[string]map[int32][2]int {
-	t.Helper()
-	spans := map[string]map[int32][2]int{}
-	for _, r := range records {
-		key, v := string(r.Key), value(t, r)
-		if spans[key] == nil {
-			spans[key] = map[int32][2]int{}
-		}
-		span, found := spans[key][r.Partition]
-		switch {
-		case !found:
-			span[0] = v
-		case v > span[1] && v != span[1]+keys:
-			cdctest.Violation(t, cdctest.Order, "key %s partition %d: %d follows %d", key, r.Partition, v, span[1])
-		}
-		span[1] = max(span[1], v)
-		spans[key][r.Partition] = span
-	}
-	return spans
-}
-
-// Partitions are added under load: each key moves at most once, and its messages continue in the new partition where those
-// in the old one end.
-func TestPartitionsAreAddedUnderLoad(t *testing.T) {
-	t.Parallel()
-	newTopic(t, shared, "grows", 2, nil)
-	s := open(t, publisher.Options{Kafka: kafka.Options{Brokers: shared.Bootstrap()}, Timing: publisher.Timing{MetadataInterval: 100 * time.Millisecond}})
-	stop := make(chan struct{})
-	sent := stream(t, s, "grows", stop)
-	progress(t, s, "before")
-	topics := admin(t, shared)
-	res, err := topics.UpdatePartitions(t.Context(), 7, "grows")
-	testenv.Must(t, errors.Join(err, res.Error()))
-	used := func() bool {
-		ends, err := topics.ListEndOffsets(t.Context(), "grows")
-		end, _ := ends.Lookup("grows", 2)
-		return err == nil && end.Err == nil && end.Offset > 0
-	}
-	cdctest.Eventually(t, soon, "a record in a new partition", used)
-	progress(t, s, "after")
-	close(stop)
-	n := <-sent
-	durable(t, s, n)
-	moved := 0
-	for key, spans := range inOrder(t, everything(t, shared, "grows", n*batchSize)) {
-		var all [][2]int
-		for _, span := range spans {
-			all = append(all, span)
-		}
-		slices.SortFunc(all, func(a, b [2]int) int { return a[0] - b[0] })
-		if len(all) > 2 || len(all) == 2 && all[0][1]+keys != all[1][0] {
-			cdctest.Violation(t, cdctest.Order, "key %s is in %v", key, spans)
-		}
-		moved += len(all) - 1
-	}
-	if moved == 0 {
-		t.Error("no key moved")
-	}
-}
-
 // A topic is deleted and created again under load: publishing continues into the new one, without a gap and in order.
 func TestTopicIsDeletedAndCreatedAgainUnderLoad(t *testing.T) {
 	t.Parallel()
@@ -154,7 +91,10 @@ func TestTopicIsDeletedAndCreatedAgainUnderLoad(t *testing.T) {
 	close(stop)
 	n := <-sent
 	durable(t, s, n)
-	inOrder(t, everything(t, shared, "again", n*batchSize))
+	o := newOrder(keys)
+	for _, r := range everything(t, shared, "again", n*batchSize) {
+		o.check(t, r)
+	}
 }
 
 // Brokers lose the state of an idle producer: its sequence numbers, its transactional ID, and the records with both.
