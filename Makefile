@@ -169,7 +169,7 @@ dashboard: ## Write Grafana's dashboard anew from its generator.
 screenshots: setup build ## Write pictures of the page in each state, light, dark and of a phone, to bin/screenshots, and those of the docs.
 	@mkdir -p bin/screenshots
 	CDC_RELAY_BIN=$(ROOT)/bin/cdc-relay CDC_RELAY_SCREENSHOTS=$(ROOT)/bin/screenshots \
-		go test -count=1 -run '^TestPage(States|Views|OfRelayThatDoesNotAnswer)$$' ./test/commands
+		go test -count=1 -run '^TestPage(States|Views|InBrowser)$$' ./test/commands
 	@cd bin/screenshots && cp load-light.png ../../docs/page-desktop.png && cp kafka-away-dark.png ../../docs/page-outage.png && \
 		cp letters-phone.png ../../docs/page-phone.png && cp dead-letters-light.png ../../docs/page-letters.png
 

@@ -148,8 +148,8 @@ func (b *browser) view(hash string) {
 	b.do(chromedp.Evaluate(fmt.Sprintf("location.hash = %q; 0", hash), nil))
 }
 
-// The page shows what a relay does, also with names that are HTML and after the relay has ended; one letter is retried and published, another
-// one dropped, with a confirmation. It violates no policy and asks no other host.
+// The page shows what a relay does, also with names that are HTML; one letter is retried and published, another one dropped, with a
+// confirmation. It violates no policy and asks no other host. After the relay has ended no value looks like a present one.
 func TestPageInBrowser(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -189,7 +189,17 @@ func TestPageInBrowser(t *testing.T) {
 	b.nothingWrong()
 	relay.signal(syscall.SIGTERM)
 	b.shows("#verdict", "No answer from")
+	b.shows("#verdict", "The relay cannot be reached")
 	b.shows(".note", "Below is the state of")
+	if got := b.reads(); got.Level != "bad" || got.Green || !strings.HasPrefix(got.Title, "✕ No answer") {
+		t.Errorf("%+v", got)
+	}
+	b.pictures("no-answer")
+	var filter string
+	b.do(chromedp.Evaluate(`getComputedStyle(document.querySelector("main")).filter`, &filter))
+	if filter != "grayscale(1)" {
+		t.Errorf("what was known before has colours: %s", filter)
+	}
 }
 
 // resolves retries or drops the letter of an event, and confirms with what is typed.

@@ -222,31 +222,6 @@ func TestPageChartsAndKeyboard(t *testing.T) {
 	b.nothingWrong()
 }
 
-// A relay that ends leaves no value that looks like a present one.
-func TestPageOfRelayThatDoesNotAnswer(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	b := newBrowser(t, f.url)
-	b.do(emulation.SetTimezoneOverride("UTC"))
-	f.open(b, "load", "")
-	f.mu.Lock()
-	f.silent = true
-	f.mu.Unlock()
-	b.shows("#verdict", "No answer from relay-1:9464 since 15:36:18")
-	b.shows("#verdict", "The relay cannot be reached")
-	b.shows(".note", "Below is the state of 15:36:18")
-	got := b.reads()
-	if got.Level != "bad" || got.Green || !strings.HasPrefix(got.Title, "✕ No answer") {
-		t.Errorf("%+v", got)
-	}
-	b.pictures("no-answer")
-	var filter string
-	b.do(chromedp.Evaluate(`getComputedStyle(document.querySelector("main")).filter`, &filter))
-	if filter != "grayscale(1)" {
-		t.Errorf("what was known before has colours: %s", filter)
-	}
-}
-
 // 10,000 dead letters are filtered, selected and resolved: the filter stands in the address, a number has to be typed, and each failure is named.
 func TestPageResolvesManyLetters(t *testing.T) {
 	t.Parallel()
