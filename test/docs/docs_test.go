@@ -315,17 +315,3 @@ func sources(t *testing.T, folder string, tests bool) string {
 	}
 	return all.String()
 }
-
-// Each of the twenty questions in CONTRIBUTING.md leads to a page that README.md links; TestLinksResolve follows the links.
-func TestQuestionsHaveAnswers(t *testing.T) {
-	_, list, _ := strings.Cut(read(t, "CONTRIBUTING.md"), "\n## Twenty questions\n")
-	list, _, _ = strings.Cut(list, "\n## ")
-	if n := len(regexp.MustCompile(`(?m)^- .*\]\(docs/[a-z/-]+\.md[#)].*$`).FindAllString(list, -1)); n < 20 {
-		t.Errorf("%d questions have a page", n)
-	}
-	for _, m := range regexp.MustCompile(`\]\((docs/[a-z/-]+\.md)`).FindAllStringSubmatch(list, -1) {
-		if !strings.Contains(read(t, "README.md"), "]("+m[1]) {
-			t.Errorf("README.md does not link %s, which answers a question", m[1])
-		}
-	}
-}
