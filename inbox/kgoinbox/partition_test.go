@@ -270,6 +270,7 @@ func TestOddHeaders(t *testing.T) {
 		"two subjects":          {[]string{"ce_id", "1", "ce_source", "/s", "ce_subject", "a", "ce_subject", "b"}, Parked},
 		"two IDs":               {[]string{"ce_id", "1", "ce_source", "/s", "ce_id", "2"}, ""},
 		"two IDs and one's own": {[]string{"ce_id", "1", "ce_source", "/s", "ce_id", "2", "own", "3"}, Handled},
+		"one's own is empty":    {[]string{"ce_id", "1", "ce_source", "/s", "own", ""}, ""},
 		"no source":             {[]string{"ce_id", "1"}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {

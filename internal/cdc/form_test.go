@@ -11,6 +11,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
 
+// What a server is asked for in both formats is in TestFormsOfPostgres; here are the ends of ranges and what is odd.
 func TestAppendText(t *testing.T) {
 	tests := []struct {
 		name string
@@ -18,44 +19,22 @@ func TestAppendText(t *testing.T) {
 		raw  string
 		want string
 	}{
-		{"text", cdc.FormText, "grüße", "grüße"},
 		{"empty text", cdc.FormText, "", ""},
-		{"bytes", cdc.FormBytes, "\x00\xff", "\x00\xff"},
 		{"hex", cdc.FormHex, `\x00fF`, "\x00\xff"},
-		{"empty hex", cdc.FormHex, `\x`, ""},
-		{"jsonb", cdc.FormJSONB, "\x01{}", "{}"},
 		{"MySQL's JSON", cdc.FormMySQLJSON, "\x02\x01\x00\x07\x00\x05\x07\x00", "[7]"},
 		{"MySQL's empty JSON", cdc.FormMySQLJSON, "", "null"},
-		{
-			"uuid", cdc.FormUUID, "\x01\x98\xc0\xde\x00\x00\x70\x00\x80\x00\x00\x00\x00\x00\x00\x2a",
-			"0198c0de-0000-7000-8000-00000000002a",
-		},
-		{"timestamptz", cdc.FormMicros2000, micros(0), "2000-01-01T00:00:00Z"},
-		{"timestamp", cdc.FormLocalMicros2000, micros(1_500_000), "2000-01-01T00:00:01.5Z"},
-		{"before 2000", cdc.FormMicros2000, micros(-1), "1999-12-31T23:59:59.999999Z"},
 		{"year 0", cdc.FormMicros2000, micros(-63_113_904_000_000_000), "0000-01-01T00:00:00Z"},
 		// The ends of the type's range (MIN_TIMESTAMP and END_TIMESTAMP-1 in datatype/timestamp.h).
 		{"earliest", cdc.FormMicros2000, micros(-211_813_488_000_000_000), "-4713-11-24T00:00:00Z"},
 		{"latest", cdc.FormMicros2000, micros(9_223_371_331_199_999_999), "294276-12-31T23:59:59.999999Z"},
-		{"infinity", cdc.FormMicros2000, micros(1<<63 - 1), "infinity"},
-		{"minus infinity", cdc.FormMicros2000, micros(-1 << 63), "-infinity"},
-		{"int2", cdc.FormInt, "\xff\xfe", "-2"},
 		{"int4", cdc.FormInt, "\x80\x00\x00\x00", "-2147483648"},
 		{"int8", cdc.FormInt, "\x7f\xff\xff\xff\xff\xff\xff\xff", "9223372036854775807"},
-		{"false", cdc.FormBool, "\x00", "false"},
-		{"true", cdc.FormBool, "\x01", "true"},
-		{"f", cdc.FormBool, "f", "false"},
-		{"t", cdc.FormBool, "t", "true"},
-		{"utc", cdc.FormTimestampText, "2026-01-02 03:04:05.6+00", "2026-01-02T03:04:05.6Z"},
-		{"whole second", cdc.FormTimestampText, "2026-01-02 03:04:05+00", "2026-01-02T03:04:05Z"},
 		{"without zone", cdc.FormTimestampText, "2026-01-02 03:04:05", "2026-01-02T03:04:05Z"},
-		{"without zone, fraction", cdc.FormTimestampText, "2026-01-02 03:04:05.123456", "2026-01-02T03:04:05.123456Z"},
 		{"hours east", cdc.FormTimestampText, "2026-01-02 03:04:05+02", "2026-01-02T03:04:05+02:00"},
 		{"minutes west", cdc.FormTimestampText, "2026-01-02 03:04:05.25-03:30", "2026-01-02T03:04:05.25-03:30"},
 		{"local mean time", cdc.FormTimestampText, "1883-11-18 12:00:00-04:56:02", "1883-11-18 12:00:00-04:56:02"},
 		{"BC", cdc.FormTimestampText, "0044-03-15 12:00:00+00 BC", "0044-03-15 12:00:00+00 BC"},
 		{"five digits", cdc.FormTimestampText, "12026-01-02 03:04:05+00", "12026-01-02 03:04:05+00"},
-		{"infinity in text", cdc.FormTimestampText, "infinity", "infinity"},
 		{"a date", cdc.FormTimestampText, "2026-01-02", "2026-01-02"},
 	}
 	for _, tt := range tests {
