@@ -90,16 +90,6 @@ func TestMySQLLimitsStatements(t *testing.T) {
 	}
 }
 
-func TestMySQLTableNames(t *testing.T) {
-	for name, want := range map[string]string{
-		"outbox": "`outbox`", "app.outbox": "`app`.`outbox`", "`app.v1`.outbox": "`app.v1`.`outbox`", "a``b": "`a````b`", `"x"`: "`\"x\"`",
-	} {
-		if got := newMySQL(t, writer.WithTable(name)).Table(); got != want {
-			t.Errorf("%s: %s, want %s", name, got, want)
-		}
-	}
-}
-
 func TestMySQLErrorsNameTheFix(t *testing.T) {
 	for code, want := range map[uint16]string{
 		1046: "database in the DSN", 1146: "cdc-relay setup", 1054: "cdc-relay schema print", 1142: "GRANT INSERT ON `app`.`outbox` to the user",

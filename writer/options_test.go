@@ -52,33 +52,6 @@ func TestNewRefusesBadSettings(t *testing.T) {
 	}
 }
 
-func TestWithTableQuotesTheName(t *testing.T) {
-	for name, want := range map[string]string{
-		"outbox":                 `"outbox"`,
-		"app.outbox":             `"app"."outbox"`,
-		"Order":                  `"Order"`,
-		`"app.v1".outbox`:        `"app.v1"."outbox"`,
-		`app."out""box"`:         `"app"."out""box"`,
-		`out"box`:                `"out""box"`,
-		`x"; DROP TABLE outbox;`: `"x""; DROP TABLE outbox;"`,
-	} {
-		t.Run(name, func(t *testing.T) {
-			w, tx := newWriter(t, writer.WithTable(name)), &recorder{}
-			if w.Table() != want {
-				t.Errorf("table %s, want %s", w.Table(), want)
-			}
-			if err := errors.Join(w.Append(t.Context(), tx, newEvent()), w.Append(t.Context(), tx, newEvents(2)...)); err != nil {
-				t.Fatal(err)
-			}
-			for _, s := range tx.statements {
-				if !strings.HasPrefix(s.query, "INSERT INTO "+want+" (") {
-					t.Errorf("query %s", s.query)
-				}
-			}
-		})
-	}
-}
-
 func TestWithMaxPayloadIsTheLimit(t *testing.T) {
 	w, e := newWriter(t, writer.WithMaxPayload(3)), newEvent()
 	e.Payload = []byte("123")

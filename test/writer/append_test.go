@@ -159,20 +159,6 @@ func eventsGoTheTransactionsWay(t *testing.T, e engine) {
 	}
 }
 
-func TestABadEventLeavesTheTransactionUsable(t *testing.T) {
-	onEachWay(t, func(t *testing.T, db *database, w way) {
-		tx, events := w.open(t, db.name, "").begin(t), newEvents(3)
-		events[2].AggregateID = "\x00"
-		if err := tx.Append(t.Context(), events...); err == nil {
-			t.Fatal("a bad event was accepted")
-		}
-		events[2].AggregateID = "o-2"
-		testenv.Must(t, tx.Append(t.Context(), events...))
-		testenv.Must(t, tx.Commit(t.Context()))
-		requireRows(t, db.rows(t, "outbox"), events)
-	})
-}
-
 func TestCreatedAtChoosesThePartition(t *testing.T) { onEach(t, createdAtChoosesThePartition) }
 
 func createdAtChoosesThePartition(t *testing.T, e engine) {

@@ -136,9 +136,9 @@ func TestMySQLStoresLongTexts(t *testing.T) {
 
 func TestMySQLTableNames(t *testing.T) {
 	onBoth(t, func(t *testing.T, m mysql) {
-		db := newDatabase(t, m, plain("outbox"), plain("Out box"), plain("app.v1.outbox"))
+		db := newDatabase(t, m, plain("outbox"), plain("Out box"), plain("out`box"), plain("app.v1.outbox"))
 		storesInTables(t, db, map[string]string{
-			"outbox": "outbox", "Out box": "`Out box`", db.name + ".outbox": db.name + ".outbox", "app.`v1.outbox`": "app.`v1.outbox`",
+			"outbox": "outbox", "out`box": "`out``box`", "Out box": "`Out box`", db.name + ".outbox": db.name + ".outbox", "app.`v1.outbox`": "app.`v1.outbox`",
 		})
 	})
 }

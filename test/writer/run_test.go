@@ -8,57 +8,9 @@ import (
 	"sync"
 	"testing"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/cdc-relay/cdc-relay/internal/testenv"
 	"github.com/cdc-relay/cdc-relay/writer"
 )
-
-func TestRunAgainAfterADeadlock(t *testing.T) { onEach(t, runAgainAfterADeadlock) }
-
-// Two transactions take two rows in different orders. The victim runs again, whichever it is.
-func runAgainAfterADeadlock(t *testing.T, e engine) {
-	t.Helper()
-	db := newDatabase(t, e, plain("outbox"))
-	if e == engine(pg) {
-		db.exec(t, "ALTER DATABASE "+db.name+" SET deadlock_timeout = '10ms'") // in place of 1s
-	}
-	db.exec(t, "CREATE TABLE stock (id int PRIMARY KEY, n int)", "INSERT INTO stock VALUES (1, 0), (2, 0)")
-	for _, w := range e.ways() {
-		t.Run(w.name, func(t *testing.T) {
-			db.clear(t, "outbox")
-			var firsts sync.WaitGroup // first attempts that have their first row
-			firsts.Add(2)
-			take := func(ids ...string) func() error {
-				s := w.open(t, db.name, "")
-				return func() error {
-					attempts := 0
-					return s.run(t.Context(), func(ctx context.Context, tx transaction, u *writer.Unit) error {
-						o := &order{id: ids[0]}
-						u.Track(o)
-						o.raise("Taken")
-						err := tx.Exec(ctx, "UPDATE stock SET n = n + 1 WHERE id = "+ids[0])
-						if attempts++; attempts == 1 {
-							firsts.Done()
-							firsts.Wait()
-						}
-						if err != nil {
-							return err
-						}
-						return tx.Exec(ctx, "UPDATE stock SET n = n + 1 WHERE id = "+ids[1])
-					}, writer.WithAttempts(100))
-				}
-			}
-			var both errgroup.Group
-			both.Go(take("1", "2"))
-			both.Go(take("2", "1"))
-			testenv.Must(t, both.Wait())
-			if got := written(t, db); got != "1 Taken, 2 Taken" && got != "2 Taken, 1 Taken" {
-				t.Errorf("rows %q", got)
-			}
-		})
-	}
-}
 
 func TestRunAgainAfterAConflict(t *testing.T) { onEach(t, runAgainAfterAConflict) }
 
