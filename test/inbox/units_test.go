@@ -6,12 +6,9 @@ import (
 	"errors"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 
 	"github.com/cdc-relay/cdc-relay/inbox"
-	"github.com/cdc-relay/cdc-relay/inbox/kgoinbox"
-	"github.com/cdc-relay/cdc-relay/inbox/parking"
 	"github.com/cdc-relay/cdc-relay/internal/cdctest"
 	"github.com/cdc-relay/cdc-relay/internal/outbox"
 	"github.com/cdc-relay/cdc-relay/internal/testenv"
@@ -173,40 +170,3 @@ func (e postgresError) SQLState() string { return string(e) }
 type mysqlError struct{ Number uint16 }
 
 func (*mysqlError) Error() string { return "deadlock found" }
-
-// kgoinbox calls handlers with units, alone, in batches, and when a parked message is handled again.
-func TestUnitsInKgoinbox(t *testing.T) {
-	onEach(t, func(t *testing.T, db *database) {
-		option := db.withOutbox(t)
-		for _, batch := range []int{1, 100} {
-			c, e := newConsumption(t, db, 1), new(ends)
-			var repaired atomic.Bool
-			c.send(0, "a a1", "b b1", "c c1")
-			stop, _ := c.start(func(ctx context.Context, tx *sql.Tx, u *writer.Unit, m *inbox.Message) error {
-				e.raise(u, m)
-				if m.ID == "b1" && !repaired.Load() {
-					return inbox.Permanent(errors.New("out of stock"))
-				}
-				return effect(ctx, tx, u, m)
-			}, func(k *kgoinbox.Config) { k.Workers, k.Batch = 1, batch }, option)
-			p := newParked(t, writer.SQL(c.conn, c.dialect), "c")
-			c.await("b1 is parked", func() bool {
-				n, err := p.Count(t.Context(), parking.Filter{})
-				return err == nil && n == 1 && db.count(t, "effects") == 2
-			})
-			repaired.Store(true)
-			_, err := p.Retry(t.Context(), parking.Filter{All: true})
-			testenv.Must(t, err)
-			c.await("b1 is handled", func() bool { return db.count(t, "effects") == 3 })
-			testenv.Must(t, stop())
-			counts := map[string]int{}
-			for end := range strings.SplitSeq(e.take(), ", ") {
-				counts[end]++
-			}
-			if counts["a1 committed"] != 1 || counts["b1 committed"] != 1 || counts["c1 committed"] != 1 || counts["b1 rolled back"] < 1 || db.count(t, "outbox") != 3 {
-				t.Errorf("batches of %d: %v, %d events", batch, counts, db.count(t, "outbox"))
-			}
-			db.exec(t, "DELETE FROM effects", "DELETE FROM outbox", "DELETE FROM inbox")
-		}
-	})
-}
