@@ -2,7 +2,6 @@ package publisher_test
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -51,25 +50,6 @@ func TestMessageNamesPartition(t *testing.T) {
 		if keyed := strings.HasPrefix(string(r.Value), "keyed"); keyed != (string(r.Key) == "k") || keyed == (r.Key == nil) {
 			t.Errorf("%s has the key %q", r.Value, r.Key)
 		}
-	}
-}
-
-func TestPartitionBeyondStops(t *testing.T) {
-	c := newCluster(t, 1, 3)
-	s := open(t, options(c))
-	s.send(t, into(0, msg("k", "0"), msg("k", "1"))...)
-	s.send(t, append(into(3, msg("k", "beyond")), into(0, msg("k", "later"))...)...)
-	s.send(t, into(0, msg("k", "last"))...)
-	stop := s.failed(t)
-	want := `publish event "k/beyond" to topic "t" partition 3: the topic's last partition is 2. ` +
-		"Fix: add partitions to the topic, correct routes[].partition or what writes the row, or set errors.malformed: dead_letter."
-	if got := cdc.Explain(stop); got != want || cdc.ReasonOf(stop) != "malformed" {
-		t.Errorf("reason %s: %s\nwant %s", cdc.ReasonOf(stop), got, want)
-	}
-	s.answered(t, 1)
-	s.Kill()
-	if got := values(read(t, c.ListenAddrs(), "t", 2)); !slices.Equal(got, []string{"0", "1"}) {
-		t.Errorf("published %v", got)
 	}
 }
 
