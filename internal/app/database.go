@@ -65,6 +65,7 @@ type Printf = func(format string, args ...any)
 // TableReader reads the rows of a table and of what retention has detached from it.
 type TableReader interface {
 	tableread.Table
+	Unique() bool
 	// CountWhere counts the rows that a condition in the database's SQL selects. A condition that the database refuses is a
 	// [cdc.StopError].
 	CountWhere(ctx context.Context, where string) (int64, error)

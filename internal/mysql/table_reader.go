@@ -135,7 +135,16 @@ func (t *TableReader) describe(ctx context.Context) error {
 		return cdc.ConfigError(tableread.ReasonNoOrder, "name another column in tables[].order_by, or make it a DOUBLE", "table %s is read by column %s, of type FLOAT, whose values do not compare with what the server prints of them",
 			t.Options.Table, t.By.Name)
 	}
-	return nil
+	if !t.Options.Counted {
+		return nil
+	}
+	return t.Query(ctx, `SELECT index_name FROM information_schema.statistics WHERE table_schema = ? AND table_name = ? AND non_unique = 0 GROUP BY index_name
+		HAVING SUM(column_name = ? AND sub_part IS NULL) = 1 AND (COUNT(*) = 1
+		OR EXISTS (SELECT 1 FROM information_schema.partitions WHERE table_schema = ? AND table_name = ? AND partition_name IS NOT NULL))`,
+		[]any{schema, table, t.Key.Name, schema, table}, nil, func([][]byte) error {
+			t.Key.Unique = true
+			return nil
+		})
 }
 
 // Bounds returns the bounds of the partitions, if they are times, and rows are read by them.

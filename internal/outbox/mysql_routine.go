@@ -139,11 +139,3 @@ func dropMySQLTakenOut(table Name) []Statement {
 		{SQL: "DEALLOCATE PREPARE cdc_relay_ddl"},
 	}
 }
-
-// MySQLUnique returns a query for the unique indexes of a column; in a partitioned table also those that hold more columns, as they must.
-func MySQLUnique(table Name, column string) string {
-	where := " WHERE table_schema = " + mysqlLiteral(table.Schema) + " AND table_name = " + mysqlLiteral(table.Table)
-	return "SELECT index_name FROM information_schema.statistics" + where + " AND non_unique = 0 GROUP BY index_name" +
-		" HAVING SUM(column_name = " + mysqlLiteral(column) + " AND sub_part IS NULL) = 1" +
-		" AND (COUNT(*) = 1 OR EXISTS (SELECT 1 FROM information_schema.partitions" + where + " AND partition_name IS NOT NULL))"
-}

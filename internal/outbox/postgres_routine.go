@@ -61,13 +61,6 @@ func PostgresTakenOut(table Name) string {
 	return "SELECT c.oid::text FROM (" + fmt.Sprintf(takenOut, literal(takenOutOf(table))) + ") AS c (oid)"
 }
 
-// PostgresUnique returns a query for the unique indexes of a column; in a partitioned table also those that hold more columns, as they must.
-func PostgresUnique(table Name, column string) string {
-	return `SELECT i.indexrelid::regclass::text FROM pg_class c JOIN pg_index i ON i.indrelid = c.oid JOIN pg_attribute a ON a.attrelid = c.oid
-		WHERE c.oid = to_regclass(` + literal(table.SQL()) + `) AND a.attname = ` + literal(column) + ` AND i.indisunique AND i.indpred IS NULL
-		AND (i.indnkeyatts = 1 AND i.indkey[0] = a.attnum OR c.relkind = 'p' AND a.attnum = ANY (i.indkey))`
-}
-
 // postgresRoutine is PL/pgSQL. A partition that is taken out gets a comment with the end of its rows, a WAL position behind all of
 // them, and the transaction that wrote the comment, which a dump does not restore. The lock on the partition is held by then, so
 // that every transaction that wrote to it has ended. Behind the table's lock, for which writers wait, nothing is waited for

@@ -82,15 +82,19 @@ func (t *TableReader) exec(ctx context.Context, sql string) error {
 const counted = `EXISTS (SELECT FROM pg_sequence s JOIN pg_depend d ON d.classid = 'pg_class'::regclass AND d.objid = seqrelid
 	WHERE d.refclassid = 'pg_class'::regclass AND refobjid = attrelid AND refobjsubid = attnum AND deptype IN ('a', 'i') AND seqcache = 1 AND seqincrement > 0 AND NOT seqcycle)`
 
+// unique is whether a column is that of a unique index, or in a partitioned table one of several, as it must be.
+const unique = `EXISTS (SELECT FROM pg_index i WHERE i.indrelid = attrelid AND i.indisunique AND i.indpred IS NULL
+	AND (i.indnkeyatts = 1 AND i.indkey[0] = attnum OR attnum = ANY (i.indkey) AND (SELECT relkind FROM pg_class WHERE oid = attrelid) = 'p'))`
+
 // describe reads the columns and finds those that rows are read by. binary is whether the stream would be.
 func (t *TableReader) describe(ctx context.Context, binary bool) error {
-	rows, _ := t.conn.Query(ctx, `SELECT current_user, attname, format_type(atttypid, atttypmod), COALESCE(`+timeType+`, ''), NOT attnotnull, typsend <> 0, `+counted+`
+	rows, _ := t.conn.Query(ctx, `SELECT current_user, attname, format_type(atttypid, atttypmod), COALESCE(`+timeType+`, ''), NOT attnotnull, typsend <> 0, `+counted+`, `+unique+`
 		FROM pg_attribute a JOIN pg_type t ON t.oid = atttypid WHERE attrelid = $1::text::regclass AND attnum > 0 AND NOT attisdropped ORDER BY attnum`, t.Options.SQL) // ForEachRow returns its error
 	types, formats := map[string]string{}, map[string]int16{}
 	var columns []tableread.Column
 	var c tableread.Column
 	var sent bool
-	_, err := pgx.ForEachRow(rows, []any{&t.role, &c.Name, &c.Kind, &c.Time, &c.Nullable, &sent, &c.Counted}, func() error {
+	_, err := pgx.ForEachRow(rows, []any{&t.role, &c.Name, &c.Kind, &c.Time, &c.Nullable, &sent, &c.Counted, &c.Unique}, func() error {
 		c.SQL, c.KeyText, c.Sorts = pgx.Identifier{c.Name}.Sanitize(), "%s::text", c.Kind == "uuid"
 		types[c.Name] = c.Kind
 		if binary && sent { // others come as text also in a binary stream

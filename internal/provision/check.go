@@ -11,6 +11,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/checkpoint"
 	"github.com/cdc-relay/cdc-relay/internal/cleanup"
 	"github.com/cdc-relay/cdc-relay/internal/config"
+	"github.com/cdc-relay/cdc-relay/internal/outbox"
 	"github.com/cdc-relay/cdc-relay/internal/tableread"
 )
 
@@ -67,7 +68,7 @@ func (c *check) checkDatabase(ctx context.Context, r *cdc.Report) {
 		c.checkRows(ctx, r)
 	}
 	c.checkTables(ctx, tables, r)
-	c.checkIDs(ctx, tables, r)
+	noteSharedIDs(c.db.Tables(), tables, r)
 }
 
 // checkTables verifies that the tables have the columns that the router needs.
@@ -107,6 +108,9 @@ func (c *check) checkOrder(ctx context.Context, table *app.Table, r *cdc.Report)
 		return
 	}
 	defer reader.Close(context.WithoutCancel(ctx))
+	if !reader.Unique() { // a consumer takes the second event for a repetition
+		r.Warn(subject, "create a unique index on it", "column %s has no unique index: two events may have one ID", table.Layout.Column(outbox.EventID))
+	}
 	if err := reader.Orderly(ctx, tableread.Filter{}); cdc.Fix(err) != "" {
 		r.Warn(subject, cdc.Fix(err), "repair, setup --backfill and a replay of all rows are not possible: %v", err)
 	} else if err := reader.Orderly(ctx, tableread.Filter{From: time.Now()}); cdc.Fix(err) != "" {

@@ -37,8 +37,9 @@ type Column struct {
 	Index    int
 	Nullable bool
 	// Counted is whether it is a number that the database counts up, and Sorts whether the server compares its values as their texts in
-	// keys compare.
-	Counted, Sorts bool
+	// keys compare. Unique is whether a unique index has it; in a partitioned table it may hold more columns, as it must. In MySQL it is
+	// known of the key of a foreign table.
+	Counted, Sorts, Unique bool
 }
 
 // Cell is the SQL of one of the table's columns: how its value is selected, what is selected where a table lacks the column, and the text

@@ -75,6 +75,9 @@ func (r *Reader) Has(column string) bool { return r.Table.Index(column) >= 0 }
 // Sorts reports whether the server compares IDs as their texts in keys compare.
 func (r *Reader) Sorts() bool { return r.Key.Sorts }
 
+// Unique reports whether a unique index keeps the IDs of a foreign table apart.
+func (r *Reader) Unique() bool { return r.Key.Unique }
+
 // order returns the column by which the rows of a filter are read. Of rows that are chosen by their IDs one may have no place.
 func (r *Reader) order(f *Filter) *Column {
 	if len(f.IDs) > 0 && (r.By.Name == "" || r.By.Nullable) {
