@@ -39,7 +39,6 @@ func pageDesk(c *config.Config, listen *tail) admin.Desk {
 			return inspect.Search(ctx, c, "", q.ID)
 		},
 		"check": func(ctx context.Context, _ admin.Request) (any, error) { return provision.Check(ctx, c) },
-		"topic": func(ctx context.Context, q admin.Request) (any, error) { return topicInKafka(ctx, c, q.Topic) },
 		"tail":  func(_ context.Context, q admin.Request) (any, error) { return listen.last(q.Topic), nil },
 		"config": func(context.Context, admin.Request) (any, error) {
 			var text strings.Builder
@@ -52,35 +51,6 @@ func pageDesk(c *config.Config, listen *tail) admin.Desk {
 		desk["letters"], desk["letter"], desk["resolve"] = d.page, d.letter, d.resolve
 	}
 	return desk
-}
-
-// topicPartition is a partition as Kafka has it.
-type topicPartition struct {
-	ID       int32   `json:"id"`
-	Leader   int32   `json:"leader"` // -1: none
-	Replicas []int32 `json:"replicas"`
-	InSync   []int32 `json:"in_sync"`
-}
-
-func topicInKafka(ctx context.Context, c *config.Config, topic string) (any, error) {
-	client := app.KafkaClient(c)
-	defer client.Close()
-	md, err := client.Metadata(ctx, []string{topic})
-	if err != nil {
-		return nil, err
-	}
-	list := []topicPartition{}
-	for _, tp := range md.Topics {
-		if tp.Err != 0 {
-			return nil, cdc.Fixable("create it, or grant DESCRIBE", "topic %q cannot be seen (%w)", display.Cut(topic, pageText), tp.Err)
-		}
-		for _, p := range tp.Partitions {
-			list = append(list, topicPartition{p.ID, p.Leader, p.Replicas, p.Isr})
-		}
-	}
-	slices.SortFunc(list, func(a, b topicPartition) int { return cmp.Compare(a.ID, b.ID) })
-	limits, err := client.TopicLimits(ctx, topic)
-	return map[string]any{"topic": topic, "partitions": list, "limits": limits}, err
 }
 
 // letterDesk is the page's look at dead letters.

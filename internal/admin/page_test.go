@@ -56,7 +56,7 @@ func TestDetailsNeedAuthentication(t *testing.T) {
 	o := newRelay().options()
 	o.Desk = deskOf(new(atomic.Int64))
 	base := "http://" + serve(t, o)
-	for _, path := range []string{"letters", "letter", "event", "check", "resolve", "topic", "tail", "config"} {
+	for _, path := range []string{"letters", "letter", "event", "check", "resolve", "tail", "config"} {
 		r := send(t, http.DefaultClient, http.MethodPost, base+"/api/"+path, `{"id":"a","do":"drop"}`, nil)
 		if r.code != http.StatusForbidden || !strings.Contains(r.body, "set http.web_config") {
 			t.Errorf("%s: %d %s", path, r.code, r.body)
@@ -168,7 +168,7 @@ func TestOperators(t *testing.T) {
 		if r := ask(http.MethodPost, "resolve", `{"do":"drop","id":"letter-1"}`); r.code != tt.code {
 			t.Errorf("%+v: %d %s", tt, r.code, r.body)
 		}
-		for path, want := range map[string]string{"letters": "reason", "topic": "orders", "tail": "orders", "config": "config", "event": "a"} {
+		for path, want := range map[string]string{"letters": "reason", "tail": "orders", "config": "config", "event": "a"} {
 			if r := ask(http.MethodPost, path, `{"topic":"orders","key":"a"}`); r.code != http.StatusOK || !strings.Contains(r.body, want) {
 				t.Errorf("%s: %d %s", path, r.code, r.body)
 			}
@@ -197,7 +197,6 @@ func deskOf(resolved *atomic.Int64) admin.Desk {
 		"letter":  say(func(admin.Request) any { return nil }),
 		"event":   say(func(q admin.Request) any { return q.ID + q.Key }),
 		"check":   say(func(admin.Request) any { return nil }),
-		"topic":   say(func(q admin.Request) any { return q.Topic }),
 		"tail":    say(func(q admin.Request) any { return q.Topic }),
 		"config":  say(func(admin.Request) any { return "config" }),
 		"resolve": func(_ context.Context, q admin.Request) (any, error) {

@@ -74,12 +74,6 @@ func (c *Client) MaxMessageBytes(ctx context.Context, topics []string) (map[stri
 	return limits, failed
 }
 
-// TopicLimits returns the settings of a topic that limit what may be published, and for how long it is kept; nil if it may not be described.
-func (c *Client) TopicLimits(ctx context.Context, topic string) (map[string]string, error) {
-	all, err := c.describeConfigs(ctx, []string{topic}, maxMessageBytes, minInsyncReplicas, cleanupPolicy, "retention.ms", "retention.bytes")
-	return all[topic], err
-}
-
 // describeConfigs returns settings of topics; a topic that may not be described is left out. With an error others are too.
 func (c *Client) describeConfigs(ctx context.Context, topics []string, names ...string) (map[string]map[string]string, error) {
 	req := &sarama.DescribeConfigsRequest{Version: 4}

@@ -197,8 +197,6 @@ func (f *fixture) say(state, what string, q pageRequest) (any, int) {
 			object{"what": "committed", "at": "2026-01-02T15:30:01.120Z", "text": "public.outbox"},
 			object{"what": "published", "at": "2026-01-02T15:30:01.131Z", "text": "topic orders, partition 3, offset 568402"},
 		}}, http.StatusOK
-	case "topic":
-		return object{"partitions": []any{object{"id": 0, "leader": 1, "replicas": []int{1, 2, 3}, "in_sync": []int{1, 2, 3}}, object{"id": 1, "leader": 2, "replicas": []int{2, 3, 1}, "in_sync": []int{2, 3, 1}}}, "limits": object{"max.message.bytes": "1048588"}}, http.StatusOK
 	case "tail":
 		return object{"events": []any{object{"at": "2026-01-02T15:36:18Z", "key": "order-42", "id": "01890a5d-ac96-774b-bcce-b302099a8057"}}}, http.StatusOK
 	case "check":

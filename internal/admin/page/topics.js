@@ -62,14 +62,8 @@ function Drawer({ name, topic, rights, onClose }) {
 
 function Inside({ name }) {
   const [live, set] = useState(true);
-  const about = useAnswer(() => post("topic", { topic: name }), name);
   const tail = useAnswer(() => post("tail", { topic: name }), name, 3000, !live);
-  const list = (ids) => known(ids, (all) => all.join(", ") || "none");
   return html`<div class="line"><h3>Last keys and IDs</h3><button type="button" onClick=${() => set(!live)}>${live ? "Pause this list" : "Follow"}</button></div>
     <${Answer} of=${tail} empty=${(t) => t.events.length ? "" : "Listening: what this relay publishes from now on is shown here."}>${(t) => html`<${Table} label="Last events" columns=${[["At"], ["Key"], ["Event"]]}
-      rows=${t.events.map((e) => ({ key: e.at + e.id, cells: [html`<${Time} at=${e.at} />`, text(e.key, 80), html`<a href=${link("find", { id: e.id })}>${text(e.id, 80)}</a>`] }))} />`}<//>
-    <h3>Partitions and limits</h3>
-    <${Answer} of=${about}>${(a) => html`<${Pairs} list=${Object.entries(a.limits || {}).map(([k, v]) => [text(k), text(v)])} />
-      <${Table} label="Partitions" columns=${[["Partition"], ["Leader"], ["Replicas"], ["In sync"]]}
-        rows=${(a.partitions || []).map((p) => ({ key: p.id, className: p.leader < 0 ? "on" : "", cells: [String(p.id), p.leader < 0 ? html`<span class="bad">none: its events wait</span>` : known(p.leader), list(p.replicas), (p.in_sync || []).length < Number((a.limits || {})["min.insync.replicas"] || 0) ? html`<span class="bad">${list(p.in_sync)}: too few</span>` : list(p.in_sync)] }))} />`}<//>`;
+      rows=${t.events.map((e) => ({ key: e.at + e.id, cells: [html`<${Time} at=${e.at} />`, text(e.key, 80), html`<a href=${link("find", { id: e.id })}>${text(e.id, 80)}</a>`] }))} />`}<//>`;
 }
