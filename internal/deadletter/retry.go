@@ -13,7 +13,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 )
 
-// roundLetters is the most letters of a round, between which commands are heard. A key has at most half of them.
+// roundLetters is the most letters of a round, between which drops are accepted. A key has at most half of them.
 const roundLetters = 2048
 
 // retry publishes a round of letters, and reports whether any was tried.
@@ -103,7 +103,7 @@ func (r *Resolver) route(p *piece) {
 
 // resolve publishes or drops letters, and tells the asks.
 func (r *Resolver) resolve(ctx context.Context, do string, letters []Resolution) error {
-	outcomes, err := r.outcomes(ctx, letters)
+	outcomes, err := r.sink.Resolve(ctx, letters)
 	if err != nil {
 		return err
 	}
@@ -127,37 +127,17 @@ func (r *Resolver) resolve(ctx context.Context, do string, letters []Resolution)
 			}
 		}
 	}
-	return nil
+	return r.hear(ctx)
 }
 
-// slowAfter is when commands are told that Kafka does not acknowledge.
-const slowAfter = 5 * time.Second
-
-// outcomes waits for those of letters. That may take as long as Kafka is away, so commands are heard meanwhile. Their drops are accepted
-// later, see [asks.accept].
-func (r *Resolver) outcomes(ctx context.Context, letters []Resolution) (outcomes []Outcome, err error) {
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		outcomes, err = r.sink.Resolve(ctx, letters)
-	}()
-	slow, waits := time.NewTimer(slowAfter), ""
-	defer slow.Stop()
+// hear hears commands within a round, which may take longer than they wait for an answer. Their drops are accepted later, see [asks.accept].
+func (r *Resolver) hear(ctx context.Context) error {
 	for {
 		select {
-		case <-done:
-			return outcomes, err
-		case <-slow.C:
-			waits = "Kafka does not acknowledge what the relay publishes just now: see the relay's log"
 		case a := <-r.asked:
 			r.asks.take(a)
-		}
-		for _, p := range r.asks {
-			p.waits = waits
-		}
-		if err := r.answer(ctx, Accepted); err != nil {
-			<-done // it ends for the same reason
-			return nil, err
+		default:
+			return r.answer(ctx, Accepted)
 		}
 	}
 }
