@@ -93,7 +93,7 @@ func (r *replayCommand) run(cmd *cobra.Command) error {
 		if r.yes || !r.State.Filter.Empty() || total <= handful {
 			return nil
 		}
-		return r.confirmAll(total)
+		return r.confirm("No filter is given: all "+display.Plural(int(total), "event")+" of the outbox would be published once more. Continue?", "nothing was published: replay not confirmed")
 	}
 	return r.Run(cmd.Context(), c)
 }
@@ -106,15 +106,6 @@ func unresumable(cmd *cobra.Command) (flag string) {
 		}
 	})
 	return flag
-}
-
-// confirmAll asks before everything is replayed.
-func (r *replayCommand) confirmAll(total int64) error {
-	all := display.Plural(int(total), "event")
-	if !display.IsTerminal(r.stdin) {
-		return cdc.Usage("narrow them down, for example with --since and --until, or add --yes", "no filter is given, and all %s of the outbox would be published once more", all)
-	}
-	return r.confirm("No filter is given: all "+all+" of the outbox would be published once more. Continue?", "nothing was published: replay not confirmed")
 }
 
 // show prints the counts and the first ten events.

@@ -3,7 +3,6 @@ package display
 
 import (
 	"fmt"
-	"os"
 	"strconv"
 	"strings"
 	"unicode"
@@ -80,14 +79,4 @@ func OneLine(text string) string {
 		return strconv.Quote(text)
 	}
 	return text
-}
-
-// IsTerminal reports whether a person reads or types there.
-func IsTerminal(stream any) bool {
-	f, ok := stream.(*os.File)
-	if !ok {
-		return false
-	}
-	info, err := f.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }

@@ -204,7 +204,6 @@ func TestReplayRefusals(t *testing.T) {
 		code       int
 		replace    [2]string
 	}{
-		{"", "no filter is given, and all 12 events of the outbox would be published once more. Fix: narrow them down", 2, [2]string{}},
 		{"--id ''", "--id is empty. Fix: ", 2, [2]string{}},
 		{"--id 4711", `not an event ID: column event_id of table public.outbox is of type uuid (invalid input syntax for type uuid: "4711"). Fix: give the ID as the header ce_id has it.`, 2, [2]string{}},
 		{"--id " + eventID(99), "no event in the outbox matches --id " + eventID(99) + ", and nothing was published. Fix: ", 1, [2]string{}},
@@ -233,6 +232,9 @@ func TestReplayRefusals(t *testing.T) {
 		}
 	}
 	s.config = asked
+	if r := s.raw("", "replay"); r.code != 2 || !strings.Contains(r.stderr, "all 12 events of the outbox would be published once more. Continue?") || !strings.Contains(r.stderr, "not confirmed. Fix: answer y, or give --yes") {
+		t.Error(r)
+	}
 	for _, place := range []string{`{"table": -1}`, `{"table": 2}`, `{"after": {"created_at": "noon", "event_id": ""}}`, `{"rows": -1}`} {
 		state := fmt.Sprintf(`{"database": %q, "tables": ["public.outbox"], "total": 12, "place": %s}`, s.name, place)
 		testenv.Must(t, os.WriteFile(filepath.Join(s.dir, "cdc-relay-replay.json"), []byte(state), 0o600))
