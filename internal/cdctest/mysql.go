@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/go-sql-driver/mysql"
-	"github.com/google/uuid"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/outbox"
@@ -25,14 +24,34 @@ type MySQL struct {
 	// PayloadColumn is the payload column, for tests that rename it.
 	PayloadColumn string
 
+	onSQL
+
 	name string
 }
 
 var _ Database = (*MySQL)(nil)
 
+// OpenMySQL returns an existing database with the table outbox.
+func OpenMySQL(server *testenv.MySQLServer, name string) *MySQL {
+	m := &MySQL{Server: server, name: name, PayloadColumn: "payload"}
+	m.onSQL = onSQL{
+		open: func() (*sql.DB, error) {
+			return m.Server.Open(name, func(config *mysql.Config) {
+				config.InterpolateParams = true
+				config.Timeout = 10 * time.Second
+			})
+		},
+		events: func() string {
+			return `SELECT event_id, COALESCE(topic, ''), aggregate_id, aggregate_type, event_type, content_type,
+				occurred_at, headers, ` + outbox.QuoteMySQL(m.PayloadColumn) + ` FROM outbox`
+		},
+	}
+	return m
+}
+
 // NewMySQL creates the database.
 func NewMySQL(ctx context.Context, server *testenv.MySQLServer, name string) (*MySQL, error) {
-	m := &MySQL{Server: server, name: name, PayloadColumn: "payload"}
+	m := OpenMySQL(server, name)
 	if err := server.CreateDatabase(ctx, name); err != nil {
 		return nil, fmt.Errorf("create database %s: %w", name, err)
 	}
@@ -41,21 +60,7 @@ func NewMySQL(ctx context.Context, server *testenv.MySQLServer, name string) (*M
 		Flavor: cdc.Flavor(server.Flavor), Read: []outbox.Name{table},
 		Make: []outbox.TableOptions{{Name: table, From: time.Now().Add(-24 * time.Hour), Ahead: 2}},
 	})
-	err := m.with(ctx, func(conn *sql.Conn) error {
-		statements := []string{"CREATE TABLE seqs (k VARBINARY(255) PRIMARY KEY, seq INT NOT NULL)"}
-		for _, step := range steps {
-			for _, statement := range step.Statements {
-				statements = append(statements, statement.SQL)
-			}
-		}
-		for _, statement := range statements {
-			if _, err := conn.ExecContext(ctx, statement); err != nil {
-				return fmt.Errorf("%.60s: %w", statement, err)
-			}
-		}
-		return nil
-	})
-	return m, err
+	return m, m.setUp(ctx, "CREATE TABLE seqs (k VARBINARY(255) PRIMARY KEY, seq INT NOT NULL)", steps)
 }
 
 // Name returns the database's name.
@@ -86,48 +91,6 @@ func (m *MySQL) Config() map[string]any {
 	return map[string]any{"mysql": map[string]any{"dsn": dsn, "id": m.name}}
 }
 
-// Exec runs a statement as root.
-func (m *MySQL) Exec(ctx context.Context, query string, args ...any) error {
-	return m.with(ctx, func(conn *sql.Conn) error {
-		if _, err := conn.ExecContext(ctx, query, args...); err != nil {
-			return fmt.Errorf("%.60s: %w", query, err)
-		}
-		return nil
-	})
-}
-
-// Query runs a query that returns one row and scans it into dest.
-func (m *MySQL) Query(ctx context.Context, dest []any, query string, args ...any) error {
-	return m.with(ctx, func(conn *sql.Conn) error {
-		if err := conn.QueryRowContext(ctx, query, args...).Scan(dest...); err != nil {
-			return fmt.Errorf("%.60s: %w", query, err)
-		}
-		return nil
-	})
-}
-
-// open returns a pool of connections to the database.
-func (m *MySQL) open() (*sql.DB, error) {
-	return m.Server.Open(m.name, func(config *mysql.Config) {
-		config.InterpolateParams = true
-		config.Timeout = 10 * time.Second
-	})
-}
-
-func (m *MySQL) with(ctx context.Context, use func(*sql.Conn) error) error {
-	db, err := m.open()
-	if err != nil {
-		return err
-	}
-	defer func() { _ = db.Close() }()
-	conn, err := db.Conn(ctx)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = conn.Close() }()
-	return use(conn)
-}
-
 // Away implements [Database].
 func (m *MySQL) Away(err error) bool {
 	said, ok := errors.AsType[*mysql.MySQLError](err)
@@ -144,41 +107,6 @@ func (m *MySQL) Away(err error) bool {
 		return true
 	}
 	return false
-}
-
-// Committed reads the outbox table.
-func (m *MySQL) Committed(ctx context.Context, yield func(*Event) error) error {
-	return m.with(ctx, func(conn *sql.Conn) error {
-		rows, err := conn.QueryContext(ctx, `SELECT event_id, COALESCE(topic, ''), aggregate_id, aggregate_type, event_type, content_type,
-			occurred_at, headers, `+outbox.QuoteMySQL(m.PayloadColumn)+` FROM outbox`)
-		if err != nil {
-			return err
-		}
-		defer func() { _ = rows.Close() }()
-		for rows.Next() {
-			e, err := scanMySQLEvent(rows)
-			if err != nil {
-				return err
-			}
-			if err := yield(e); err != nil {
-				return err
-			}
-		}
-		return rows.Err()
-	})
-}
-
-func scanMySQLEvent(rows *sql.Rows) (*Event, error) {
-	var e Event
-	var id, headers []byte
-	err := rows.Scan(&id, &e.Topic, &e.Key, &e.AggregateType, &e.Type, &e.ContentType, &e.OccurredAt, &headers, &e.Payload)
-	if err != nil {
-		return nil, err
-	}
-	if e.ID, err = uuid.FromBytes(id); err != nil {
-		return nil, err
-	}
-	return &e, e.complete(headers)
 }
 
 // Stop stops the server.

@@ -2,7 +2,6 @@ package cdctest
 
 import (
 	"context"
-	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,42 +13,18 @@ import (
 // Connect opens a session at READ COMMITTED: it takes no gap locks, so that transactions that lock their keys in order
 // never deadlock.
 func (m *MySQL) Connect(ctx context.Context) (Session, error) {
-	db, err := m.open()
+	s, err := m.connect(ctx)
 	if err != nil {
 		return nil, err
 	}
-	conn, err := db.Conn(ctx)
-	if err != nil {
-		return nil, errors.Join(err, db.Close())
-	}
-	s := &mysqlSession{db: db, conn: conn}
 	if err := s.exec(ctx, "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED"); err != nil {
 		s.Close()
 		return nil, err
 	}
-	return s, nil
+	return &mysqlSession{s}, nil
 }
 
-type mysqlSession struct {
-	db   *sql.DB // for statements outside of the transaction
-	conn *sql.Conn
-}
-
-func (s *mysqlSession) exec(ctx context.Context, query string, args ...any) error {
-	if _, err := s.conn.ExecContext(ctx, query, args...); err != nil {
-		return fmt.Errorf("%.40s: %w", query, err)
-	}
-	return nil
-}
-
-func (s *mysqlSession) Begin(ctx context.Context) error     { return s.exec(ctx, "BEGIN") }
-func (s *mysqlSession) Commit(ctx context.Context) error    { return s.exec(ctx, "COMMIT") }
-func (s *mysqlSession) Rollback(ctx context.Context) error  { return s.exec(ctx, "ROLLBACK") }
-func (s *mysqlSession) Savepoint(ctx context.Context) error { return s.exec(ctx, "SAVEPOINT detour") }
-
-func (s *mysqlSession) RollbackToSavepoint(ctx context.Context) error {
-	return s.exec(ctx, "ROLLBACK TO detour")
-}
+type mysqlSession struct{ *sqlSession }
 
 // Reserve inserts a new key outside of the transaction: two transactions that insert the same key deadlock when a third
 // one rolls it back.
@@ -107,10 +82,4 @@ func (s *mysqlSession) Sees(ctx context.Context, event uuid.UUID) (seen bool, er
 		return false, fmt.Errorf("look for event %s: %w", event, err)
 	}
 	return seen, nil
-}
-
-// Close closes the connection without waiting for the server.
-func (s *mysqlSession) Close() {
-	_ = s.conn.Close()
-	_ = s.db.Close()
 }

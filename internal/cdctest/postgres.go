@@ -2,6 +2,7 @@ package cdctest
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"net/url"
@@ -9,9 +10,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+	_ "github.com/jackc/pgx/v5/stdlib" // the driver pgx
 
 	"github.com/cdc-relay/cdc-relay/internal/outbox"
 	"github.com/cdc-relay/cdc-relay/internal/testenv"
@@ -25,14 +26,29 @@ type Postgres struct {
 	// PayloadColumn is the payload column, for tests that rename it.
 	PayloadColumn string
 
+	onSQL
+
 	name string
 }
 
 var _ Database = (*Postgres)(nil)
 
+// OpenPostgres returns an existing database with public.outbox, publication and slot.
+func OpenPostgres(server *testenv.PostgresServer, name string) *Postgres {
+	p := &Postgres{Server: server, name: name, PayloadColumn: "payload"}
+	p.onSQL = onSQL{
+		open: func() (*sql.DB, error) { return sql.Open("pgx", p.Server.DSN(name, "")) },
+		events: func() string {
+			return `SELECT event_id, coalesce(topic, ''), aggregate_id, aggregate_type, event_type, content_type,
+				occurred_at, headers::text, ` + pgx.Identifier{p.PayloadColumn}.Sanitize() + ` FROM public.outbox`
+		},
+	}
+	return p
+}
+
 // NewPostgres creates the database, with options of CREATE DATABASE. The name must also be valid for a slot: lower-case letters, digits, underscores.
 func NewPostgres(ctx context.Context, server *testenv.PostgresServer, name string, options ...string) (*Postgres, error) {
-	p := &Postgres{Server: server, name: name, PayloadColumn: "payload"}
+	p := OpenPostgres(server, name)
 	if err := server.Exec(ctx, "postgres", "CREATE DATABASE "+name+" "+strings.Join(options, " ")); err != nil {
 		return nil, fmt.Errorf("create database %s: %w", name, err)
 	}
@@ -41,17 +57,7 @@ func NewPostgres(ctx context.Context, server *testenv.PostgresServer, name strin
 		Make: []outbox.TableOptions{{Name: table, From: time.Now().Add(-24 * time.Hour), Ahead: 2}},
 		Read: []outbox.Name{table}, Publication: name, Slot: name, Failover: server.Version >= 17,
 	})
-	if err := p.Exec(ctx, "CREATE TABLE seqs (key text PRIMARY KEY, seq int NOT NULL)"); err != nil {
-		return nil, err
-	}
-	for _, step := range steps {
-		for _, statement := range step.Statements {
-			if err := p.Exec(ctx, statement.SQL); err != nil {
-				return nil, err
-			}
-		}
-	}
-	return p, nil
+	return p, p.setUp(ctx, "CREATE TABLE seqs (key text PRIMARY KEY, seq int NOT NULL)", steps)
 }
 
 // PostgresPartition returns the name of the partition of public.outbox for the day (UTC) of at.
@@ -90,75 +96,12 @@ func (p *Postgres) Config() map[string]any {
 // Checkpoints returns all places; the slot alone is enough.
 func (p *Postgres) Checkpoints() []Checkpoint { return []Checkpoint{SlotOnly, InFile, InRedis} }
 
-// Exec runs statements as the superuser.
-func (p *Postgres) Exec(ctx context.Context, sql string, args ...any) error {
-	return p.with(ctx, func(conn *pgx.Conn) error {
-		if _, err := conn.Exec(ctx, sql, args...); err != nil {
-			return fmt.Errorf("%.60s: %w", sql, err)
-		}
-		return nil
-	})
-}
-
-// Query runs a query that returns one row and scans it into dest.
-func (p *Postgres) Query(ctx context.Context, dest []any, sql string, args ...any) error {
-	return p.with(ctx, func(conn *pgx.Conn) error {
-		if err := conn.QueryRow(ctx, sql, args...).Scan(dest...); err != nil {
-			return fmt.Errorf("%.60s: %w", sql, err)
-		}
-		return nil
-	})
-}
-
-func (p *Postgres) with(ctx context.Context, use func(*pgx.Conn) error) error {
-	conn, err := pgx.Connect(ctx, p.Server.DSN(p.name, ""))
-	if err != nil {
-		return err
-	}
-	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
-	return use(conn)
-}
-
 // Away implements [Database].
 func (p *Postgres) Away(err error) bool {
 	if pg, ok := errors.AsType[*pgconn.PgError](err); ok {
 		return strings.HasPrefix(pg.Code, "57P") || strings.HasPrefix(pg.Code, "08")
 	}
 	return true
-}
-
-// Committed reads the outbox table.
-func (p *Postgres) Committed(ctx context.Context, yield func(*Event) error) error {
-	return p.with(ctx, func(conn *pgx.Conn) error {
-		rows, err := conn.Query(ctx, `SELECT event_id, coalesce(topic, ''), aggregate_id, aggregate_type, event_type, content_type,
-			occurred_at, headers::text, `+pgx.Identifier{p.PayloadColumn}.Sanitize()+` FROM public.outbox`)
-		if err != nil {
-			return err
-		}
-		defer rows.Close()
-		for rows.Next() {
-			e, err := scanEvent(rows)
-			if err != nil {
-				return err
-			}
-			if err := yield(e); err != nil {
-				return err
-			}
-		}
-		return rows.Err()
-	})
-}
-
-func scanEvent(rows pgx.Rows) (*Event, error) {
-	var e Event
-	var headers []byte
-	var id [16]byte
-	err := rows.Scan(&id, &e.Topic, &e.Key, &e.AggregateType, &e.Type, &e.ContentType, &e.OccurredAt, &headers, &e.Payload)
-	if err != nil {
-		return nil, err
-	}
-	e.ID = uuid.UUID(id)
-	return &e, e.complete(headers)
 }
 
 // Stop stops the server.
@@ -206,13 +149,16 @@ func (p *Postgres) DropActiveSlot(ctx context.Context, create bool) error {
 // Copy writes the events with COPY, in one transaction.
 func (p *Postgres) Copy(ctx context.Context, events []*Event) error {
 	columns := []string{"event_id", "aggregate_id", "aggregate_type", "event_type", "content_type", "occurred_at", "payload"}
-	return p.with(ctx, func(conn *pgx.Conn) error {
-		_, err := conn.CopyFrom(ctx, pgx.Identifier{"public", "outbox"}, columns, pgx.CopyFromSlice(len(events), func(i int) ([]any, error) {
-			e := events[i]
-			return []any{[16]byte(e.ID), e.Key, e.AggregateType, e.Type, e.ContentType, e.OccurredAt, e.Payload}, nil
-		}))
+	conn, err := pgx.Connect(ctx, p.Server.DSN(p.name, ""))
+	if err != nil {
 		return err
-	})
+	}
+	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
+	_, err = conn.CopyFrom(ctx, pgx.Identifier{"public", "outbox"}, columns, pgx.CopyFromSlice(len(events), func(i int) ([]any, error) {
+		e := events[i]
+		return []any{[16]byte(e.ID), e.Key, e.AggregateType, e.Type, e.ContentType, e.OccurredAt, e.Payload}, nil
+	}))
+	return err
 }
 
 // InsertMany implements [Database].

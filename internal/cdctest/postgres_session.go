@@ -7,41 +7,21 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 )
 
 // Connect opens a session.
 func (p *Postgres) Connect(ctx context.Context) (Session, error) {
-	conn, err := pgx.Connect(ctx, p.Server.DSN(p.name, ""))
+	s, err := p.connect(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return &postgresSession{conn}, nil
+	return &postgresSession{s}, nil
 }
 
-type postgresSession struct{ conn *pgx.Conn }
-
-func (s *postgresSession) exec(ctx context.Context, sql string, args ...any) error {
-	_, err := s.conn.Exec(ctx, sql, args...)
-	if err != nil {
-		return fmt.Errorf("%.40s: %w", sql, err)
-	}
-	return nil
-}
-
-func (s *postgresSession) Begin(ctx context.Context) error    { return s.exec(ctx, "BEGIN") }
-func (s *postgresSession) Commit(ctx context.Context) error   { return s.exec(ctx, "COMMIT") }
-func (s *postgresSession) Rollback(ctx context.Context) error { return s.exec(ctx, "ROLLBACK") }
-func (s *postgresSession) Savepoint(ctx context.Context) error {
-	return s.exec(ctx, "SAVEPOINT detour")
-}
-
-func (s *postgresSession) RollbackToSavepoint(ctx context.Context) error {
-	return s.exec(ctx, "ROLLBACK TO detour")
-}
+type postgresSession struct{ *sqlSession }
 
 func (s *postgresSession) Reserve(ctx context.Context, key string, n int) (first int, err error) {
-	err = s.conn.QueryRow(ctx, `INSERT INTO seqs VALUES ($1, $2) ON CONFLICT (key) DO UPDATE SET seq = seqs.seq + $2
+	err = s.conn.QueryRowContext(ctx, `INSERT INTO seqs VALUES ($1, $2) ON CONFLICT (key) DO UPDATE SET seq = seqs.seq + $2
 		RETURNING seq - $2 + 1`, key, n).Scan(&first)
 	if err != nil {
 		return 0, fmt.Errorf("reserve %d seqs of key %s: %w", n, key, err)
@@ -83,15 +63,8 @@ func (s *postgresSession) Insert(ctx context.Context, events []*Event) error {
 
 // Sees asks for the row.
 func (s *postgresSession) Sees(ctx context.Context, event uuid.UUID) (seen bool, err error) {
-	if err = s.conn.QueryRow(ctx, "SELECT EXISTS (SELECT FROM outbox WHERE event_id = $1)", event.String()).Scan(&seen); err != nil {
+	if err = s.conn.QueryRowContext(ctx, "SELECT EXISTS (SELECT FROM outbox WHERE event_id = $1)", event.String()).Scan(&seen); err != nil {
 		return false, fmt.Errorf("look for event %s: %w", event, err)
 	}
 	return seen, nil
-}
-
-// Close closes the connection, within a time limit if the server is gone.
-func (s *postgresSession) Close() {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-	defer cancel()
-	_ = s.conn.Close(ctx)
 }

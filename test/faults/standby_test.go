@@ -32,8 +32,7 @@ func (p *pair) rig(t *testing.T, checkpoint cdctest.Checkpoint, delivery cdctest
 	db.Proxy = p.address
 	r := newRig(t, db, checkpoint, func(o *cdctest.RigOptions) { o.Delivery = delivery })
 	r.Start()
-	onStandby := *db
-	onStandby.Server = p.standby
+	onStandby := cdctest.OpenPostgres(p.standby, db.Name())
 	r.Await("the slot on the standby", func(ctx context.Context) (bool, error) {
 		var synced bool
 		if err := p.primary.Exec(ctx, "postgres", "SELECT pg_log_standby_snapshot()"); err != nil {
@@ -113,8 +112,6 @@ func onStandby(t *testing.T, primary, standby *testenv.PostgresServer, change fu
 	t.Helper()
 	db, err := cdctest.NewPostgres(t.Context(), primary, databaseName(t))
 	testenv.Must(t, err)
-	there := *db
-	there.Server = standby
 	waiting, cancel := context.WithTimeout(t.Context(), cdctest.Patience(time.Minute))
 	defer cancel()
 	err = cdctest.Await(waiting, "the database on the standby", func(ctx context.Context) (bool, error) {
@@ -122,7 +119,7 @@ func onStandby(t *testing.T, primary, standby *testenv.PostgresServer, change fu
 	})
 	testenv.Must(t, err)
 	db.Proxy = testenv.Proxy(t, standby.Addr())
-	r := newRig(t, db, cdctest.InFile, change(&there))
+	r := newRig(t, db, cdctest.InFile, change(cdctest.OpenPostgres(standby, db.Name())))
 	r.Must(db.LoseLog(t.Context())) // it reads a slot of the standby
 	r.Must(primary.Alter(t.Context(), "synchronous_standby_names = '*'"))
 	made := make(chan error, 1)

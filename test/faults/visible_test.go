@@ -92,12 +92,10 @@ func TestRowsBeforeEventsOfAStandby(t *testing.T) {
 func TestRowsBeforeEventsOfAReplica(t *testing.T) {
 	onReplications(t, func(t *testing.T, s *replication) {
 		db := s.mysql(t)
-		there := *db
-		there.Server = s.replica
 		gtids, err := s.primary.GTIDs(t.Context())
 		testenv.Must(t, err)
 		testenv.Must(t, errors.Join(s.replica.AwaitGTIDs(t.Context(), gtids), s.address.Redirect(s.replica.Addr())))
-		rowsBeforeEvents(t, newRig(t, db, cdctest.InFile, looks(t, &there)))
+		rowsBeforeEvents(t, newRig(t, db, cdctest.InFile, looks(t, cdctest.OpenMySQL(s.replica, db.Name()))))
 	})
 }
 
