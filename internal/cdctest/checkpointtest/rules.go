@@ -67,47 +67,6 @@ func (r rules) outlives() {
 	mustSave(t, next, at(2, 1))
 }
 
-func (r rules) comparesNumbers() {
-	t := r.t
-	s := r.open()
-	stored := at(10, 100)
-	for _, c := range []struct {
-		generation, sequence uint64
-		accepted             bool
-	}{
-		{11, 0, true},
-		{11, 1, true},
-		{10, 101, true},
-		{10, 1000, true},
-		{100, 1, true},
-		{10, 99, false},
-		{10, 9, false},
-		{10, 0, false},
-		{9, 101, false},
-		{9, math.MaxUint64, false},
-		{0, 0, false},
-	} {
-		r.Put(t, nil)
-		mustSave(t, s, stored)
-		check(t, s, stored, at(c.generation, c.sequence), c.accepted)
-	}
-}
-
-func (r rules) comparesLargeNumbers() {
-	t := r.t
-	s := r.open()
-	const edge = 1 << 53 // where doubles stop being exact
-	for _, n := range []uint64{edge, edge + 1, 999_999_999_999_999_999, 1_000_000_000_000_000_000, math.MaxUint64 - 1} {
-		for _, pair := range [][4]uint64{{n, 5, n + 1, 1}, {7, n, 7, n + 1}} {
-			older, newer := at(pair[0], pair[1]), at(pair[2], pair[3])
-			r.Put(t, nil)
-			mustSave(t, s, older)
-			check(t, s, older, newer, true)
-			check(t, s, newer, older, false)
-		}
-	}
-}
-
 // check saves next over stored and compares the outcome with the rule.
 func check(t *testing.T, s Store, stored, next cdc.Checkpoint, accepted bool) {
 	t.Helper()
