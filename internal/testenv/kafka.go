@@ -58,8 +58,8 @@ type KafkaCluster struct {
 type Broker struct {
 	ID int // from 1
 
+	served
 	cluster *KafkaCluster
-	inst    *instance
 	ports   map[Listener]*port
 	proxy   *ProxyServer
 }
@@ -115,7 +115,7 @@ func (k *KafkaCluster) add(ctx context.Context, id int) error {
 	if err != nil {
 		return err
 	}
-	b := &Broker{ID: id, cluster: k, inst: inst, ports: map[Listener]*port{}}
+	b := &Broker{ID: id, cluster: k, served: served{inst}, ports: map[Listener]*port{}}
 	k.brokers = append(k.brokers, b)
 	for _, listener := range k.listeners() {
 		if b.ports[listener], err = inst.reserve(ctx); err != nil {
@@ -201,15 +201,6 @@ func (b *Broker) await(ctx context.Context) error {
 // Stop shuts the broker down cleanly (leaders move first). If ctx ends first, it kills the broker.
 func (b *Broker) Stop(ctx context.Context) error { return b.inst.stop(ctx, syscall.SIGTERM) }
 
-// Kill kills the broker (SIGKILL).
-func (b *Broker) Kill() { b.inst.kill() }
-
-// Pause freezes the broker (SIGSTOP).
-func (b *Broker) Pause() error { return b.inst.signalTree(syscall.SIGSTOP) }
-
-// Resume resumes a paused broker.
-func (b *Broker) Resume() error { return b.inst.signalTree(syscall.SIGCONT) }
-
 // Addr returns the advertised host:port of a listener, which for ListenerProxied is the proxy's; "" if the cluster has no
 // such listener.
 func (b *Broker) Addr(l Listener) string {
@@ -224,15 +215,6 @@ func (b *Broker) Addr(l Listener) string {
 
 // Proxy returns the proxy of ListenerProxied.
 func (b *Broker) Proxy() *ProxyServer { return b.proxy }
-
-// PID returns the broker's process ID, 0 while it is down.
-func (b *Broker) PID() int { return b.inst.pid() }
-
-// LogPath returns the path of the broker's log.
-func (b *Broker) LogPath() string { return b.inst.logPath() }
-
-// LogTail returns the last lines of the broker's log.
-func (b *Broker) LogTail(lines int) string { return b.inst.logTail(lines) }
 
 // Brokers returns the brokers; the first has ID 1.
 func (k *KafkaCluster) Brokers() []*Broker { return k.brokers }

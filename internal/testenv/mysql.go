@@ -39,8 +39,7 @@ type MySQLServer struct {
 	Version string     // such as "9.7.4"
 	Certs   *Authority // nil without TLS
 
-	inst *instance
-	port *port
+	daemon
 	prog *mysqlProgram
 }
 
@@ -58,11 +57,8 @@ func StartMySQL(ctx context.Context, o MySQLOptions) (_ *MySQLServer, err error)
 		return nil, err
 	}
 	m.Version = m.prog.release
-	if m.inst, err = newInstance(ctx, m.Flavor, "KILL"); err != nil {
+	if m.daemon, err = newDaemon(ctx, m.Flavor, "KILL"); err != nil {
 		return nil, err
-	}
-	if m.port, err = m.inst.reserve(ctx); err != nil {
-		return nil, errors.Join(err, m.Close())
 	}
 	if err := m.configure(o); err != nil {
 		return nil, errors.Join(err, m.Close())
@@ -102,17 +98,8 @@ func (m *MySQLServer) Restart(ctx context.Context, how MySQLStop) error {
 	return m.Start(ctx)
 }
 
-// Pause freezes the server (SIGSTOP).
-func (m *MySQLServer) Pause() error { return m.inst.signalTree(syscall.SIGSTOP) }
-
-// Resume resumes a paused server.
-func (m *MySQLServer) Resume() error { return m.inst.signalTree(syscall.SIGCONT) }
-
 // Close kills the server and removes its data.
 func (m *MySQLServer) Close() error { return m.inst.close() }
-
-// Addr returns host:port.
-func (m *MySQLServer) Addr() string { return m.port.addr() }
 
 // ClientTLS returns a configuration that trusts the server's certificate, nil without TLS.
 func (m *MySQLServer) ClientTLS() *tls.Config {
@@ -123,15 +110,6 @@ func (m *MySQLServer) ClientTLS() *tls.Config {
 	config.ServerName = "127.0.0.1"
 	return config
 }
-
-// PID returns the server's process ID, 0 while it is down.
-func (m *MySQLServer) PID() int { return m.inst.pid() }
-
-// LogPath returns the path of the server's log.
-func (m *MySQLServer) LogPath() string { return m.inst.logPath() }
-
-// LogTail returns the last lines of the server's log.
-func (m *MySQLServer) LogTail(lines int) string { return m.inst.logTail(lines) }
 
 // DSN returns root's go-sql-driver DSN over TCP without TLS. params are such as "parseTime=true&loc=UTC".
 func (m *MySQLServer) DSN(database, params string) string {

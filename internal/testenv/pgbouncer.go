@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -16,8 +14,7 @@ import (
 
 // PgBouncerServer is a connection pooler in front of a PostgreSQL server.
 type PgBouncerServer struct {
-	inst *instance
-	port *port
+	daemon
 }
 
 // PgBouncer starts a pooler in front of target for one test. It may be of a release before 1.23, the first that passes replication on.
@@ -50,11 +47,8 @@ func startPgBouncer(ctx context.Context, target *PostgresServer, unstable bool, 
 		return nil, err
 	}
 	p := &PgBouncerServer{}
-	if p.inst, err = newInstance(ctx, "pgbouncer", "KILL"); err != nil {
+	if p.daemon, err = newDaemon(ctx, "pgbouncer", "KILL"); err != nil {
 		return nil, err
-	}
-	if p.port, err = p.inst.reserve(ctx); err != nil {
-		return nil, errors.Join(err, p.Close())
 	}
 	ini, err := p.inst.write("pgbouncer.ini", p.render(target, settings))
 	if err == nil {
@@ -81,14 +75,6 @@ func (p *PgBouncerServer) ping(ctx context.Context) error {
 	}
 	return conn.Close(ctx)
 }
-
-// Addr returns host:port.
-func (p *PgBouncerServer) Addr() string {
-	return net.JoinHostPort("127.0.0.1", strconv.Itoa(p.port.number))
-}
-
-// LogTail returns the last lines of the pooler's log.
-func (p *PgBouncerServer) LogTail(lines int) string { return p.inst.logTail(lines) }
 
 // Close ends the pooler.
 func (p *PgBouncerServer) Close() error {

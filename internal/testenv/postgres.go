@@ -45,8 +45,7 @@ type PostgresServer struct {
 	Version int        // major
 	Certs   *Authority // nil without TLS
 
-	inst *instance
-	port *port
+	daemon
 	prog *program
 }
 
@@ -60,11 +59,8 @@ func StartPostgres(ctx context.Context, o PostgresOptions) (_ *PostgresServer, e
 	if p.prog, err = p.choose(ctx, store); err != nil {
 		return nil, err
 	}
-	if p.inst, err = newInstance(ctx, "postgres", "QUIT"); err != nil {
+	if p.daemon, err = newDaemon(ctx, "postgres", "QUIT"); err != nil {
 		return nil, err
-	}
-	if p.port, err = p.inst.reserve(ctx); err != nil {
-		return nil, errors.Join(err, p.Close())
 	}
 	if err := p.initialise(ctx, o); err != nil {
 		return nil, errors.Join(err, p.Close())
@@ -186,12 +182,6 @@ func (p *PostgresServer) Restart(ctx context.Context, mode PostgresStop) error {
 	return p.Start(ctx)
 }
 
-// Pause freezes the server and all its backends (SIGSTOP).
-func (p *PostgresServer) Pause() error { return p.inst.signalTree(syscall.SIGSTOP) }
-
-// Resume resumes a paused server.
-func (p *PostgresServer) Resume() error { return p.inst.signalTree(syscall.SIGCONT) }
-
 // Close ends the server and removes its data.
 func (p *PostgresServer) Close() error {
 	if p.PID() != 0 {
@@ -224,18 +214,6 @@ func (p *PostgresServer) DSN(database, user string, params ...string) string {
 	u.RawQuery = query.Encode()
 	return u.String()
 }
-
-// Addr returns host:port.
-func (p *PostgresServer) Addr() string { return p.port.addr() }
-
-// PID returns the postmaster's process ID, 0 while the server is down.
-func (p *PostgresServer) PID() int { return p.inst.pid() }
-
-// LogPath returns the path of the server's log.
-func (p *PostgresServer) LogPath() string { return p.inst.logPath() }
-
-// LogTail returns the last lines of the server's log.
-func (p *PostgresServer) LogTail(lines int) string { return p.inst.logTail(lines) }
 
 // CreateDatabase creates a database.
 func (p *PostgresServer) CreateDatabase(ctx context.Context, name string) error {

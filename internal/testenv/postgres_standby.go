@@ -24,11 +24,8 @@ func startPostgresStandby(ctx context.Context, primary *PostgresServer, o Postgr
 		return nil, err
 	}
 	p := &PostgresServer{Version: primary.Version, prog: primary.prog}
-	if p.inst, err = newInstance(ctx, "standby", "QUIT"); err != nil {
+	if p.daemon, err = newDaemon(ctx, "standby", "QUIT"); err != nil {
 		return nil, err
-	}
-	if p.port, err = p.inst.reserve(ctx); err != nil {
-		return nil, errors.Join(err, p.Close())
 	}
 	if err := p.copy(ctx, primary, o); err != nil {
 		return nil, errors.Join(fmt.Errorf("make a standby: %w", err), p.Close())

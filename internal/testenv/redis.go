@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -26,10 +25,9 @@ type RedisOptions struct {
 type RedisServer struct {
 	Certs *Authority // nil without TLS
 
+	daemon
 	prog    *program
 	options RedisOptions
-	inst    *instance
-	port    *port
 	mode    []string // more arguments
 	bus     int      // port of the cluster bus
 }
@@ -52,14 +50,11 @@ func StartRedis(ctx context.Context, o RedisOptions) (*RedisServer, error) {
 
 // newRedis returns a server that is not started yet.
 func newRedis(ctx context.Context, prog *program, o RedisOptions) (*RedisServer, error) {
-	inst, err := newInstance(ctx, "redis", "KILL")
+	d, err := newDaemon(ctx, "redis", "KILL")
 	if err != nil {
 		return nil, err
 	}
-	r := &RedisServer{prog: prog, options: o, inst: inst}
-	if r.port, err = inst.reserve(ctx); err != nil {
-		return nil, errors.Join(err, r.Close())
-	}
+	r := &RedisServer{prog: prog, options: o, daemon: d}
 	if err := r.configure(); err != nil {
 		return nil, errors.Join(err, r.Close())
 	}
@@ -157,30 +152,6 @@ func (r *RedisServer) Do(ctx context.Context, args ...any) (string, error) {
 	}
 	return fmt.Sprint(answer), nil
 }
-
-// Stop shuts the server down cleanly. If ctx ends first, it kills the server.
-func (r *RedisServer) Stop(ctx context.Context) error { return r.inst.stop(ctx, syscall.SIGTERM) }
-
-// Kill kills the server (SIGKILL).
-func (r *RedisServer) Kill() { r.inst.kill() }
-
-// Pause freezes the server (SIGSTOP).
-func (r *RedisServer) Pause() error { return r.inst.signalTree(syscall.SIGSTOP) }
-
-// Resume resumes a paused server.
-func (r *RedisServer) Resume() error { return r.inst.signalTree(syscall.SIGCONT) }
-
-// Addr returns host:port.
-func (r *RedisServer) Addr() string { return r.port.addr() }
-
-// PID returns the server's process ID, 0 while it is down.
-func (r *RedisServer) PID() int { return r.inst.pid() }
-
-// LogPath returns the path of the server's log.
-func (r *RedisServer) LogPath() string { return r.inst.logPath() }
-
-// LogTail returns the last lines of the server's log.
-func (r *RedisServer) LogTail(lines int) string { return r.inst.logTail(lines) }
 
 // Close kills the server and removes its data.
 func (r *RedisServer) Close() error { return r.inst.close() }
