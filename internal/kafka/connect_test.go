@@ -2,12 +2,7 @@ package kafka_test
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
-	"errors"
-	"net/http/httptest"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -16,7 +11,6 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"go.uber.org/goleak"
 
-	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/kafka"
 )
 
@@ -45,20 +39,6 @@ func newClient(t *testing.T, opts kafka.Options) *kafka.Client {
 	return c
 }
 
-// certificate returns a server's certificate for 127.0.0.1 and the pool that trusts it.
-func certificate(t *testing.T) (server *tls.Config, trust *x509.CertPool) {
-	t.Helper()
-	srv := httptest.NewTLSServer(nil)
-	t.Cleanup(srv.Close)
-	trust = x509.NewCertPool()
-	trust.AddCert(srv.Certificate())
-	return &tls.Config{Certificates: srv.TLS.Certificates}, trust
-}
-
-func trusting(pool *x509.CertPool) func() (*tls.Config, error) {
-	return func() (*tls.Config, error) { return &tls.Config{RootCAs: pool}, nil }
-}
-
 // The next connect is told of a token that a broker has refused.
 func TestRefusedToken(t *testing.T) {
 	c := newCluster(t, 1, 1)
@@ -72,42 +52,5 @@ func TestRefusedToken(t *testing.T) {
 	_, _ = client.TakeOver(t.Context(), "cdc-relay.test")
 	if !slices.Equal(told, []string{"", "revoked"}) {
 		t.Errorf("refused tokens: %q", told)
-	}
-}
-
-// The error of a failed connection says what to fix.
-func TestConnectErrors(t *testing.T) {
-	server, trust := certificate(t)
-	plain := newCluster(t, 1, 1)
-	secure := newCluster(t, 1, 1, kfake.TLS(server))
-	asking := newCluster(t, 1, 1, kfake.EnableSASL(), kfake.Superuser("PLAIN", "relay", "secret"))
-	for _, c := range []struct {
-		name   string
-		addr   string
-		opts   kafka.Options
-		says   string
-		reason string // of a stop; "": worth another attempt
-	}{
-		{"refused", "127.0.0.1:1", kafka.Options{}, "check host and port", ""},
-		{"no such host", "kafka.invalid:9092", kafka.Options{}, "check the name", ""},
-		{"no credentials", asking.ListenAddrs()[0], kafka.Options{}, "whether that wants", ""},
-		{"TLS wanted", secure.ListenAddrs()[0], kafka.Options{}, "kafka.tls", ""},
-		{"TLS not wanted", plain.ListenAddrs()[0], kafka.Options{TLS: trusting(trust), DialTimeout: time.Second}, "plaintext", ""},
-		{"not trusted", secure.ListenAddrs()[0], kafka.Options{TLS: trusting(nil)}, "kafka.tls.ca", "kafka_tls"},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			c.opts.Brokers = []string{c.addr}
-			_, err := newClient(t, c.opts).TakeOver(t.Context(), "cdc-relay.test")
-			if err == nil {
-				t.Fatal("it connected")
-			}
-			if !strings.Contains(cdc.Explain(err), c.says) || !strings.Contains(cdc.Explain(err), c.addr) || strings.Contains(cdc.Explain(err), "\n") {
-				t.Errorf("the error does not say %q and where in one line: %v", c.says, err)
-			}
-			var stop *cdc.StopError
-			if errors.As(err, &stop) != (c.reason != "") || stop != nil && (stop.Reason != c.reason || stop.Class != cdc.ClassConfig) {
-				t.Errorf("error %v, want a stop for reason %q", err, c.reason)
-			}
-		})
 	}
 }

@@ -63,27 +63,34 @@ func TestEveryListener(t *testing.T) {
 	for _, c := range []struct {
 		name     string
 		listener testenv.Listener
+		addr     string // in place of the listener's
 		tls      func() (*tls.Config, error)
 		sasl     *kafka.SASL
 		says     string // "": it works
 		stops    bool
 	}{
-		{"tls", testenv.ListenerTLS, trust(t, shared), nil, "", false},
-		{"plain", testenv.ListenerSASL, nil, login("PLAIN", right), "", false},
-		{"scram 256", testenv.ListenerSASL, nil, login("SCRAM-SHA-256", right), "", false},
-		{"scram 512", testenv.ListenerSASL, nil, login("SCRAM-SHA-512", right), "", false},
-		{"scram and tls", testenv.ListenerSASLTLS, trust(t, shared), login("SCRAM-SHA-512", right), "", false},
-		{"wrong password, plain", testenv.ListenerSASL, nil, login("PLAIN", "guess"), "kafka.sasl.username", true},
-		{"wrong password, scram", testenv.ListenerSASL, nil, login("SCRAM-SHA-256", "guess"), "kafka.sasl.username", true},
-		{"no password", testenv.ListenerSASL, nil, nil, "kafka.sasl", false},
-		{"password not wanted", testenv.ListenerPlain, nil, login("PLAIN", right), "kafka.sasl", true},
-		{"tls wanted", testenv.ListenerTLS, nil, nil, "kafka.tls", false},
-		{"tls not wanted", testenv.ListenerPlain, trust(t, shared), nil, "plaintext", false},
-		{"unknown authority", testenv.ListenerTLS, anyTLS, nil, "kafka.tls.ca", true},
+		{"tls", testenv.ListenerTLS, "", trust(t, shared), nil, "", false},
+		{"plain", testenv.ListenerSASL, "", nil, login("PLAIN", right), "", false},
+		{"scram 256", testenv.ListenerSASL, "", nil, login("SCRAM-SHA-256", right), "", false},
+		{"scram 512", testenv.ListenerSASL, "", nil, login("SCRAM-SHA-512", right), "", false},
+		{"scram and tls", testenv.ListenerSASLTLS, "", trust(t, shared), login("SCRAM-SHA-512", right), "", false},
+		{"wrong password, plain", testenv.ListenerSASL, "", nil, login("PLAIN", "guess"), "kafka.sasl.username", true},
+		{"wrong password, scram", testenv.ListenerSASL, "", nil, login("SCRAM-SHA-256", "guess"), "kafka.sasl.username", true},
+		{"no password", testenv.ListenerSASL, "", nil, nil, "kafka.sasl", false},
+		{"password not wanted", testenv.ListenerPlain, "", nil, login("PLAIN", right), "kafka.sasl", true},
+		{"tls wanted", testenv.ListenerTLS, "", nil, nil, "kafka.tls", false},
+		{"tls not wanted", testenv.ListenerPlain, "", trust(t, shared), nil, "plaintext", false},
+		{"unknown authority", testenv.ListenerTLS, "", anyTLS, nil, "kafka.tls.ca", true},
+		{"refused", "", "127.0.0.1:1", nil, nil, "check host and port", false},
+		{"no such host", "", "kafka.invalid:9092", nil, nil, "check the name", false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			addrs := shared.Addrs(c.listener)
+			if c.addr != "" {
+				addrs = []string{c.addr}
+			}
 			opts := publisher.Options{Kafka: kafka.Options{
-				Brokers: shared.Addrs(c.listener), TLS: c.tls, SASL: c.sasl, RequestTimeout: 5 * time.Second, DialTimeout: 5 * time.Second,
+				Brokers: addrs, TLS: c.tls, SASL: c.sasl, RequestTimeout: 5 * time.Second, DialTimeout: 5 * time.Second,
 			}}
 			if c.says == "" {
 				s := open(t, opts)
@@ -94,11 +101,11 @@ func TestEveryListener(t *testing.T) {
 				return
 			}
 			err := unopened(t, opts).Open(t.Context(), "cdc-relay.test")
-			if err == nil || !strings.Contains(cdc.Explain(err), c.says) || strings.Contains(cdc.Explain(err), "\n") {
-				t.Errorf("the error does not say %q in one line: %v", c.says, err)
+			if err == nil || !strings.Contains(cdc.Explain(err), c.says) || !strings.Contains(cdc.Explain(err), addrs[0]) || strings.Contains(cdc.Explain(err), "\n") {
+				t.Errorf("the error does not say %q and where in one line: %v", c.says, err)
 			}
 			var stop *cdc.StopError
-			if errors.As(err, &stop) != c.stops || stop != nil && stop.Class != cdc.ClassConfig {
+			if errors.As(err, &stop) != c.stops || stop != nil && stop.Class != cdc.ClassConfig || c.name == "unknown authority" && stop.Reason != "kafka_tls" {
 				t.Errorf("error %v, want a stop: %v", err, c.stops)
 			}
 		})
