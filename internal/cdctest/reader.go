@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
-	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 // Reader reads all partitions of topics from their start, with another client library than the relay's, and keeps the
@@ -218,53 +218,17 @@ func (r *Reader) ends(ctx context.Context) (map[place]int64, error) {
 	r.mu.Lock()
 	topics := slices.Clone(r.topics)
 	r.mu.Unlock()
-	metadata := kmsg.NewPtrMetadataRequest()
-	for _, topic := range topics {
-		t := kmsg.NewMetadataRequestTopic()
-		t.Topic = &topic
-		metadata.Topics = append(metadata.Topics, t)
+	// With authorized operations, so that the client does not answer from its cache, which may lack a new partition.
+	listed, err := kadm.NewClient(r.client).ListEndOffsets(kadm.WithAuthorizedOps(ctx), topics...)
+	if err == nil {
+		err = listed.Error()
 	}
-	known, err := metadata.RequestWith(ctx, r.client)
 	if err != nil {
-		return nil, fmt.Errorf("ask for the partitions: %w", err)
-	}
-	request := kmsg.NewPtrListOffsetsRequest()
-	for _, topic := range known.Topics {
-		t := kmsg.NewListOffsetsRequestTopic()
-		t.Topic = *topic.Topic
-		for _, partition := range topic.Partitions {
-			p := kmsg.NewListOffsetsRequestTopicPartition()
-			p.Partition, p.Timestamp = partition.Partition, -1
-			t.Partitions = append(t.Partitions, p)
-		}
-		request.Topics = append(request.Topics, t)
+		return nil, fmt.Errorf("ask for the topics' ends: %w", err)
 	}
 	ends := map[place]int64{}
-	for _, shard := range r.client.RequestSharded(ctx, request) {
-		if shard.Err != nil {
-			return nil, fmt.Errorf("ask for the topics' ends: %w", shard.Err)
-		}
-		response, ok := shard.Resp.(*kmsg.ListOffsetsResponse)
-		if !ok {
-			return nil, fmt.Errorf("ask for the topics' ends: answer of type %T", shard.Resp)
-		}
-		if err := collectEnds(ends, response); err != nil {
-			return nil, err
-		}
-	}
+	listed.Each(func(o kadm.ListedOffset) { ends[place{o.Topic, o.Partition}] = o.Offset })
 	return ends, nil
-}
-
-func collectEnds(ends map[place]int64, response *kmsg.ListOffsetsResponse) error {
-	for _, topic := range response.Topics {
-		for _, partition := range topic.Partitions {
-			if err := kerr.ErrorForCode(partition.ErrorCode); err != nil {
-				return fmt.Errorf("ask for the end of %s[%d]: %w", topic.Topic, partition.Partition, err)
-			}
-			ends[place{topic.Topic, partition.Partition}] = partition.Offset
-		}
-	}
-	return nil
 }
 
 // awaitIDs waits until all of these events were read. It modifies ids.

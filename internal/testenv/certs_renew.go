@@ -8,7 +8,7 @@ import (
 	"os"
 	"strings"
 
-	"github.com/twmb/franz-go/pkg/kmsg"
+	"github.com/twmb/franz-go/pkg/kadm"
 )
 
 // renew signs a new certificate for the server, by a new CA if the old one is to be replaced.
@@ -110,25 +110,18 @@ func (b *Broker) awaitCertificate(ctx context.Context, l Listener, keystore stri
 
 // alter changes a dynamic setting of the broker.
 func (b *Broker) alter(ctx context.Context, name, value string) error {
-	cl, err := client(b.Addr(ListenerPlain))
+	cl, err := admin(b.Addr(ListenerPlain))
 	if err != nil {
 		return err
 	}
 	defer cl.Close()
-	request := kmsg.NewPtrIncrementalAlterConfigsRequest()
-	resource := kmsg.NewIncrementalAlterConfigsRequestResource()
-	resource.ResourceType, resource.ResourceName = kmsg.ConfigResourceTypeBroker, fmt.Sprint(b.ID)
-	config := kmsg.NewIncrementalAlterConfigsRequestResourceConfig()
-	config.Name, config.Value = name, &value
-	resource.Configs = append(resource.Configs, config)
-	request.Resources = append(request.Resources, resource)
-	response, err := request.RequestWith(ctx, cl)
+	altered, err := cl.AlterBrokerConfigs(ctx, []kadm.AlterConfig{{Op: kadm.SetConfig, Name: name, Value: &value}}, int32(b.ID))
 	if err != nil {
 		return err
 	}
-	for _, r := range response.Resources {
-		if r.ErrorCode != 0 {
-			return fmt.Errorf("alter %s of broker %d: %s", name, b.ID, *r.ErrorMessage)
+	for _, r := range altered {
+		if r.Err != nil {
+			return fmt.Errorf("alter %s of broker %d: %w: %s", name, b.ID, r.Err, r.ErrMessage)
 		}
 	}
 	return nil

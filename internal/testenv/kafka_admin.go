@@ -4,40 +4,39 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
-	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// client is a short-lived client of one listener.
-func client(addrs ...string) (*kgo.Client, error) {
-	return kgo.NewClient(kgo.SeedBrokers(addrs...), kgo.RequestRetries(0), kgo.DialTimeout(2*time.Second))
+// admin is a short-lived client of one listener.
+func admin(addrs ...string) (*kadm.Client, error) {
+	return kadm.NewOptClient(kgo.SeedBrokers(addrs...), kgo.RequestRetries(0), kgo.DialTimeout(2*time.Second))
 }
 
-// metadata asks this broker alone.
-func (b *Broker) metadata(ctx context.Context, request *kmsg.MetadataRequest) (*kmsg.MetadataResponse, error) {
-	cl, err := client(b.Addr(ListenerPlain))
+// metadata asks this broker alone, by a new client, which has nothing cached.
+func (b *Broker) metadata(ctx context.Context, topics ...string) (kadm.Metadata, error) {
+	cl, err := admin(b.Addr(ListenerPlain))
 	if err != nil {
-		return nil, err
+		return kadm.Metadata{}, err
 	}
 	defer cl.Close()
-	return request.RequestWith(ctx, cl)
+	return cl.Metadata(ctx, topics...)
 }
 
 // ping succeeds once the broker answers and its metadata lists it.
 func (b *Broker) ping(ctx context.Context) error {
-	response, err := b.metadata(ctx, kmsg.NewPtrMetadataRequest())
+	known, err := b.metadata(ctx)
 	if err != nil {
 		return err
 	}
-	for _, broker := range response.Brokers {
-		if broker.NodeID == int32(b.ID) {
-			return nil
-		}
+	if !slices.Contains(known.Brokers.NodeIDs(), int32(b.ID)) {
+		return errors.New("the broker is not registered yet")
 	}
-	return errors.New("the broker is not registered yet")
+	return nil
 }
 
 // AwaitHealthy waits until every broker is up and every replica of every partition is in sync.
@@ -71,49 +70,36 @@ func (k *KafkaCluster) healthy(ctx context.Context) error {
 }
 
 func (b *Broker) healthy(ctx context.Context, brokers int) error {
-	request := kmsg.NewPtrMetadataRequest()
-	request.Topics = nil // all
-	response, err := b.metadata(ctx, request)
+	known, err := b.metadata(ctx)
 	if err != nil {
 		return err
 	}
-	if len(response.Brokers) != brokers {
-		return fmt.Errorf("sees %d of %d brokers", len(response.Brokers), brokers)
+	if len(known.Brokers) != brokers {
+		return fmt.Errorf("sees %d of %d brokers", len(known.Brokers), brokers)
 	}
-	for _, topic := range response.Topics {
-		for _, p := range topic.Partitions {
-			if p.Leader < 0 || len(p.ISR) < len(p.Replicas) {
-				return fmt.Errorf("partition %d of topic %s: leader %d, %d of %d replicas in sync",
-					p.Partition, *topic.Topic, p.Leader, len(p.ISR), len(p.Replicas))
-			}
+	known.Topics.EachPartition(func(p kadm.PartitionDetail) {
+		if p.Leader < 0 || len(p.ISR) < len(p.Replicas) {
+			err = fmt.Errorf("partition %d of topic %s: leader %d, %d of %d replicas in sync",
+				p.Partition, p.Topic, p.Leader, len(p.ISR), len(p.Replicas))
 		}
-	}
-	return nil
+	})
+	return err
 }
 
 // CreateTopic creates a topic, replicated to at most three brokers, and waits until each partition has a leader.
 // settings are topic configurations such as cleanup.policy.
 func (k *KafkaCluster) CreateTopic(ctx context.Context, name string, partitions int, settings map[string]string) error {
-	cl, err := client(k.Bootstrap()...)
+	cl, err := admin(k.Bootstrap()...)
 	if err != nil {
 		return err
 	}
 	defer cl.Close()
-	topic := kmsg.NewCreateTopicsRequestTopic()
-	topic.Topic, topic.NumPartitions, topic.ReplicationFactor = name, int32(partitions), -1
+	configs := map[string]*string{}
 	for key, value := range settings {
-		config := kmsg.NewCreateTopicsRequestTopicConfig()
-		config.Name, config.Value = key, &value
-		topic.Configs = append(topic.Configs, config)
+		configs[key] = &value
 	}
-	request := kmsg.NewPtrCreateTopicsRequest()
-	request.TimeoutMillis = 30000
-	request.Topics = append(request.Topics, topic)
 	for {
-		response, err := request.RequestWith(ctx, cl)
-		if err == nil {
-			err = kerr.ErrorForCode(response.Topics[0].ErrorCode)
-		}
+		_, err := cl.CreateTopic(ctx, int32(partitions), -1, configs, name)
 		if err == nil {
 			return k.awaitTopic(ctx, name)
 		}
@@ -144,21 +130,13 @@ func (k *KafkaCluster) awaitTopic(ctx context.Context, name string) error {
 }
 
 func (b *Broker) knows(ctx context.Context, name string) error {
-	request := kmsg.NewPtrMetadataRequest()
-	topic := kmsg.NewMetadataRequestTopic()
-	topic.Topic = &name
-	request.Topics = append(request.Topics, topic)
-	response, err := b.metadata(ctx, request)
+	known, err := b.metadata(ctx, name)
+	if err == nil {
+		err = known.Topics.Error()
+	}
 	if err != nil {
 		return err
 	}
-	if err := kerr.ErrorForCode(response.Topics[0].ErrorCode); err != nil {
-		return err
-	}
-	for _, p := range response.Topics[0].Partitions {
-		if err := kerr.ErrorForCode(p.ErrorCode); err != nil {
-			return err
-		}
-	}
-	return nil
+	known.Topics.EachPartition(func(p kadm.PartitionDetail) { err = errors.Join(err, p.Err) })
+	return err
 }
