@@ -7,6 +7,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
 
 // The rig's faults. Those that last take a mean duration and draw up to twice as much. While servers are away, positions
@@ -97,59 +99,53 @@ func (r *Rig) stopped(exit Exit, away bool) {
 	r.stops = append(r.stops, Fault{Name: "stop", At: time.Now()})
 }
 
-func drawTime(random *rand.Rand, mean time.Duration) time.Duration {
-	return time.Duration(random.Int64N(int64(2*mean) + 1))
+// outage takes a server away, and brings it back after a time. Each of the two is given the same broker, drawn at random.
+func (r *Rig) outage(name string, mean time.Duration, away, back func(context.Context, *testenv.Broker) error) Action {
+	return r.Disturbing(Action{Name: name, Do: func(ctx context.Context, random *rand.Rand) error {
+		brokers := r.Kafka.Brokers()
+		b := brokers[random.IntN(len(brokers))]
+		if err := away(ctx, b); err != nil {
+			return err
+		}
+		pause(ctx, time.Duration(random.Int64N(int64(2*mean)+1)))
+		return back(ctx, b)
+	}})
 }
 
 // RestartDatabase stops the database and starts it again.
 func (r *Rig) RestartDatabase(how Stop, mean time.Duration) Action {
-	return r.Disturbing(Action{Name: "restart the database: " + string(how), Do: func(ctx context.Context, random *rand.Rand) error {
+	return r.outage("restart the database: "+string(how), mean, func(ctx context.Context, _ *testenv.Broker) error {
 		stopping, cancel := context.WithTimeout(ctx, time.Minute)
 		defer cancel()
-		if err := r.DB.Stop(stopping, how); err != nil {
-			return err
-		}
-		pause(ctx, drawTime(random, mean))
-		return r.DB.Start(ctx)
-	}})
+		return r.DB.Stop(stopping, how)
+	}, func(ctx context.Context, _ *testenv.Broker) error { return r.DB.Start(ctx) })
 }
 
 // KillBroker kills a broker and starts it again.
 func (r *Rig) KillBroker(mean time.Duration) Action {
-	return r.Disturbing(Action{Name: "kill a broker", Do: func(ctx context.Context, random *rand.Rand) error {
-		brokers := r.Kafka.Brokers()
-		b := brokers[random.IntN(len(brokers))]
+	return r.outage("kill a broker", mean, func(_ context.Context, b *testenv.Broker) error {
 		b.Kill()
-		pause(ctx, drawTime(random, mean))
+		return nil
+	}, func(ctx context.Context, b *testenv.Broker) error {
 		if err := b.Launch(ctx); err != nil {
 			return err
 		}
 		return r.Kafka.AwaitHealthy(ctx)
-	}})
+	})
 }
 
 // FreezeBroker freezes a broker (SIGSTOP).
 func (r *Rig) FreezeBroker(mean time.Duration) Action {
-	return r.Disturbing(Action{Name: "freeze a broker", Do: func(ctx context.Context, random *rand.Rand) error {
-		brokers := r.Kafka.Brokers()
-		b := brokers[random.IntN(len(brokers))]
-		if err := b.Pause(); err != nil {
-			return err
-		}
-		pause(ctx, drawTime(random, mean))
-		return b.Resume()
-	}})
+	return r.outage("freeze a broker", mean,
+		func(_ context.Context, b *testenv.Broker) error { return b.Pause() },
+		func(_ context.Context, b *testenv.Broker) error { return b.Resume() })
 }
 
 // FreezeRedis freezes Redis (SIGSTOP). Until a position is saved again, the number of repeats is not bounded.
 func (r *Rig) FreezeRedis(mean time.Duration) Action {
-	return r.Disturbing(Action{Name: "freeze Redis", Do: func(ctx context.Context, random *rand.Rand) error {
-		if err := r.Redis.Pause(); err != nil {
-			return err
-		}
-		pause(ctx, drawTime(random, mean))
-		return r.Redis.Resume()
-	}})
+	return r.outage("freeze Redis", mean,
+		func(context.Context, *testenv.Broker) error { return r.Redis.Pause() },
+		func(context.Context, *testenv.Broker) error { return r.Redis.Resume() })
 }
 
 // FlushRedis deletes everything in Redis.
