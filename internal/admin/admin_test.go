@@ -20,6 +20,7 @@ import (
 
 	"github.com/cdc-relay/cdc-relay/internal/admin"
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -97,7 +98,7 @@ func start(t *testing.T, o admin.Options) *admin.Server {
 func startWith(t *testing.T, o admin.Options, log slog.Handler) (s *admin.Server, stop, wait func()) {
 	t.Helper()
 	s, err := admin.New(t.Context(), o, slog.New(log))
-	must(t, err)
+	testenv.Must(t, err)
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- s.Run(ctx) }()
@@ -191,7 +192,7 @@ func TestStatus(t *testing.T) {
 	r.becomes(errors.New("relay is starting"), nil)
 	addr := serve(t, r.options())
 	got, err := admin.Fetch(t.Context(), "http://"+addr, nil)
-	must(t, err)
+	testenv.Must(t, err)
 	want := example()
 	want.NotReady = "relay is starting"
 	want.Counters = map[string]float64{"events_published": 5}
@@ -258,7 +259,7 @@ func TestPaths(t *testing.T) {
 	}
 	large := dial(t, strings.TrimPrefix(base, "http://"), "GET /status HTTP/1.1\r\nHost: relay\r\nX: "+strings.Repeat("a", 40<<10)+"\r\n\r\n")
 	answer, err := http.ReadResponse(bufio.NewReader(large), nil)
-	must(t, err)
+	testenv.Must(t, err)
 	defer answer.Body.Close()
 	if answer.StatusCode != http.StatusRequestHeaderFieldsTooLarge {
 		t.Errorf("a header of 40 KiB: %s", answer.Status)
@@ -268,7 +269,7 @@ func TestPaths(t *testing.T) {
 func TestListenErrors(t *testing.T) {
 	var config net.ListenConfig
 	taken, err := config.Listen(t.Context(), "tcp", "127.0.0.1:0")
-	must(t, err)
+	testenv.Must(t, err)
 	defer taken.Close()
 	port := strconv.Itoa(taken.Addr().(*net.TCPAddr).Port)
 	for addr, want := range map[string][]string{
@@ -309,12 +310,5 @@ func wantMistake(t *testing.T, what string, err error, want []string) {
 	}
 	if strings.Contains(cdc.Explain(err), "\n") {
 		t.Errorf("%s: %q is more than one line", what, err)
-	}
-}
-
-func must(tb testing.TB, err error) {
-	tb.Helper()
-	if err != nil {
-		tb.Fatal(err)
 	}
 }

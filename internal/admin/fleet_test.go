@@ -12,6 +12,7 @@ import (
 
 	"github.com/cdc-relay/cdc-relay/internal/admin"
 	"github.com/cdc-relay/cdc-relay/internal/cdctest"
+	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
 
 // asked is a row of the fleet.
@@ -30,7 +31,7 @@ func fleetOf(t *testing.T, base string, peers int) (list []asked) {
 		err := json.Unmarshal([]byte(body), &list)
 		return len(list) == peers+1, err // and itself
 	})
-	must(t, err)
+	testenv.Must(t, err)
 	return list
 }
 

@@ -16,6 +16,7 @@ import (
 
 	"github.com/cdc-relay/cdc-relay/internal/admin"
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
 
 // hostile is text that a page would run if it took it for HTML.
@@ -122,7 +123,7 @@ func TestActionIsAudited(t *testing.T) {
 	byCertificate := filepath.Join(dir, "certificates.yaml")
 	put(t, byCertificate, "tls_server_config: {cert_file: cert.pem, key_file: key.pem, client_ca_file: cert.pem, client_auth_type: RequireAndVerifyClientCert}\n")
 	cert, err := tls.LoadX509KeyPair(filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem"))
-	must(t, err)
+	testenv.Must(t, err)
 	for _, tt := range []struct{ config, sent, user string }{{path, "ops:secret", "ops"}, {byCertificate, "mallory:any", "CN=localhost"}} {
 		var log bytes.Buffer
 		o := newRelay().options()
@@ -218,15 +219,15 @@ type received struct {
 func send(t *testing.T, client *http.Client, method, url, body string, header map[string]string) received {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
-	must(t, err)
+	testenv.Must(t, err)
 	req.Close = true
 	for k, v := range header {
 		req.Header.Set(k, v)
 	}
 	r, err := client.Do(req)
-	must(t, err)
+	testenv.Must(t, err)
 	defer func() { _ = r.Body.Close() }()
 	text, err := io.ReadAll(r.Body)
-	must(t, err)
+	testenv.Must(t, err)
 	return received{r.StatusCode, r.Header, string(text)}
 }

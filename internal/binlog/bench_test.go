@@ -10,6 +10,7 @@ import (
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/mysql"
+	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
 
 // discard is a queue that takes everything.
@@ -108,7 +109,7 @@ func (s *sample) transactions(tb testing.TB) func() {
 		n++
 		ss.tx = transaction{open: true, begun: true, id: mysql.GTID{Server: 1, Number: n}}
 		for _, e := range []event{table, rows, xidEvent()} {
-			must(tb, ss.take(tb.Context(), e))
+			testenv.Must(tb, ss.take(tb.Context(), e))
 		}
 		src.Confirm(src.handed.Load())
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/mysql"
+	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
 
 // A hint is read as it was written, and no text is taken for another one.
@@ -94,7 +95,7 @@ func TestRepetition(t *testing.T) {
 		{cdc.MariaDB, "0-1-3", 2, []string{"0-1-5", "0-1-3"}, repeated}, // without gtid_strict_mode
 	} {
 		from, err := mysql.ParseSet(tt.flavor, tt.from)
-		must(t, err)
+		testenv.Must(t, err)
 		first := parseStamp(tt.flavor, cdc.Position(map[cdc.Flavor]string{cdc.MySQL: sid + ":5", cdc.MariaDB: "0-1-5"}[tt.flavor]+"@1")).tx
 		r := repetition{from: from, first: first, counted: tt.counted}
 		for text := range slices.Values(tt.sent) {

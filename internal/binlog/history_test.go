@@ -7,6 +7,7 @@ import (
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/mysql"
+	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
 
 // The position before a transaction lacks just that transaction, and names no origin without transactions: MySQL 9.7 crashes if a
@@ -24,7 +25,7 @@ func TestPositionBeforeATransaction(t *testing.T) {
 		{cdc.MariaDB, "0-1-9,7-2-3", "0-2-5", "0-2-4,7-2-3"},
 	} {
 		set, err := mysql.ParseSet(tt.flavor, tt.set)
-		must(t, err)
+		testenv.Must(t, err)
 		at := set.Before(parseStamp(tt.flavor, cdc.Position(tt.last+"@1")).tx)
 		if at == nil || at.String() != tt.want {
 			t.Errorf("%s without %s is %v, want %s", tt.set, tt.last, at, tt.want)
@@ -54,7 +55,7 @@ const sid = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
 func TestNoPositionBeforeATransaction(t *testing.T) {
 	for set, last := range map[string]string{"0-1-9": "0-1-10", "0-1-1": "0-1-1", "7-1-9": "0-1-5"} {
 		at, err := mysql.ParseSet(cdc.MariaDB, set)
-		must(t, err)
+		testenv.Must(t, err)
 		if got := at.Before(parseStamp(cdc.MariaDB, cdc.Position(last+"@1")).tx); got != nil {
 			t.Errorf("%s without %s is %s", set, last, got)
 		}

@@ -2,7 +2,6 @@ package binlog
 
 import (
 	"log/slog"
-	"runtime"
 	"testing"
 	"time"
 
@@ -12,7 +11,9 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/cdctest"
 	"github.com/cdc-relay/cdc-relay/internal/mysql"
+	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
 
 // A position holds what was added before its batch was handed on, and nothing that came later.
@@ -24,7 +25,7 @@ func TestMarks(t *testing.T) {
 
 func checkMarks(t *rapid.T, f cdc.Flavor) {
 	empty, err := mysql.ParseSet(f, "")
-	must(t, err)
+	testenv.Must(t, err)
 	var m positionIndex
 	m.start(empty, mark{})
 
@@ -112,7 +113,7 @@ func TestMemoryIsFlatWhileABatchIsInFlight(t *testing.T) {
 			s := New(Options{}, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
 			s.flavor = tt.flavor
 			from, err := mysql.ParseSet(s.flavor, "")
-			must(t, err)
+			testenv.Must(t, err)
 			s.received = from.Clone()
 			s.positions.start(from, mark{})
 			s.handed.Store(1)
@@ -120,17 +121,17 @@ func TestMemoryIsFlatWhileABatchIsInFlight(t *testing.T) {
 			q := &endless{}
 			ss := newSession(s, newDump(nil, "", &dialer{flavor: s.flavor}))
 			ss.out = q
-			before := heap()
+			before := cdctest.Heap()
 			for n := range tt.transactions {
 				ss.tx.open, ss.tx.id = true, tt.origin(n)
-				must(t, ss.commit(t.Context()))
+				testenv.Must(t, ss.commit(t.Context()))
 				if n%2500 == 0 { // two ticks a second at 5,000 transactions a second
 					ss.beat = time.Time{}
-					must(t, ss.tick(t.Context()))
+					testenv.Must(t, ss.tick(t.Context()))
 					s.Progress(0)
 				}
 			}
-			if grown := heap() - before; grown > 1<<20 {
+			if grown := cdctest.Heap() - before; grown > 1<<20 {
 				t.Errorf("%d transactions of other tables hold %d KiB", tt.transactions, grown>>10)
 			}
 			if q.batches > 0 {
@@ -146,12 +147,4 @@ func TestMemoryIsFlatWhileABatchIsInFlight(t *testing.T) {
 			}
 		})
 	}
-}
-
-// heap is how much live memory there is, in bytes.
-func heap() int64 {
-	var stats runtime.MemStats
-	runtime.GC()
-	runtime.ReadMemStats(&stats)
-	return int64(stats.HeapAlloc)
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/mysql"
+	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
 
 const (
@@ -61,7 +62,7 @@ func TestResolve(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			set := func(text string) mysql.Set {
 				s, err := mysql.ParseSet(cdc.MySQL, text)
-				must(t, err)
+				testenv.Must(t, err)
 				return s
 			}
 			var received mysql.Set

@@ -9,10 +9,10 @@ import (
 	"github.com/go-mysql-org/go-mysql/replication"
 	"github.com/klauspost/compress/zstd"
 	"github.com/prometheus/client_golang/prometheus"
-	"pgregory.net/rapid"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/mysql"
+	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
 
 // eventOf makes an event without a checksum.
@@ -63,7 +63,7 @@ func TestRareEvents(t *testing.T) {
 func TestUnreadableEvent(t *testing.T) {
 	s := New(Options{Options: mysql.Options{Tables: []string{"d.outbox"}}}, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
 	ss := newSession(s, newDump(nil, "", &dialer{flavor: s.flavor}))
-	must(t, ss.format(formatEvent()))
+	testenv.Must(t, ss.format(formatEvent()))
 	_, err := ss.parse(eventOf(replication.WRITE_ROWS_EVENTv2, 0, "\x01\x00\x00\x00\x00\x00\x01\x00\x02\x00\x01\xffa secret"))
 	if err == nil || strings.Contains(err.Error(), "secret") || !strings.Contains(err.Error(), "event of kind 30") {
 		t.Errorf("%v", err)
@@ -89,11 +89,4 @@ func FuzzTake(f *testing.F) {
 		defer ss.payload.close()
 		_ = ss.take(t.Context(), eventOf(replication.EventType(kind), 0, body))
 	})
-}
-
-func must(tb rapid.TB, err error) {
-	tb.Helper()
-	if err != nil {
-		tb.Fatal(err)
-	}
 }

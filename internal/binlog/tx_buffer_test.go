@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
 
 // Whatever goes into the file on the way, each gives back what was added and not taken back.
@@ -27,13 +29,13 @@ func TestHeld(t *testing.T) {
 				want, marks, counts = nil, []int64{0}, []int{0}
 			default:
 				raw := rapid.SliceOfN(rapid.Byte(), 0, 100).Draw(t, "event")
-				must(t, h.add(raw))
+				testenv.Must(t, h.add(raw))
 				want = append(slices.Clip(want), bytes.Clone(raw))
 			}
 			marks, counts = append(marks, h.size()), append(counts, len(want))
 		}
 		var got [][]byte
-		must(t, h.each(func(raw []byte) error { got = append(got, bytes.Clone(raw)); return nil }))
+		testenv.Must(t, h.each(func(raw []byte) error { got = append(got, bytes.Clone(raw)); return nil }))
 		if len(got) != len(want) {
 			t.Fatalf("%d events, want %d", len(got), len(want))
 		}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/mysql"
+	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
 
 // rowCount is a queue that counts rows.
@@ -30,13 +31,13 @@ func sessionAt(tb testing.TB, s *Source, q cdc.Queue) *session {
 	if s.received == nil {
 		s.flavor = cdc.MariaDB
 		from, err := mysql.ParseSet(cdc.MariaDB, "0-1-1")
-		must(tb, err)
+		testenv.Must(tb, err)
 		s.received = from
 		s.positions.start(from, mark{})
 	}
 	ss := newSession(s, newDump(nil, "", &dialer{flavor: s.flavor}))
 	ss.out = q
-	must(tb, ss.format(formatEvent()))
+	testenv.Must(tb, ss.format(formatEvent()))
 	return ss
 }
 
@@ -66,7 +67,7 @@ func (ss *session) takeAll(t *testing.T, events ...event) error {
 	for _, e := range events {
 		if err := ss.take(t.Context(), e); err != nil {
 			err = ss.located(t.Context(), err)
-			must(t, ss.flush(t.Context()))
+			testenv.Must(t, ss.flush(t.Context()))
 			ss.src.held.reset()
 			return err
 		}
@@ -81,7 +82,7 @@ func TestRowThatCannotBeDecodedStops(t *testing.T) {
 	ss := sessionAt(t, s, q)
 	ss.tx = transaction{open: true, begun: true, id: mysql.GTID{Server: 1, Number: 1}}
 	for _, e := range []event{mapEvent(), rowEvent(goodRow), eventOf(replication.XID_EVENT, 0, "12345678")} { // waits in the same batch
-		must(t, ss.take(t.Context(), e))
+		testenv.Must(t, ss.take(t.Context(), e))
 	}
 	err := ss.takeAll(t, mapEvent(), rowEvent(goodRow), rowEvent(goodRow+badRow), eventOf(replication.XID_EVENT, 0, "12345678"))
 	stop, ok := errors.AsType[*cdc.StopError](err)

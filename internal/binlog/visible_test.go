@@ -11,6 +11,7 @@ import (
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/mysql"
+	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
 
 // A set shows a transaction if it covers the set of that one alone.
@@ -23,7 +24,7 @@ func TestExecutedShows(t *testing.T) {
 			return g
 		}
 		empty, err := mysql.ParseSet(cdc.MySQL, "")
-		must(t, err)
+		testenv.Must(t, err)
 		set := empty.Clone()
 		for range rapid.IntRange(0, 30).Draw(t, "transactions") {
 			set.Add(draw())

@@ -15,10 +15,9 @@ import (
 	"testing"
 	"time"
 
-	"pgregory.net/rapid"
-
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/checkpoint"
+	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
 
 func newFile(t *testing.T) (file *checkpoint.File, path string) {
@@ -33,13 +32,6 @@ func numbered(generation, sequence uint64) cdc.Checkpoint {
 	c := example()
 	c.Generation, c.Sequence = generation, sequence
 	return c
-}
-
-func must(tb rapid.TB, err error) {
-	tb.Helper()
-	if err != nil {
-		tb.Fatal(err)
-	}
 }
 
 func wantStop(t *testing.T, err error, class cdc.Class, parts ...string) {
@@ -74,15 +66,15 @@ func wantSentence(t *testing.T, err error, parts []string) {
 
 func TestFileForm(t *testing.T) {
 	file, path := newFile(t)
-	must(t, file.Save(t.Context(), example()))
+	testenv.Must(t, file.Save(t.Context(), example()))
 	content, err := os.ReadFile(path)
-	must(t, err)
+	testenv.Must(t, err)
 	if string(content) != stored+"\n" {
 		t.Errorf("%s", content)
 	}
 	for _, name := range []string{path, path + ".lock"} {
 		info, err := os.Stat(name)
-		must(t, err)
+		testenv.Must(t, err)
 		if info.Mode().Perm() != 0o600 {
 			t.Errorf("%s has mode %s", name, info.Mode())
 		}
@@ -97,14 +89,14 @@ func TestFileIsLocked(t *testing.T) {
 	if _, _, err := second.Load(t.Context()); err != nil {
 		t.Fatalf("load by a standby: %v", err)
 	}
-	must(t, first.Save(t.Context(), numbered(1, 1)))
+	testenv.Must(t, first.Save(t.Context(), numbered(1, 1)))
 	wantPassing(t, second.Save(t.Context(), numbered(2, 1)), path, "in use by another process", "stop the other relay")
 	wantPassing(t, second.Reset(t.Context()), "in use by another process")
 	if c, _, err := second.Load(t.Context()); err != nil || c.Generation != 1 {
 		t.Errorf("load while another writes: %+v, %v", c, err)
 	}
-	must(t, first.Close())
-	must(t, second.Save(t.Context(), numbered(2, 1)))
+	testenv.Must(t, first.Close())
+	testenv.Must(t, second.Save(t.Context(), numbered(2, 1)))
 	wantPassing(t, first.Save(t.Context(), numbered(3, 1)), "in use by another process")
 }
 
@@ -116,10 +108,10 @@ func TestFileIgnoresWhatACrashLeft(t *testing.T) {
 		func() error { return os.WriteFile(path+".tmp", []byte("half of a"), 0o644) },
 		func() error { return os.Symlink(elsewhere, path+".tmp") },
 	} {
-		must(t, leave())
+		testenv.Must(t, leave())
 		c, _, err := file.Load(t.Context())
-		must(t, err)
-		must(t, file.Save(t.Context(), numbered(1, c.Sequence+1)))
+		testenv.Must(t, err)
+		testenv.Must(t, file.Save(t.Context(), numbered(1, c.Sequence+1)))
 		if _, err := os.Lstat(path + ".tmp"); !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("the temporary file stayed: %v", err)
 		}
@@ -161,7 +153,7 @@ func TestFileErrors(t *testing.T) {
 				wantPassing(t, err, append(c.parts, path)...)
 			}
 			file.SetOpen(os.OpenFile)
-			must(t, file.Save(t.Context(), numbered(1, 2)))
+			testenv.Must(t, file.Save(t.Context(), numbered(1, 2)))
 			file.SetOpen(fail)
 			wantPassing(t, file.Save(t.Context(), numbered(1, 3)), c.parts...)
 		})
@@ -179,9 +171,9 @@ func TestFileIsSynced(t *testing.T) {
 		},
 	} {
 		file, _ := newFile(t)
-		must(t, file.Save(t.Context(), numbered(1, 1)))
+		testenv.Must(t, file.Save(t.Context(), numbered(1, 1)))
 		file.SetOpen(func(name string, _ int, _ fs.FileMode) (*os.File, error) {
-			must(t, os.WriteFile(name, nil, 0o600))
+			testenv.Must(t, os.WriteFile(name, nil, 0o600))
 			return open(name)
 		})
 		wantPassing(t, file.Save(t.Context(), numbered(1, 2)))
@@ -194,7 +186,7 @@ func TestFileIsSynced(t *testing.T) {
 func TestFilePlaces(t *testing.T) {
 	dir := t.TempDir()
 	plain := filepath.Join(dir, "plain")
-	must(t, os.WriteFile(plain, nil, 0o600))
+	testenv.Must(t, os.WriteFile(plain, nil, 0o600))
 	for path, parts := range map[string][]string{
 		filepath.Join(dir, "missing", "checkpoint"): {"has no directory", "mount " + filepath.Join(dir, "missing")},
 		dir:                                {"is not a file"},
@@ -207,16 +199,16 @@ func TestFilePlaces(t *testing.T) {
 		if f := file.Check(t.Context()); len(f) != 1 || f[0].Severity != cdc.SeverityFail || f[0].Fix == "" {
 			t.Errorf("%s: %+v", path, f)
 		}
-		must(t, file.Close())
+		testenv.Must(t, file.Close())
 	}
 }
 
 func TestFileUnusable(t *testing.T) {
 	file, path := newFile(t)
-	must(t, os.WriteFile(path, []byte(stored[:100]), 0o600))
+	testenv.Must(t, os.WriteFile(path, []byte(stored[:100]), 0o600))
 	_, _, err := file.Load(t.Context())
 	wantStop(t, err, cdc.ClassPosition, path, "unexpected end of JSON", "position reset")
-	must(t, os.WriteFile(path, []byte(strings.Replace(stored, `"version":1`, `"version":7`, 1)), 0o600))
+	testenv.Must(t, os.WriteFile(path, []byte(strings.Replace(stored, `"version":1`, `"version":7`, 1)), 0o600))
 	_, _, err = file.Load(t.Context())
 	wantStop(t, err, cdc.ClassPosition, path, "form 7", "newer cdc-relay", "run the cdc-relay that wrote it")
 }
@@ -227,7 +219,7 @@ func TestFileCheck(t *testing.T) {
 	if len(findings) != 1 || findings[0].Severity != cdc.SeverityOK {
 		t.Errorf("%+v", findings)
 	}
-	must(t, file.Save(t.Context(), example()))
+	testenv.Must(t, file.Save(t.Context(), example()))
 	other := openFile(t, path)
 	defer other.Close()
 	findings = other.Check(t.Context())
@@ -235,7 +227,7 @@ func TestFileCheck(t *testing.T) {
 		t.Errorf("beside a running relay: %+v", findings)
 	}
 	entries, err := os.ReadDir(filepath.Dir(path))
-	must(t, err)
+	testenv.Must(t, err)
 	if len(entries) != 2 { // the checkpoint and its lock
 		t.Errorf("the check left %v", entries)
 	}
@@ -275,7 +267,7 @@ func TestFileSurvivesKills(t *testing.T) {
 			t.Fatalf("after kill %d: reported (%d, %d), stored (%d, %d)", kill, generation, sequence, c.Generation, c.Sequence)
 		}
 	}
-	must(t, file.Save(t.Context(), numbered(100, 1)))
+	testenv.Must(t, file.Save(t.Context(), numbered(100, 1)))
 }
 
 // saveUntilKilled runs a saver, kills it after a number of saves and returns the last one that it reported.
@@ -286,8 +278,8 @@ func saveUntilKilled(t *testing.T, path string, saves int) (generation, sequence
 	child := exec.CommandContext(ctx, os.Args[0])
 	child.Env = append(os.Environ(), saverPath+"="+path)
 	reports, err := child.StdoutPipe()
-	must(t, err)
-	must(t, child.Start())
+	testenv.Must(t, err)
+	testenv.Must(t, child.Start())
 	lines := bufio.NewScanner(reports)
 	for lines.Scan() {
 		if n, _ := fmt.Sscanf(lines.Text(), "saved %d %d", &generation, &sequence); n != 2 {
@@ -295,7 +287,7 @@ func saveUntilKilled(t *testing.T, path string, saves int) (generation, sequence
 			break
 		}
 		if saves--; saves == 0 {
-			must(t, child.Process.Kill())
+			testenv.Must(t, child.Process.Kill())
 		}
 	}
 	_ = child.Wait() // killed

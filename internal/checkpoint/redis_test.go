@@ -15,6 +15,7 @@ import (
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/checkpoint"
+	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
 
 func startRedis(t *testing.T) (*miniredis.Miniredis, *checkpoint.Redis) {
@@ -27,7 +28,7 @@ func startRedis(t *testing.T) (*miniredis.Miniredis, *checkpoint.Redis) {
 
 func TestRedisForm(t *testing.T) {
 	server, s := startRedis(t)
-	must(t, s.Save(t.Context(), example()))
+	testenv.Must(t, s.Save(t.Context(), example()))
 	value, err := server.Get(key)
 	if err != nil || value != stored {
 		t.Errorf("%s, %v", value, err)
@@ -68,15 +69,15 @@ func TestRedisStates(t *testing.T) {
 	})
 	wantPassing(t, s.Save(t.Context(), example()), "save checkpoint", server.Addr())
 	server.Server().SetPreHook(nil)
-	must(t, s.Save(t.Context(), example()))
+	testenv.Must(t, s.Save(t.Context(), example()))
 }
 
 // A save replaces only what it was compared with, and is one call if that is what was saved last.
 func TestRedisReplacesWhatItCompared(t *testing.T) {
 	server, s := startRedis(t)
-	must(t, s.Save(t.Context(), numbered(1, 0)))
+	testenv.Must(t, s.Save(t.Context(), numbered(1, 0)))
 	later, err := checkpoint.Encode(numbered(3, 0))
-	must(t, err)
+	testenv.Must(t, err)
 	calls := 0
 	server.Server().SetPreHook(func(_ *peer.Peer, cmd string, _ ...string) bool {
 		if cmd == "EVALSHA" {
@@ -84,7 +85,7 @@ func TestRedisReplacesWhatItCompared(t *testing.T) {
 		}
 		return cmd == "EVALSHA" && calls == 3 && server.Set(key, string(later)) != nil
 	})
-	must(t, s.Save(t.Context(), numbered(1, 1)))
+	testenv.Must(t, s.Save(t.Context(), numbered(1, 1)))
 	other := openRedis(t, options(server.Addr()))
 	defer other.Close()
 	if err := other.Save(t.Context(), numbered(2, 0)); !errors.Is(err, cdc.ErrFenced) || calls != 3 {
@@ -102,17 +103,17 @@ func TestRedisWrongType(t *testing.T) {
 	if server.HGet(key, "field") != "value" {
 		t.Error("the other content is gone")
 	}
-	must(t, s.Reset(t.Context()))
+	testenv.Must(t, s.Reset(t.Context()))
 	c, _, err := s.Load(t.Context())
-	must(t, err)
-	must(t, s.Save(t.Context(), numbered(c.Generation+1, 0)))
+	testenv.Must(t, err)
+	testenv.Must(t, s.Save(t.Context(), numbered(c.Generation+1, 0)))
 }
 
 // The mark of a reset fences a running relay, and expires.
 func TestRedisReset(t *testing.T) {
 	server, s := startRedis(t)
-	must(t, s.Save(t.Context(), numbered(7, 12)))
-	must(t, s.Reset(t.Context()))
+	testenv.Must(t, s.Save(t.Context(), numbered(7, 12)))
+	testenv.Must(t, s.Reset(t.Context()))
 	err := s.Save(t.Context(), numbered(7, 13))
 	wantStop(t, err, cdc.ClassFenced, key, "was reset at", "generation 7", "start it again")
 	if !errors.Is(err, cdc.ErrFenced) {
@@ -121,7 +122,7 @@ func TestRedisReset(t *testing.T) {
 	if ttl := server.TTL(key); ttl != 7*24*time.Hour {
 		t.Errorf("the mark expires after %s", ttl)
 	}
-	must(t, s.Save(t.Context(), numbered(9, 0)))
+	testenv.Must(t, s.Save(t.Context(), numbered(9, 0)))
 	if ttl := server.TTL(key); ttl != 0 {
 		t.Errorf("a checkpoint expires after %s", ttl)
 	}
@@ -134,18 +135,18 @@ func TestRedisSecrets(t *testing.T) {
 	o := options(server.Addr())
 	o.Username, o.Password = "relay", func(context.Context) (string, error) { asked++; return "secret", nil }
 	s := openRedis(t, o)
-	must(t, s.Save(t.Context(), numbered(1, 1)))
-	must(t, s.Save(t.Context(), numbered(1, 2)))
+	testenv.Must(t, s.Save(t.Context(), numbered(1, 1)))
+	testenv.Must(t, s.Save(t.Context(), numbered(1, 2)))
 	if asked != 1 {
 		t.Errorf("the password was read %d times for one connection", asked)
 	}
 	server.Close()
-	must(t, server.Restart())
-	must(t, s.Save(t.Context(), numbered(1, 3)))
+	testenv.Must(t, server.Restart())
+	testenv.Must(t, s.Save(t.Context(), numbered(1, 3)))
 	if asked != 2 {
 		t.Errorf("the password was read %d times for two connections", asked)
 	}
-	must(t, s.Close())
+	testenv.Must(t, s.Close())
 }
 
 func TestRedisOptions(t *testing.T) {
@@ -167,7 +168,7 @@ func TestRedisOptions(t *testing.T) {
 	o.TLS = func() (*tls.Config, error) { return nil, nil } //nolint:nilnil // no TLS, as crypto/tls has it
 	s := openRedis(t, o)
 	defer s.Close()
-	must(t, s.Save(t.Context(), example()))
+	testenv.Must(t, s.Save(t.Context(), example()))
 }
 
 // The client's log lines go to the relay's log. The client's logger is a package variable that cannot be read, so the

@@ -12,6 +12,7 @@ import (
 
 	"github.com/cdc-relay/cdc-relay/internal/cdctest/checkpointtest"
 	"github.com/cdc-relay/cdc-relay/internal/checkpoint"
+	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
 
 func TestMain(m *testing.M) {
@@ -43,7 +44,7 @@ func TestRedisConformance(t *testing.T) {
 					return nil
 				}
 				value, err := server.Get(key)
-				must(tb, err)
+				testenv.Must(tb, err)
 				return []byte(value)
 			},
 		}
@@ -88,7 +89,7 @@ func options(addr string) checkpoint.RedisOptions {
 func openRedis(tb testing.TB, o checkpoint.RedisOptions) *checkpoint.Redis {
 	tb.Helper()
 	s, err := checkpoint.NewRedis(tb.Context(), o)
-	must(tb, err)
+	testenv.Must(tb, err)
 	return s
 }
 

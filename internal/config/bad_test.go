@@ -8,6 +8,7 @@ import (
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/config"
+	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
 
 // good is the smallest file that loads, for bad ones to add to: GOOD in testdata/bad.txt.
@@ -27,7 +28,7 @@ type badFile struct {
 func badFiles(tb testing.TB) []badFile {
 	tb.Helper()
 	text, err := os.ReadFile("testdata/bad.txt")
-	must(tb, err)
+	testenv.Must(tb, err)
 	var files []badFile
 	for _, block := range strings.Split("\n\n"+string(text), "\n\n### ")[1:] {
 		name, rest, _ := strings.Cut(block, "\n")

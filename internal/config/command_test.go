@@ -12,13 +12,14 @@ import (
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/config"
+	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
 
 // withCommand returns a configuration whose passwords are printed by a shell script.
 func withCommand(t *testing.T, script string) *config.Config {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "password")
-	must(t, os.WriteFile(path, []byte("#!/bin/sh\n"+script), 0o700))
+	testenv.Must(t, os.WriteFile(path, []byte("#!/bin/sh\n"+script), 0o700))
 	return mustParse(t, fmt.Sprintf(`
 source: {postgres: {dsn: "postgres://relay@db/orders", password_command: [%[1]q]}}
 kafka: {brokers: ["k:1"], sasl: {mechanism: PLAIN, username: u, password_command: [%[1]q]}}

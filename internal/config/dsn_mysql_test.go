@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/cdc-relay/cdc-relay/internal/config"
+	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
 
 const minimalMySQL = `
@@ -74,9 +75,9 @@ func TestPasswordBesideMySQL(t *testing.T) {
 func hold(t *rapid.T, connString func(context.Context) (string, error), password string) {
 	t.Helper()
 	text, err := connString(context.Background())
-	must(t, err)
+	testenv.Must(t, err)
 	parsed, err := mysql.ParseDSN(text)
-	must(t, err)
+	testenv.Must(t, err)
 	if parsed.Passwd != password || parsed.User != "relay" || parsed.Addr != "db:3306" || parsed.DBName != "orders" {
 		t.Errorf("%q became %q", password, parsed.Passwd)
 	}

@@ -12,6 +12,7 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"github.com/cdc-relay/cdc-relay/internal/config"
+	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
 
 // The examples, each with a connection string for it.
@@ -23,7 +24,7 @@ const (
 func example(t *testing.T, path string) string {
 	t.Helper()
 	text, err := os.ReadFile(path)
-	must(t, err)
+	testenv.Must(t, err)
 	return string(text)
 }
 
@@ -53,7 +54,7 @@ func TestExampleIsComplete(t *testing.T) {
 	valid(t, compileSchema(t), text)
 
 	var file map[string]any
-	must(t, yaml.Load([]byte(text), &file))
+	testenv.Must(t, yaml.Load([]byte(text), &file))
 	missing(t, reflectSchema(t), file, "", map[string]bool{
 		"http.operators":                             true, // not without actions; the four stand in the prose
 		"http.peers":                                 true,
@@ -83,7 +84,7 @@ func TestExampleOfMySQLIsComplete(t *testing.T) {
 	valid(t, compileSchema(t), text)
 
 	var file map[string]any
-	must(t, yaml.Load([]byte(text), &file))
+	testenv.Must(t, yaml.Load([]byte(text), &file))
 	section, _ := reflectSchema(t).Properties.Get("source")
 	missing(t, section, file["source"], "source", map[string]bool{"source.postgres": true, "source.mysql.password_command": true})
 

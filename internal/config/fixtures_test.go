@@ -15,26 +15,26 @@ import (
 
 	schemas "github.com/santhosh-tekuri/jsonschema/v6"
 	"go.yaml.in/yaml/v4"
-	"pgregory.net/rapid"
 
 	"github.com/cdc-relay/cdc-relay/internal/config"
+	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
 
 func writeFile(t *testing.T, path, text string) {
 	t.Helper()
-	must(t, os.WriteFile(path, []byte(text), 0o600))
+	testenv.Must(t, os.WriteFile(path, []byte(text), 0o600))
 }
 
 // writeCertificate makes a certificate that is its own authority: ca.pem, client.pem, client-key.pem.
 func writeCertificate(t *testing.T, dir string) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	must(t, err)
+	testenv.Must(t, err)
 	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), IsCA: true}
 	cert, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	must(t, err)
+	testenv.Must(t, err)
 	private, err := x509.MarshalPKCS8PrivateKey(key)
-	must(t, err)
+	testenv.Must(t, err)
 	certPEM := string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert}))
 	writeFile(t, filepath.Join(dir, "ca.pem"), certPEM)
 	writeFile(t, filepath.Join(dir, "client.pem"), certPEM)
@@ -44,11 +44,11 @@ func writeCertificate(t *testing.T, dir string) {
 func compileSchema(t *testing.T) *schemas.Schema {
 	t.Helper()
 	doc, err := schemas.UnmarshalJSON(bytes.NewReader(config.Schema()))
-	must(t, err)
+	testenv.Must(t, err)
 	c := schemas.NewCompiler()
-	must(t, c.AddResource("cdc-relay.json", doc))
+	testenv.Must(t, c.AddResource("cdc-relay.json", doc))
 	s, err := c.Compile("cdc-relay.json")
-	must(t, err)
+	testenv.Must(t, err)
 	return s
 }
 
@@ -66,12 +66,5 @@ func valid(t *testing.T, s *schemas.Schema, text string) {
 	t.Helper()
 	if err := againstSchema(t, s, text); err != nil {
 		t.Errorf("the schema does not take what is read: %v", err)
-	}
-}
-
-func must(tb rapid.TB, err error) {
-	tb.Helper()
-	if err != nil {
-		tb.Fatal(err)
 	}
 }

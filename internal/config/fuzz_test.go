@@ -9,6 +9,7 @@ import (
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/config"
+	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
 
 // FuzzParse holds that no file brings the reader down, that every error is one of the configuration,
@@ -37,7 +38,7 @@ func FuzzParse(f *testing.F) {
 			return
 		}
 		var shown, again bytes.Buffer
-		must(t, c.Show(&shown))
+		testenv.Must(t, c.Show(&shown))
 		escaped := strings.NewReplacer("${env:", "$${env:", "${file:", "$${file:").Replace(shown.String())
 		c, err = config.Parse("x.yaml", []byte(escaped), env)
 		if err != nil {

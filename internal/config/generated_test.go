@@ -13,6 +13,7 @@ import (
 	"github.com/invopop/jsonschema"
 
 	"github.com/cdc-relay/cdc-relay/internal/config"
+	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
 
 var update = flag.Bool("update", false, "write the generated files and the golden files")
@@ -33,11 +34,11 @@ func TestGenerated(t *testing.T) {
 func golden(t *testing.T, path string, got []byte) {
 	t.Helper()
 	if *update {
-		must(t, os.WriteFile(path, got, 0o644))
+		testenv.Must(t, os.WriteFile(path, got, 0o644))
 		return
 	}
 	want, err := os.ReadFile(path)
-	must(t, err)
+	testenv.Must(t, err)
 	if !bytes.Equal(got, want) {
 		t.Errorf("%s is not current: run go generate ./internal/config\n%s", path, firstDifference(want, got))
 	}
@@ -66,7 +67,7 @@ func reflectSchema(t *testing.T) *jsonschema.Schema {
 		Anonymous: true, DoNotReference: true, ExpandedStruct: true, RequiredFromJSONSchemaTags: true,
 		FieldNameTag: "yaml", Mapper: mapType,
 	}
-	must(t, r.AddGoComments("github.com/cdc-relay/cdc-relay/internal/config", "."))
+	testenv.Must(t, r.AddGoComments("github.com/cdc-relay/cdc-relay/internal/config", "."))
 	r.Mapper = nil
 	part, field, assigned := r.Reflect(&config.Part{}), r.Reflect(&config.Field{}), r.Reflect(&config.Assigned{})
 	r.Mapper = mapType
@@ -118,7 +119,7 @@ func encodeSchema(t *testing.T, s *jsonschema.Schema) []byte {
 	enc := json.NewEncoder(&out)
 	enc.SetEscapeHTML(false)
 	enc.SetIndent("", "  ")
-	must(t, enc.Encode(s))
+	testenv.Must(t, enc.Encode(s))
 	// Extras are encoded apart, with < and > escaped.
 	return []byte(strings.NewReplacer(`\u003c`, "<", `\u003e`, ">").Replace(out.String()))
 }

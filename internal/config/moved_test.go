@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/cdc-relay/cdc-relay/internal/config"
+	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
 
 // movedFile is a file as 0.1.0 read it, the same with present names, and what is said of it, without the file's name.
@@ -129,6 +130,6 @@ func TestMoved(t *testing.T) {
 func load(t *testing.T, path string) *config.Config {
 	t.Helper()
 	c, err := config.Load(path, os.LookupEnv)
-	must(t, err)
+	testenv.Must(t, err)
 	return c
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/cdc-relay/cdc-relay/internal/config"
+	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
 
 const minimal = `
@@ -25,7 +26,7 @@ func environment(vars map[string]string) func(string) (string, bool) {
 func mustParse(t *testing.T, text string, vars map[string]string) *config.Config {
 	t.Helper()
 	c, err := config.Parse("cdc-relay.yaml", []byte(text), environment(vars))
-	must(t, err)
+	testenv.Must(t, err)
 	return c
 }
 

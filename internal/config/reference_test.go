@@ -8,6 +8,7 @@ import (
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/config"
+	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
 
 func TestReferences(t *testing.T) {
@@ -67,7 +68,7 @@ func TestPathsStartAtTheFile(t *testing.T) {
 checkpoint: {file: position}
 `)
 	c, err := config.Load(path, os.LookupEnv)
-	must(t, err)
+	testenv.Must(t, err)
 	if c.Kafka.ClientID != "relay-1" || c.Checkpoint.File != filepath.Join(dir, "position") {
 		t.Errorf("%+v", c)
 	}
@@ -75,7 +76,7 @@ checkpoint: {file: position}
 		t.Errorf("password %q %v", password, err)
 	}
 	tlsConfig, err := c.Kafka.TLS.ClientConfig()
-	must(t, err)
+	testenv.Must(t, err)
 	if cert, err := tlsConfig.GetClientCertificate(nil); err != nil || len(cert.Certificate) != 1 || tlsConfig.RootCAs == nil {
 		t.Errorf("tls %+v %v", cert, err)
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/config"
+	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
 
 func TestSecretFileIsReadAgain(t *testing.T) {
@@ -34,7 +35,7 @@ func TestSecretFileIsReadAgain(t *testing.T) {
 	if _, err := s.Reveal(t.Context()); cdc.Explain(err) != "secret file "+path+" is empty. Fix: write the secret into it." {
 		t.Errorf("have %v", err)
 	}
-	must(t, os.Remove(path))
+	testenv.Must(t, os.Remove(path))
 	if _, err := s.Reveal(t.Context()); err == nil || err.Error() != "read secret file "+path+": no such file or directory" {
 		t.Errorf("have %v", err)
 	}
@@ -54,7 +55,7 @@ func everyWay(t *testing.T, v any) string {
 	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%X", "%d", "%t", "%p", "%c", "%10.3s"} {
 		fmt.Fprintf(&b, verb+"\n", v)
 	}
-	must(t, json.NewEncoder(&b).Encode(v))
+	testenv.Must(t, json.NewEncoder(&b).Encode(v))
 	slog.New(slog.NewTextHandler(&b, nil)).Info("x", "value", v)
 	slog.New(slog.NewJSONHandler(&b, nil)).Info("x", "value", v)
 	return b.String()
@@ -68,7 +69,7 @@ checkpoint: {redis: {mode: sentinel, master_name: m, addrs: ["r:1"], password: "
 `, map[string]string{"P": "hunter2"})
 	type inside struct{ s config.Secret }
 	var shown bytes.Buffer
-	must(t, c.Show(&shown))
+	testenv.Must(t, c.Show(&shown))
 	text := shown.String() + everyWay(t, c) + everyWay(t, *c) + everyWay(t, c.Source.Postgres.DSN) +
 		everyWay(t, &c.Kafka.SASL.Password) + everyWay(t, inside{c.Kafka.SASL.Password})
 	for _, leak := range []string{"hunter2", fmt.Sprintf("%x", "hunter2"), fmt.Sprintf("%X", "hunter2"), "104 117 110"} {
@@ -91,9 +92,9 @@ func TestPasswordBesideDSN(t *testing.T) {
 			password := rapid.StringMatching(`[ -~é\t]{1,20}`).Draw(t, "password")
 			p := config.Postgres{DSN: config.Literal(dsn), Password: config.Literal(password)}
 			text, err := p.ConnString(t.Context())
-			must(t, err)
+			testenv.Must(t, err)
 			parsed, err := pgconn.ParseConfig(text)
-			must(t, err)
+			testenv.Must(t, err)
 			if parsed.Password != password || parsed.User != "relay" || parsed.Host != "db" || parsed.Database != "orders" {
 				t.Errorf("%q became %q", password, parsed.Password)
 			}

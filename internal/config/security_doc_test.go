@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/cdc-relay/cdc-relay/internal/config"
+	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
 
 // Each whole configuration on these pages loads, where its programs and files exist.
@@ -17,7 +18,7 @@ func TestExamplesOfPages(t *testing.T) {
 	dir := t.TempDir()
 	writeCertificate(t, dir)
 	for _, program := range []string{"aws", "gcloud", "az"} {
-		must(t, os.WriteFile(filepath.Join(dir, program), []byte("#!/bin/sh\n"), 0o700))
+		testenv.Must(t, os.WriteFile(filepath.Join(dir, program), []byte("#!/bin/sh\n"), 0o700))
 	}
 	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
 	for _, name := range []string{"postgres", "mysql", "redis", "oauth"} {

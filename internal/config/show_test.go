@@ -8,12 +8,13 @@ import (
 
 	"github.com/cdc-relay/cdc-relay/internal/config"
 	"github.com/cdc-relay/cdc-relay/internal/outbox"
+	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
 
 func show(t *testing.T, c *config.Config) string {
 	t.Helper()
 	var b bytes.Buffer
-	must(t, c.Show(&b))
+	testenv.Must(t, c.Show(&b))
 	return b.String()
 }
 

@@ -98,7 +98,7 @@ func maintainMySQL(t *testing.T, root *sql.Conn, table outbox.Name) {
 	execMySQL(t, root, "INSERT INTO "+table.MySQL()+" (event_id, aggregate_type, aggregate_id, event_type, occurred_at, created_at) "+
 		"VALUES (X'01', 'Order', '1', 'placed', UTC_TIMESTAMP(6), '2026-01-02 10:00')")
 	_, err := root.ExecContext(t.Context(), "DO GET_LOCK(?, 0)", outbox.MySQLPartitionLock(table))
-	must(t, err)
+	testenv.Must(t, err)
 	for _, step := range []string{"finish", "spare", "flat", "exchange", "finish", "make"} {
 		part := outbox.MySQLPartition(day())
 		if step == "make" {
@@ -171,9 +171,9 @@ func applyMySQL(t *testing.T, conn *sql.Conn, statements []outbox.Statement) {
 func openMySQL(t *testing.T, dsn string) *sql.Conn {
 	t.Helper()
 	db, err := sql.Open("mysql", dsn)
-	must(t, err)
+	testenv.Must(t, err)
 	conn, err := db.Conn(t.Context())
-	must(t, err)
+	testenv.Must(t, err)
 	t.Cleanup(func() { _, _ = conn.Close(), db.Close() })
 	return conn
 }

@@ -6,13 +6,14 @@ import (
 	"testing"
 
 	"github.com/cdc-relay/cdc-relay/internal/outbox"
+	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
 
 func TestRequiredColumns(t *testing.T) {
 	mapped, err := outbox.Mapped(map[string]outbox.Part{
 		"event_id": outbox.Of("id"), "event_type": outbox.Of("kind"), "payload": outbox.Of("body"), "tenant_id": outbox.Of("tenant"),
 	})
-	must(t, err)
+	testenv.Must(t, err)
 	if mapped.Column(outbox.Payload) != "body" || mapped.Column(outbox.Topic) != "" {
 		t.Errorf("payload in %q, topic in %q", mapped.Column(outbox.Payload), mapped.Column(outbox.Topic))
 	}
@@ -50,7 +51,7 @@ func TestID(t *testing.T) {
 		{Template: "orders-$ {${a}"}: {"orders-$ {", "a"},
 	} {
 		l, err := outbox.Mapped(map[string]outbox.Part{"event_id": part, "tenant_id": {Template: "x${id}"}})
-		must(t, err)
+		testenv.Must(t, err)
 		if got := [2]string{l.IDPrefix(), l.Column(outbox.EventID)}; got != want || l.Column(outbox.TenantID) != "" || !slices.Contains(l.Columns(), want[1]) {
 			t.Errorf("%s: %q, tenant in %q", part.String(), got, l.Column(outbox.TenantID))
 		}

@@ -32,9 +32,9 @@ func testKeywords(t *testing.T, pg *testenv.PostgresServer) {
 	t.Helper()
 	conn := database(t, pg, "keywords", "postgres")
 	rows, err := conn.Query(t.Context(), "SELECT word FROM pg_get_keywords()")
-	must(t, err)
+	testenv.Must(t, err)
 	words, err := pgx.CollectRows(rows, pgx.RowTo[string])
-	must(t, err)
+	testenv.Must(t, err)
 	for i, word := range words {
 		words[i] = outbox.Quote(word) + " int"
 	}
@@ -50,7 +50,7 @@ func testTable(t *testing.T, pg *testenv.PostgresServer) {
 			name := outbox.Name{Schema: "public", Table: fmt.Sprintf("outbox_%s_%s", payload, partition)}
 			s := outbox.PostgresTable(outbox.TableOptions{Name: name, Payload: payload, Partition: partition, From: day(), Ahead: 2})
 			files, err := s.Files(outbox.FormatGolangMigrate, day())
-			must(t, err)
+			testenv.Must(t, err)
 			exec(t, conn, files[0].Text) // in one go, as golang-migrate does
 			apply(t, conn, s.Up)
 			exec(t, conn, "INSERT INTO "+name.SQL()+" (event_id, aggregate_type, aggregate_id, event_type, payload, occurred_at) "+
@@ -175,17 +175,17 @@ func apply(t *testing.T, conn *pgx.Conn, statements []outbox.Statement) {
 // database creates a database and connects to it.
 func database(t *testing.T, pg *testenv.PostgresServer, name, user string) *pgx.Conn {
 	t.Helper()
-	must(t, pg.CreateDatabase(t.Context(), name))
+	testenv.Must(t, pg.CreateDatabase(t.Context(), name))
 	return connect(t, pg, name, user)
 }
 
 func connect(t *testing.T, pg *testenv.PostgresServer, name, user string) *pgx.Conn {
 	t.Helper()
 	config, err := pgx.ParseConfig(pg.DSN(name, user))
-	must(t, err)
+	testenv.Must(t, err)
 	config.OnNotice = func(*pgconn.PgConn, *pgconn.Notice) {}
 	conn, err := pgx.ConnectConfig(t.Context(), config)
-	must(t, err)
+	testenv.Must(t, err)
 	t.Cleanup(func() { _ = conn.Close(context.WithoutCancel(t.Context())) })
 	return conn
 }
@@ -206,11 +206,4 @@ func query(t *testing.T, conn *pgx.Conn, sql string) string {
 		t.Fatalf("%v in\n%s", err, sql)
 	}
 	return string(results[0].Rows[0][0])
-}
-
-func must(tb testing.TB, err error) {
-	tb.Helper()
-	if err != nil {
-		tb.Fatal(err)
-	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/outbox"
+	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
 
 // rowsOf returns a batch of text columns, of which each row has the values in turn; "NULL" is NULL.
@@ -40,9 +41,9 @@ func planOf(tb testing.TB, table *cdc.Table, parts map[string]outbox.Part) *outb
 		}
 	}
 	layout, err := outbox.Mapped(parts)
-	must(tb, err)
+	testenv.Must(tb, err)
 	p, err := layout.Plan(table, "tables[0]")
-	must(tb, err)
+	testenv.Must(tb, err)
 	return p
 }
 
@@ -168,15 +169,15 @@ func TestPartsInZone(t *testing.T) {
 		b.Table.Columns[i].Form, b.Table.Columns[i].Type = cdc.FormTimestampText, typ
 	}
 	zone, err := cdc.LoadZone("Europe/Berlin")
-	must(t, err)
+	testenv.Must(t, err)
 	layout, err := outbox.Mapped(map[string]outbox.Part{
 		"event_id": outbox.Of("id"), "event_type": {Template: "at ${local}"}, "payload": outbox.Of("local"), "occurred_at": outbox.Of("local"),
 		"created_at": outbox.Of("moment"), "topic": outbox.Of("text"),
 	})
-	must(t, err)
+	testenv.Must(t, err)
 	layout.Zone = zone
 	p, err := layout.Plan(b.Table, "tables[0]")
-	must(t, err)
+	testenv.Must(t, err)
 	if at := p.Parts[outbox.Payload].Index(); at != -1 {
 		t.Errorf("column %d is the payload as it is, and a dead letter would have its time without the zone", at)
 	}
@@ -263,7 +264,7 @@ func lookedUp(t *testing.T, doc []byte) []byte {
 		return value
 	}
 	var text string
-	must(t, json.Unmarshal(value, &text))
+	testenv.Must(t, json.Unmarshal(value, &text))
 	return append([]byte{}, text...)
 }
 
@@ -271,9 +272,9 @@ func lookedUp(t *testing.T, doc []byte) []byte {
 func TestDraftIsKeptUnlessHuge(t *testing.T) {
 	b := rowsOf("id type data", []string{"1", "a", "x"})
 	layout, err := outbox.Mapped(map[string]outbox.Part{"event_id": outbox.Of("id"), "event_type": outbox.Of("type"), "payload": outbox.Of("data")})
-	must(t, err)
+	testenv.Must(t, err)
 	p, err := layout.Plan(b.Table, "tables[0]")
-	must(t, err)
+	testenv.Must(t, err)
 	for size, kept := range map[int]bool{1000: true, 2 << 20: false} {
 		r := outbox.Row{Draft: make([]byte, size)}
 		if r.Start(p, b, nil); cap(r.Draft) > 0 != kept {

@@ -11,6 +11,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/mysql"
 	"github.com/cdc-relay/cdc-relay/internal/outbox"
+	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
 
 var update = flag.Bool("update", false, "write the golden files")
@@ -31,7 +32,7 @@ func TestScriptFiles(t *testing.T) {
 			outbox.FormatAtlas:         "20260102235900_create_outbox.sql",
 		} {
 			files, err := s.Files(f, day())
-			must(t, err)
+			testenv.Must(t, err)
 			var got []string
 			for _, file := range files {
 				got = append(got, file.Name)
@@ -89,10 +90,10 @@ func golden(t *testing.T, name, text string) {
 	t.Helper()
 	path := filepath.Join("testdata", name)
 	if *update {
-		must(t, os.WriteFile(path, []byte(text), 0o600))
+		testenv.Must(t, os.WriteFile(path, []byte(text), 0o600))
 	}
 	want, err := os.ReadFile(path)
-	must(t, err)
+	testenv.Must(t, err)
 	if text != string(want) {
 		t.Errorf("%s: got\n%s\nwant\n%s\n(go test -update writes it)", path, text, want)
 	}

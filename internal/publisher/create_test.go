@@ -11,6 +11,7 @@ import (
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/kafka"
+	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
 
 // toEach makes a message for each of n topics.
@@ -79,7 +80,7 @@ func TestNewTopicIsCreatedOnce(t *testing.T) {
 	opts := options(c)
 	opts.Create = &kafka.TopicSpec{Partitions: 1, ReplicationFactor: 1}
 	p, log := logged(t, opts)
-	must(t, p.Send(t.Context(), &cdc.Routed{Batch: &cdc.Batch{Seq: 1, Txs: []cdc.Tx{{}}}, Messages: toEach(1)}))
+	testenv.Must(t, p.Send(t.Context(), &cdc.Routed{Batch: &cdc.Batch{Seq: 1, Txs: []cdc.Tx{{}}}, Messages: toEach(1)}))
 	if got := <-p.Durable(); got.Err != nil || strings.Count(log.String(), "topic created") != 1 {
 		t.Errorf("%v; the log:\n%s", got.Err, log)
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/kafka"
+	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
 
 // coordinator hands out producer epochs as Kafka does (org.apache.kafka.coordinator.transaction.TransactionMetadata,
@@ -149,7 +150,7 @@ func TestReplacedTransactionalIDIsFenced(t *testing.T) {
 			c := newCluster(t, 1, 1)
 			k, o := coordinate(c), options(c)
 			o.TransactionalID = setting
-			must(t, unopened(t, o).Open(t.Context(), "derived", "old"))
+			testenv.Must(t, unopened(t, o).Open(t.Context(), "derived", "old"))
 			if !slices.Equal(k.asked, want) {
 				t.Errorf("asked for %q, want %q", k.asked, want)
 			}

@@ -1,12 +1,10 @@
 package publisher_test
 
 import (
-	"bytes"
 	"errors"
 	"log/slog"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -19,6 +17,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/kafka"
 	"github.com/cdc-relay/cdc-relay/internal/publisher"
+	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
 
 const positions = "positions"
@@ -56,7 +55,7 @@ func TestOpenTransactionEnds(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c := newCluster(t, 1, 1)
 			p := openTransactional(t, c)
-			must(t, p.Send(t.Context(), &cdc.Routed{Batch: &cdc.Batch{Seq: 1}, Messages: []cdc.Message{msg("k", "0")}}))
+			testenv.Must(t, p.Send(t.Context(), &cdc.Routed{Batch: &cdc.Batch{Seq: 1}, Messages: []cdc.Message{msg("k", "0")}}))
 			untilCut(t, p)
 			if n := openRecords(t, c); n != 1 {
 				t.Fatalf("%d records are open", n)
@@ -125,7 +124,7 @@ func TestPartitionsAreAddedTogether(t *testing.T) {
 	createTopic(t, c.ListenAddrs(), "u", 1, nil)
 	p := openTransactional(t, c)
 	send := func(seq uint64, messages ...cdc.Message) {
-		must(t, p.Send(t.Context(), &cdc.Routed{Batch: &cdc.Batch{Seq: seq}, Messages: messages}))
+		testenv.Must(t, p.Send(t.Context(), &cdc.Routed{Batch: &cdc.Batch{Seq: seq}, Messages: messages}))
 	}
 	send(1, append(to("u", msg("k", "0")), msg("k", "0"))...) // the publisher knows both topics now
 	untilCut(t, p)
@@ -237,7 +236,7 @@ func TestTransactionalIDIsDenied(t *testing.T) {
 				}
 				return nil
 			}
-			must(t, send(1))
+			testenv.Must(t, send(1))
 			c.Fault(kfake.Fault{Keys: []kmsg.Key{key}, Err: kerr.TransactionalIDAuthorizationFailed, Count: -1})
 			var err error
 			if key == kmsg.InitProducerID { // the next attempt
@@ -302,7 +301,7 @@ func TestPositionStaysInItsPartition(t *testing.T) {
 func TestAnsweredErrorIsNoOutage(t *testing.T) {
 	c := newCluster(t, 1, 1)
 	createTopic(t, c.ListenAddrs(), positions, 1, map[string]string{"cleanup.policy": "compact"})
-	opts, reg, log := options(c), prometheus.NewRegistry(), &lines{}
+	opts, reg, log := options(c), prometheus.NewRegistry(), &testenv.Log{}
 	opts.PositionTopic, opts.Dropped = positions, func(string) {}
 	logger := slog.New(slog.NewTextHandler(log, nil))
 	opts.Problems = cdc.NewProblems(logger)
@@ -317,22 +316,4 @@ func TestAnsweredErrorIsNoOutage(t *testing.T) {
 	if !strings.Contains(log.String(), sarama.ErrOffsetsLoadInProgress.Error()) {
 		t.Error(log.String())
 	}
-}
-
-// lines is what was logged.
-type lines struct {
-	mu sync.Mutex
-	bytes.Buffer
-}
-
-func (l *lines) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.Buffer.Write(p)
-}
-
-func (l *lines) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.Buffer.String()
 }

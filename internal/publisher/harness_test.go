@@ -21,6 +21,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cdctest"
 	"github.com/cdc-relay/cdc-relay/internal/kafka"
 	"github.com/cdc-relay/cdc-relay/internal/publisher"
+	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
 
 func TestMain(m *testing.M) {
@@ -37,7 +38,7 @@ func newCluster(t *testing.T, brokers, partitions int, more ...kfake.Opt) *kfake
 	t.Helper()
 	opts := append([]kfake.Opt{kfake.NumBrokers(brokers), kfake.SeedTopics(int32(partitions), "t")}, more...)
 	c, err := kfake.NewCluster(opts...)
-	must(t, err)
+	testenv.Must(t, err)
 	t.Cleanup(c.Close)
 	c.ControlKey(int16(kmsg.EndTxn), func(req kmsg.Request) (kmsg.Response, error, bool) {
 		if end, _ := req.(*kmsg.EndTxnRequest); !end.Commit {
@@ -139,9 +140,9 @@ func unopened(t *testing.T, opts publisher.Options) *publisher.Publisher {
 }
 
 // logged opens a publisher, and keeps what it logs.
-func logged(t *testing.T, opts publisher.Options) (*publisher.Publisher, *lines) {
+func logged(t *testing.T, opts publisher.Options) (*publisher.Publisher, *testenv.Log) {
 	t.Helper()
-	log := &lines{}
+	log := &testenv.Log{}
 	p := publisher.New(opts, slog.New(slog.NewTextHandler(log, nil)), prometheus.NewRegistry())
 	t.Cleanup(p.Kill)
 	mustOpen(t, p)
@@ -150,7 +151,7 @@ func logged(t *testing.T, opts publisher.Options) (*publisher.Publisher, *lines)
 
 func mustOpen(t *testing.T, p *publisher.Publisher) {
 	t.Helper()
-	must(t, p.Open(t.Context(), "cdc-relay.test"))
+	testenv.Must(t, p.Open(t.Context(), "cdc-relay.test"))
 }
 
 func logger(t *testing.T) *slog.Logger {
@@ -243,7 +244,7 @@ func (s *sink) send(t *testing.T, msgs ...cdc.Message) uint64 {
 	s.next++
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	must(t, s.Send(ctx, r))
+	testenv.Must(t, s.Send(ctx, r))
 	return r.Seq()
 }
 
@@ -278,7 +279,7 @@ func read(t *testing.T, addrs []string, topic string, n int) (all []*kgo.Record)
 func consume(t *testing.T, addrs []string, topic string, done func([]*kgo.Record) bool) {
 	t.Helper()
 	cl, err := kgo.NewClient(kgo.SeedBrokers(addrs...), kgo.ConsumeTopics(topic), kgo.FetchMaxWait(50*time.Millisecond))
-	must(t, err)
+	testenv.Must(t, err)
 	defer cl.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
@@ -298,7 +299,7 @@ func consume(t *testing.T, addrs []string, topic string, done func([]*kgo.Record
 func metric(t *testing.T, reg *prometheus.Registry, name string) float64 {
 	t.Helper()
 	families, err := reg.Gather()
-	must(t, err)
+	testenv.Must(t, err)
 	var sum float64
 	for _, f := range families {
 		if f.GetName() != name {
@@ -335,7 +336,7 @@ func inOrder(t *testing.T, addrs []string, n, keys int) {
 		for _, r := range records {
 			key := string(r.Key)
 			v, err := strconv.Atoi(string(r.Value))
-			must(t, err)
+			testenv.Must(t, err)
 			if p, ok := home[key]; ok && p != r.Partition {
 				cdctest.Violation(t, cdctest.Order, "key %s is in partitions %d and %d", key, p, r.Partition)
 				t.FailNow()
@@ -349,11 +350,4 @@ func inOrder(t *testing.T, addrs []string, n, keys int) {
 		}
 		return len(seen) >= n
 	})
-}
-
-func must(tb testing.TB, err error) {
-	tb.Helper()
-	if err != nil {
-		tb.Fatal(err)
-	}
 }

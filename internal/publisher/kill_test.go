@@ -14,6 +14,7 @@ import (
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/publisher"
+	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
 
 // counted counts the connections that the other side has not closed.
@@ -71,13 +72,13 @@ func TestKillDoesNotWaitForBrokers(t *testing.T) {
 
 func TestKillEndsOpen(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0") // takes connections and says nothing
-	must(t, err)
+	testenv.Must(t, err)
 	defer l.Close()
 	p := unopened(t, optionsAt(l.Addr().String()))
 	opened := make(chan error, 1)
 	go func() { opened <- p.Open(t.Context(), "cdc-relay.test") }()
 	conn, err := l.Accept()
-	must(t, err)
+	testenv.Must(t, err)
 	defer conn.Close()
 	if _, err := io.ReadFull(conn, make([]byte, 4)); err != nil {
 		t.Fatal(err)
@@ -106,7 +107,7 @@ func TestKillWithUnreadAnswers(t *testing.T) {
 	const rounds = 500
 	for i := range rounds {
 		r := &cdc.Routed{Batch: &cdc.Batch{Seq: uint64(2*i + 1)}, Messages: numbered(i, 1, 1)} // gaps: no shared answers
-		must(t, p.Send(t.Context(), r))
+		testenv.Must(t, p.Send(t.Context(), r))
 	}
 	eventually(t, "all messages at the broker", func() bool {
 		n := int32(0)
@@ -136,7 +137,7 @@ func promptly(t *testing.T, fn func()) {
 func TestKillDoesNotWaitForThrottle(t *testing.T) {
 	c := newCluster(t, 2, 1, kfake.SeedTopics(1, "u"))
 	for node, topic := range []string{"t", "u"} {
-		must(t, c.MoveTopicPartition(topic, 0, int32(node)))
+		testenv.Must(t, c.MoveTopicPartition(topic, 0, int32(node)))
 	}
 	c.ControlKey(produceKey, func(req kmsg.Request) (kmsg.Response, error, bool) {
 		c.KeepControl()

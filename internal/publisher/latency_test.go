@@ -9,6 +9,7 @@ import (
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/publisher"
+	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
 
 const trace = "4bf92f3577b34da6a3ce929d0e0e4736"
@@ -58,7 +59,7 @@ func TestExemplarsAreRare(t *testing.T) {
 func ackLatency(t *testing.T, reg *prometheus.Registry) *dto.Histogram {
 	t.Helper()
 	families, err := reg.Gather()
-	must(t, err)
+	testenv.Must(t, err)
 	for _, f := range families {
 		if f.GetName() == "cdc_relay_commit_to_ack_seconds" {
 			return f.GetMetric()[0].GetHistogram()

@@ -13,6 +13,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
 
 const (
@@ -162,10 +163,10 @@ func TestLimitOfLettersIsLowered(t *testing.T) {
 func TestLettersWithoutTheirPayloadAreRefused(t *testing.T) {
 	eachDelivery(t, func(t *testing.T, l *lettered) {
 		client, err := kgo.NewClient(kgo.SeedBrokers(l.cluster.ListenAddrs()...))
-		must(t, err)
+		testenv.Must(t, err)
 		defer client.Close()
 		entry := &kgo.Record{Topic: letterIndex, Key: []byte("letter/a@1/0"), Value: []byte(`{"v":1,"reason":"too_large","stub":true}`)}
-		must(t, client.ProduceSync(t.Context(), entry).FirstErr())
+		testenv.Must(t, client.ProduceSync(t.Context(), entry).FirstErr())
 		stop := l.refuses(t, source(), "dead_letter_without_payload")
 		if stop.Class != cdc.ClassConfig || !strings.Contains(stop.Fix, "`cdc-relay dlq retry --all --yes`") {
 			t.Errorf("stopped with %v: %s", stop.Class, cdc.Explain(stop))

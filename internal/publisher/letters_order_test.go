@@ -11,6 +11,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/deadletter"
 	"github.com/cdc-relay/cdc-relay/internal/kafka"
 	"github.com/cdc-relay/cdc-relay/internal/publisher"
+	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
 
 // A key is free once the index says that its last letter is resolved: a crash in between publishes the letter again, and nothing of
@@ -19,7 +20,7 @@ func TestKeyIsFreeOnceTheIndexSaysSo(t *testing.T) {
 	eachDelivery(t, func(t *testing.T, l *lettered) {
 		l.restartWith(t, func(o *publisher.Options) { o.Timing.Closed = time.Hour })
 		l.answered(t, l.send(t, fact{"a", "", "1"}))
-		must(t, l.CloseKeys(t.Context(), []string{"public.outbox\x00a"}))
+		testenv.Must(t, l.CloseKeys(t.Context(), []string{"public.outbox\x00a"}))
 		const id = "a/1@0000000000000100/0"
 		e := l.entries(t)[id]
 		away := l.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: letterIndex, Err: kerr.NotEnoughReplicas, Count: -1})
@@ -37,7 +38,7 @@ func TestKeyIsFreeOnceTheIndexSaysSo(t *testing.T) {
 			t.Errorf("%d requests with events, but the index does not say that the letter is resolved", published.Hits())
 		}
 		away.Remove()
-		must(t, <-resolved)
+		testenv.Must(t, <-resolved)
 		l.answered(t, last)
 		if a := l.published(t, "a"); a != "1 2" {
 			t.Errorf("published: %q", a)
@@ -113,7 +114,7 @@ func (l *lettered) barriers(t *testing.T, partition int32) (n int) {
 		}
 		return nil
 	})
-	must(t, err)
+	testenv.Must(t, err)
 	return n
 }
 

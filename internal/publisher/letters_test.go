@@ -18,6 +18,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/deadletter"
 	"github.com/cdc-relay/cdc-relay/internal/kafka"
 	"github.com/cdc-relay/cdc-relay/internal/publisher"
+	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
 
 const (
@@ -85,7 +86,7 @@ func (l *lettered) start(t *testing.T, passed func(string) bool) {
 	if err == nil && l.exactlyOnce {
 		_, err = l.Commit(t.Context(), "position", nil)
 	}
-	must(t, err)
+	testenv.Must(t, err)
 	ctx, stop := context.WithCancel(t.Context())
 	var collecting sync.WaitGroup
 	answers := l.Durable()
@@ -147,7 +148,7 @@ func (l *lettered) send(t *testing.T, facts ...fact) uint64 {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	must(t, l.Send(ctx, r))
+	testenv.Must(t, l.Send(ctx, r))
 	return b.Seq
 }
 
@@ -158,7 +159,7 @@ func (l *lettered) answered(t *testing.T, seq uint64) {
 		err = l.err
 		return err != nil || l.acked >= seq
 	})
-	must(t, err)
+	testenv.Must(t, err)
 }
 
 // records reads what is committed in a topic, the values by key in the order of their offsets.
@@ -172,7 +173,7 @@ func (l *lettered) records(t *testing.T, topic string, partitions int32) map[str
 			all[string(r.Key)] = append(all[string(r.Key)], r)
 			return nil
 		})
-		must(t, err)
+		testenv.Must(t, err)
 	}
 	return all
 }
@@ -197,7 +198,7 @@ func (l *lettered) letters(t *testing.T) map[string]*deadletter.Letter {
 			continue
 		}
 		d, err := deadletter.Decode(last.Value, last.Headers)
-		must(t, err)
+		testenv.Must(t, err)
 		d.Partition = last.Partition
 		all[id] = d
 	}
@@ -230,13 +231,13 @@ func (l *lettered) resolve(t *testing.T, topic string, ids ...string) []deadlett
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	outcomes, err := l.Resolve(ctx, asked)
-	must(t, err)
+	testenv.Must(t, err)
 	for i, o := range outcomes {
 		if !o.Skipped && o.Err == nil {
 			done[ids[i]] = asked[i].Partition
 		}
 	}
-	must(t, l.Forget(t.Context(), done))
+	testenv.Must(t, l.Forget(t.Context(), done))
 	return outcomes
 }
 
@@ -245,7 +246,7 @@ func (l *lettered) entries(t *testing.T) map[string]*deadletter.Entry {
 	t.Helper()
 	records := deadletter.NewRecords()
 	for key, all := range l.records(t, letterIndex, 1) {
-		must(t, records.Add(key, all[len(all)-1].Value))
+		testenv.Must(t, records.Add(key, all[len(all)-1].Value))
 	}
 	return records.Entries
 }
@@ -352,7 +353,7 @@ func TestBusyKeyIsReleased(t *testing.T) {
 			if len(ids) > 0 {
 				l.resolve(t, "t", ids...)
 			}
-			must(t, l.CloseKeys(t.Context(), []string{"public.outbox\x00a"}))
+			testenv.Must(t, l.CloseKeys(t.Context(), []string{"public.outbox\x00a"}))
 			eventually(t, "its letters to be written", func() bool {
 				work, _ := l.index.Retryable(1<<20, func(*deadletter.Work) bool { return true })
 				return len(work) == l.index.Summary().Events
@@ -474,7 +475,7 @@ func TestRowOfADroppedLetterComesAgain(t *testing.T) {
 			"ended":    {Do: deadletter.Drop, State: deadletter.Ended},
 			"retry":    {Do: deadletter.Retry, State: deadletter.Accepted},
 		} {
-			must(t, l.WriteIndex(t.Context(), map[string][]byte{string(deadletter.AskKey(id)): a.Encode()}))
+			testenv.Must(t, l.WriteIndex(t.Context(), map[string][]byte{string(deadletter.AskKey(id)): a.Encode()}))
 		}
 		l.restart(t, func(string) bool { return false })
 		if len(l.accepted) != 2 || l.accepted["accepted"] == nil || l.accepted["again"] == nil {

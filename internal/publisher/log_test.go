@@ -9,6 +9,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
 
 // Every line about an event has its ID, key and topic.
@@ -27,7 +28,7 @@ func TestLinesNameTheEvent(t *testing.T) {
 			opts := options(cluster)
 			opts.Rejected, opts.Dropped = c.policy, func(string) {}
 			p, log := logged(t, opts)
-			must(t, p.Send(t.Context(), &cdc.Routed{Batch: &cdc.Batch{Seq: 1, Txs: []cdc.Tx{{}}}, Messages: []cdc.Message{msg("k", "1")}}))
+			testenv.Must(t, p.Send(t.Context(), &cdc.Routed{Batch: &cdc.Batch{Seq: 1, Txs: []cdc.Tx{{}}}, Messages: []cdc.Message{msg("k", "1")}}))
 			<-p.Durable()
 			for line := range strings.Lines(log.String()) {
 				if strings.Contains(line, want) && strings.Contains(line, ` event_id=k/1 key=k topic=t `) {

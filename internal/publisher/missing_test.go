@@ -1,7 +1,6 @@
 package publisher_test
 
 import (
-	"runtime"
 	"strconv"
 	"sync/atomic"
 	"testing"
@@ -12,13 +11,15 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/cdctest"
+	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
 
 // seriesOf returns the values of a metric by topic.
 func seriesOf(t *testing.T, reg *prometheus.Registry, name string) map[string]float64 {
 	t.Helper()
 	families, err := reg.Gather()
-	must(t, err)
+	testenv.Must(t, err)
 	all := map[string]float64{}
 	for _, f := range families {
 		for _, m := range f.GetMetric() {
@@ -51,7 +52,7 @@ func TestUnknownTopicsAreForgotten(t *testing.T) {
 	s := open(t, opts)
 	s.send(t, msg("k", "a"))
 	s.answered(t, 1)
-	before := heap()
+	before := cdctest.Heap()
 	batch := uint64(1)
 	for i := 0; i < names; batch++ {
 		var messages []cdc.Message
@@ -62,7 +63,7 @@ func TestUnknownTopicsAreForgotten(t *testing.T) {
 		s.send(t, messages...)
 	}
 	s.answered(t, batch)
-	t.Logf("heap: %d KiB more", (heap()-before)>>10)
+	t.Logf("heap: %d KiB more", (cdctest.Heap()-before)>>10)
 	if got := seriesOf(t, s.reg, "cdc_relay_publish_errors_total"); len(got) != 1 || got["other"] != names {
 		t.Errorf("%d topics have series of errors, and %v errors are of others: want 1 and %d", len(got), got["other"], names)
 	}
@@ -80,14 +81,6 @@ func TestUnknownTopicsAreForgotten(t *testing.T) {
 	if n := refreshed.Load(); n > 1001 {
 		t.Errorf("metadata of %d topics is requested, want 1 and at most 1000 that are missing", n)
 	}
-}
-
-// heap is the memory in use.
-func heap() int64 {
-	var m runtime.MemStats
-	runtime.GC()
-	runtime.ReadMemStats(&m)
-	return int64(m.HeapAlloc)
 }
 
 // Topics beyond the limit share their series.

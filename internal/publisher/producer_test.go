@@ -13,6 +13,7 @@ import (
 
 	"github.com/cdc-relay/cdc-relay/internal/cdctest"
 	"github.com/cdc-relay/cdc-relay/internal/kafka"
+	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
 
 // A new producer ID is requested only when no batch is in flight: later batches would be sent with it and overtake that
@@ -22,7 +23,7 @@ func TestNewProducerIDWaitsForBatchesInFlight(t *testing.T) {
 		t.Run(id, func(t *testing.T) {
 			c := newCluster(t, 2, 2)
 			for broker := range int32(2) {
-				must(t, c.MoveTopicPartition("t", broker, broker))
+				testenv.Must(t, c.MoveTopicPartition("t", broker, broker))
 			}
 			opts := options(c)
 			opts.TransactionalID, opts.Kafka.RequestTimeout = id, time.Minute

@@ -13,6 +13,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
 
 // onProduce is a fault for produce requests to topic "t".
@@ -218,7 +219,7 @@ func TestHungBrokerIsLeftForTheNewLeader(t *testing.T) {
 	s.answered(t, s.send(t, msg("k", "a")))
 	last := s.send(t, msg("k", "b"))
 	eventually(t, "the answer to get lost", func() bool { return attempts.Load() >= 2 && armed.Load() == 0 })
-	must(t, c.MoveTopicPartition("t", 0, 1-c.LeaderFor("t", 0)))
+	testenv.Must(t, c.MoveTopicPartition("t", 0, 1-c.LeaderFor("t", 0)))
 	s.answered(t, last)
 	if got := values(read(t, c.ListenAddrs(), "t", 2)); !slices.Equal(got, []string{"a", "b"}) {
 		t.Errorf("published %v", got)
@@ -231,7 +232,7 @@ func TestOldMetadata(t *testing.T) {
 	for name, known := range map[string]bool{"an earlier leader": true, "a topic that is not known yet": false} {
 		t.Run(name, func(t *testing.T) {
 			c := newCluster(t, 3, 1)
-			must(t, c.MoveTopicPartition("t", 0, 2))
+			testenv.Must(t, c.MoveTopicPartition("t", 0, 2))
 			c.ControlKey(kmsg.Metadata.Int16(), func(req kmsg.Request) (kmsg.Response, error, bool) {
 				c.KeepControl()
 				res, _ := req.ResponseKind().(*kmsg.MetadataResponse)

@@ -18,6 +18,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
 
 // to sets the topic of messages.
@@ -43,7 +44,7 @@ func createTopic(t *testing.T, addrs []string, topic string, partitions int32, c
 func admin(t *testing.T, addrs []string) *kadm.Client {
 	t.Helper()
 	client, err := kgo.NewClient(kgo.SeedBrokers(addrs...))
-	must(t, err)
+	testenv.Must(t, err)
 	t.Cleanup(client.Close)
 	return kadm.NewClient(client)
 }

@@ -7,6 +7,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
 
 // FuzzHeaders holds the scanner against encoding/json: what is an object of strings, and only that, makes
@@ -57,6 +58,6 @@ func headerValue(t *testing.T, value json.RawMessage) []byte {
 		return value
 	}
 	var s string
-	must(t, json.Unmarshal(value, &s))
+	testenv.Must(t, json.Unmarshal(value, &s))
 	return []byte(s)
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/outbox"
 	"github.com/cdc-relay/cdc-relay/internal/router"
+	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
 
 // row holds raw values by column; a column that is not there is NULL.
@@ -98,7 +99,7 @@ func mapped(tb testing.TB, columns map[string]string) outbox.Layout {
 		parts[role] = outbox.Of(column)
 	}
 	layout, err := outbox.Mapped(parts)
-	must(tb, err)
+	testenv.Must(tb, err)
 	return layout
 }
 
@@ -119,7 +120,7 @@ func route(tb testing.TB, o router.Options, b *cdc.Batch) (*cdc.Routed, error) {
 func routeInto(tb rapid.TB, r *router.Router, b *cdc.Batch, dst *cdc.Routed) {
 	tb.Helper()
 	dst.Reset(b)
-	must(tb, r.Route(b, dst))
+	testenv.Must(tb, r.Route(b, dst))
 }
 
 // one routes a single row that must make a message.
@@ -212,11 +213,4 @@ func binaryRow(r row) row {
 		b["schema_version"] = "\x00\x00\x00\x03"
 	}
 	return b
-}
-
-func must(tb rapid.TB, err error) {
-	tb.Helper()
-	if err != nil {
-		tb.Fatal(err)
-	}
 }

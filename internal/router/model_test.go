@@ -14,6 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
 
 // event is what a row of the native table means; a column that is not there is NULL.
@@ -122,7 +123,7 @@ func quoteJSON(t *rapid.T, s string) string {
 	var b strings.Builder
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(rapid.Bool().Draw(t, "escape"))
-	must(t, enc.Encode(s))
+	testenv.Must(t, enc.Encode(s))
 	return strings.TrimSpace(b.String())
 }
 

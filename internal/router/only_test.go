@@ -8,6 +8,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/outbox"
 	"github.com/cdc-relay/cdc-relay/internal/router"
+	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
 
 // onlyOptions are of a native table of which only rows that match all the expressions are published: "column=expression ...".
@@ -52,7 +53,7 @@ func TestOnly(t *testing.T) {
 		{"tenant_id=x+", []row{order().with("tenant_id", strings.Repeat("x", 4000)), order().with("tenant_id", strings.Repeat("x", 4000)+"y")}, []int32{0}},
 	} {
 		dst, err := route(t, onlyOptions(tt.only), batch(withStatus(), tt.rows...))
-		must(t, err)
+		testenv.Must(t, err)
 		var got []int32
 		for _, m := range dst.Messages {
 			got = append(got, m.Row)
@@ -139,7 +140,7 @@ func TestOnlyAllocatesNothing(t *testing.T) {
 		r, dst := newRouter(t, onlyOptions("status=NEW|CREATED tenant_id=acme")), &cdc.Routed{}
 		run := func() {
 			dst.Reset(b)
-			must(t, r.Route(b, dst))
+			testenv.Must(t, r.Route(b, dst))
 		}
 		if n := testing.AllocsPerRun(20, run); n > most {
 			t.Errorf("status %s: %v allocations for %d rows", status, n, b.Rows())

@@ -9,6 +9,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/outbox"
 	"github.com/cdc-relay/cdc-relay/internal/record"
 	"github.com/cdc-relay/cdc-relay/internal/router"
+	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
 
 // placed is the table of placements: the native one with a number, and a payload that is a column of JSON.
@@ -114,7 +115,7 @@ func TestPartitionOfRoute(t *testing.T) {
 	}
 	routed := order().without("topic")
 	dst, err := route(t, o, batch(placed(), routed.with("tenant_id", "a"), routed, routed.with("tenant_id", "a"), order()))
-	must(t, err)
+	testenv.Must(t, err)
 	for i, want := range []string{`a 4 "k1"`, `b 0 "order.placed"`, `a 4 "k1"`, `orders 0 "k1"`} {
 		m := &dst.Messages[i]
 		if got := fmt.Sprintf("%s %d %q", m.Topic, m.Partition, m.Key); got != want {

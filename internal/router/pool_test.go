@@ -10,6 +10,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/outbox"
 	"github.com/cdc-relay/cdc-relay/internal/record"
 	"github.com/cdc-relay/cdc-relay/internal/router"
+	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
 
 // With its memory in the pool and its topics known, a batch costs one allocation, LastEventID, whatever its records are made of.
@@ -48,7 +49,7 @@ func TestRouteAllocatesOncePerBatch(t *testing.T) {
 		b, r, dst := batch(binaryTable(), rows...), newRouter(t, o), &cdc.Routed{}
 		allocs := testing.AllocsPerRun(20, func() {
 			dst.Reset(b)
-			must(t, r.Route(b, dst))
+			testenv.Must(t, r.Route(b, dst))
 		})
 		if allocs > 1 {
 			t.Errorf("%s: %v allocations for 100 events", name, allocs)
@@ -78,7 +79,7 @@ func slabsGrow(t *testing.T, o router.Options) {
 		alone := batch(binaryTable(), rows[i])
 		alone.Txs[0].Ordinal = uint32(i)
 		dst, err := route(t, o, alone)
-		must(t, err)
+		testenv.Must(t, err)
 		want = append(want, golden(&dst.Messages[0]))
 	}
 	r := newRouter(t, o)
@@ -107,7 +108,7 @@ func TestManyTopicsAllocateNothing(t *testing.T) {
 		b, r, dst := batch(binaryTable(), rows...), newRouter(t, options()), &cdc.Routed{}
 		if allocs := testing.AllocsPerRun(1, func() {
 			dst.Reset(b)
-			must(t, r.Route(b, dst))
+			testenv.Must(t, r.Route(b, dst))
 		}); allocs > 1 {
 			t.Errorf("%s: %v allocations for %d events", name, allocs, len(rows))
 		}

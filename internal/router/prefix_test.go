@@ -9,13 +9,14 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/outbox"
 	"github.com/cdc-relay/cdc-relay/internal/record"
 	"github.com/cdc-relay/cdc-relay/internal/router"
+	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
 
 // numbered returns options for a table whose IDs are numbers behind a text, and the table.
 func numbered(tb testing.TB) (router.Options, *cdc.Table) {
 	tb.Helper()
 	layout, err := outbox.Mapped(map[string]outbox.Part{"event_id": {Template: "orders-${id}"}, "event_type": outbox.Of("type"), "payload": outbox.Of("body")})
-	must(tb, err)
+	testenv.Must(tb, err)
 	o := options()
 	o.Tables[0].Layout = layout
 	o.Routes = []router.Route{{Match: map[string]string{"event_id": "orders-1.*"}, Topic: "t.${event_id}"}, {Match: map[string]string{"type": "a"}, Topic: "t"}}
@@ -32,7 +33,7 @@ func behindText(tb testing.TB) outbox.Layout {
 	}
 	parts[outbox.EventID.String()] = outbox.Part{Template: "orders-${event_id}"}
 	layout, err := outbox.Mapped(parts)
-	must(tb, err)
+	testenv.Must(tb, err)
 	return layout
 }
 
@@ -42,7 +43,7 @@ func TestIDBehindText(t *testing.T) {
 	o.Unroutable, o.Skip = cdc.PolicyDeadLetter, []string{"orders-3", "4"}
 	event := row{"id": "2", "type": "a", "body": "x"}
 	dst, err := route(t, o, batch(table, event, event.with("id", "3"), event.with("id", "5").with("type", "b"), event.with("id", "4"), event.with("id", "12")))
-	must(t, err)
+	testenv.Must(t, err)
 	var ids []string
 	for i := range dst.Messages {
 		m := &dst.Messages[i]

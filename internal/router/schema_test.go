@@ -8,6 +8,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/outbox"
 	"github.com/cdc-relay/cdc-relay/internal/router"
+	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
 
 // A table without a column that records need stops the relay, by Check or at its first row.
@@ -141,7 +142,7 @@ func TestObjectsInDocuments(t *testing.T) {
 		"event_id": outbox.Of("event_id"), "event_type": outbox.Of("event_type"), "topic": outbox.Of("topic"), "aggregate_id": outbox.Of("aggregate_id"),
 		"payload": {JSON: "headers", Path: "$.data"}, "partition_key": {JSON: "headers", Path: "$.key"},
 	})
-	must(t, err)
+	testenv.Must(t, err)
 	o.Tables[0].Layout = layout
 	for key, says := range map[string]string{`"k1"`: "", "17": "", `{"id": 17}`: "is an object or an array", "[17]": "is an object or an array"} {
 		dst, err := route(t, o, batch(native(), order().with("headers", `{"data": {"a": [1]}, "key": `+key+`}`)))

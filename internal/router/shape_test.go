@@ -8,6 +8,7 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
 	"github.com/cdc-relay/cdc-relay/internal/outbox"
 	"github.com/cdc-relay/cdc-relay/internal/record"
+	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
 
 // typed is the native table with more columns, of many types, as a source describes it whose stream is binary or text.
@@ -134,7 +135,7 @@ func TestShapes(t *testing.T) {
 					stopped(t, err, cdc.ClassRuntime, "malformed", c.refused)
 					return
 				}
-				must(t, err)
+				testenv.Must(t, err)
 				m := &dst.Messages[0]
 				value := string(m.Value)
 				if m.Value == nil {

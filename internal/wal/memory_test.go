@@ -18,6 +18,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/cdctest"
 	"github.com/cdc-relay/cdc-relay/internal/postgres"
 )
 
@@ -132,13 +133,13 @@ func TestMemoryIsBoundedBesideOtherTables(t *testing.T) {
 			k := &keeper{most: bound, full: cancel}
 			f := &feed{transaction: transaction, most: 1000}
 			ss := fedSession(f, k)
-			before := heap()
+			before := cdctest.Heap()
 			err := ss.stream(ctx)
 			if !errors.Is(err, io.EOF) && !errors.Is(err, context.Canceled) {
 				t.Fatal(err)
 			}
 			f.pending = bytes.Buffer{}
-			held := heap() - before
+			held := cdctest.Heap() - before
 			if noise := ss.relations[noiseID]; noise.other && noise.table.Columns != nil {
 				t.Errorf("kept %d columns of another table", len(noise.table.Columns))
 			}
@@ -150,14 +151,6 @@ func TestMemoryIsBoundedBesideOtherTables(t *testing.T) {
 			runtime.KeepAlive(ss)
 		})
 	}
-}
-
-func heap() int {
-	var m runtime.MemStats
-	runtime.GC()
-	runtime.GC()
-	runtime.ReadMemStats(&m)
-	return int(m.HeapAlloc)
 }
 
 // Rows that were copied out of the chunk they were read into are what they were.
