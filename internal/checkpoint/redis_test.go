@@ -26,18 +26,6 @@ func startRedis(t *testing.T) (*miniredis.Miniredis, *checkpoint.Redis) {
 	return server, s
 }
 
-func TestRedisForm(t *testing.T) {
-	server, s := startRedis(t)
-	testenv.Must(t, s.Save(t.Context(), example()))
-	value, err := server.Get(key)
-	if err != nil || value != stored {
-		t.Errorf("%s, %v", value, err)
-	}
-	if keys := server.Keys(); len(keys) != 1 || server.TTL(key) != 0 {
-		t.Errorf("keys %q, expiry %s", keys, server.TTL(key))
-	}
-}
-
 // Errors of states into which a test cannot bring a real server. The others are in test/checkpoint.
 func TestRedisStates(t *testing.T) {
 	server, s := startRedis(t)

@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/alicebob/miniredis/v2"
 	"go.uber.org/goleak"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdctest/checkpointtest"
@@ -24,32 +23,6 @@ func TestMain(m *testing.M) {
 }
 
 const key = "cdc-relay:{orders}"
-
-func TestRedisConformance(t *testing.T) {
-	checkpointtest.Run(t, func(tb testing.TB) checkpointtest.Harness {
-		server := miniredis.RunT(tb)
-		return checkpointtest.Harness{
-			Open: func(tb testing.TB) checkpointtest.Store {
-				return openRedis(tb, options(server.Addr()))
-			},
-			Put: func(tb testing.TB, value []byte) {
-				if value == nil {
-					server.FlushAll()
-				} else if err := server.Set(key, string(value)); err != nil {
-					tb.Fatal(err)
-				}
-			},
-			Get: func(tb testing.TB) []byte {
-				if !server.Exists(key) {
-					return nil
-				}
-				value, err := server.Get(key)
-				testenv.Must(tb, err)
-				return []byte(value)
-			},
-		}
-	})
-}
 
 func TestFileConformance(t *testing.T) {
 	checkpointtest.Run(t, func(tb testing.TB) checkpointtest.Harness {

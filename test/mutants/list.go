@@ -13,6 +13,7 @@ const (
 	wal        = "./test/wal"
 	binlog     = "./test/binlog"
 	checkpoint = "./internal/checkpoint"
+	redisStore = "./test/checkpoint"
 	publisher  = "./internal/publisher"
 	relay      = "./internal/relay"
 	kafka      = "./internal/kafka"
@@ -190,12 +191,12 @@ func leaderMutants() []mutant {
 		{
 			"claim over a checkpoint that moved on", "internal/checkpoint/location.go",
 			[]edit{{"case claimed != nil && !continues:", "case claimed != nil && !newer:"}},
-			caughtBy{checkpoint, "^TestRedisConformance$", ""},
+			caughtBy{redisStore, "^TestStandalone$", ""},
 		},
 		{
 			"save over a checkpoint that was not compared", "internal/checkpoint/redis.go",
 			[]edit{{"r.location.mayStore(c, value, *last, replaces) == nil {", "true {"}},
-			caughtBy{checkpoint, "^TestRedisConformance$", ""},
+			caughtBy{redisStore, "^TestStandalone$", ""},
 		},
 		{
 			"start a generation below that of a frozen leader", "internal/relay/start.go",
