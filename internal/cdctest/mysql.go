@@ -60,7 +60,8 @@ func NewMySQL(ctx context.Context, server *testenv.MySQLServer, name string) (*M
 		Flavor: cdc.Flavor(server.Flavor), Read: []outbox.Name{table},
 		Make: []outbox.TableOptions{{Name: table, From: time.Now().Add(-24 * time.Hour), Ahead: 2}},
 	})
-	return m, m.setUp(ctx, "CREATE TABLE seqs (k VARBINARY(255) PRIMARY KEY, seq INT NOT NULL)", steps)
+	err := m.setUp(ctx, "CREATE TABLE seqs (k VARBINARY(255) PRIMARY KEY, seq INT NOT NULL)", steps)
+	return m, err
 }
 
 // Name returns the database's name.

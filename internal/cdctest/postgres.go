@@ -57,7 +57,8 @@ func NewPostgres(ctx context.Context, server *testenv.PostgresServer, name strin
 		Make: []outbox.TableOptions{{Name: table, From: time.Now().Add(-24 * time.Hour), Ahead: 2}},
 		Read: []outbox.Name{table}, Publication: name, Slot: name, Failover: server.Version >= 17,
 	})
-	return p, p.setUp(ctx, "CREATE TABLE seqs (key text PRIMARY KEY, seq int NOT NULL)", steps)
+	err := p.setUp(ctx, "CREATE TABLE seqs (key text PRIMARY KEY, seq int NOT NULL)", steps)
+	return p, err
 }
 
 // PostgresPartition returns the name of the partition of public.outbox for the day (UTC) of at.
