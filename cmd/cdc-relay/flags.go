@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/cdc-relay/cdc-relay/internal/app"
 	"github.com/cdc-relay/cdc-relay/internal/cdc"
+	"github.com/cdc-relay/cdc-relay/internal/config"
 )
 
 // outputFlag is the flag -o, --output: text for people or json for programs.
@@ -120,8 +122,8 @@ func (f *ownerFlag) add(cmd *cobra.Command) {
 }
 
 // dsn returns the owner's connection string: the flag's, the environment's, or the relay's own.
-func (f *ownerFlag) dsn(a *cli, db app.Database) (app.ConnString, error) {
-	return db.ConnString(f.given(a))
+func (f *ownerFlag) dsn(ctx context.Context, a *cli, c *config.Config) (app.ConnString, error) {
+	return app.OwnerConnString(ctx, c, f.given(a))
 }
 
 func (f *ownerFlag) given(a *cli) string {

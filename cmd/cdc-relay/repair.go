@@ -219,7 +219,7 @@ func (a *cli) newRepair(ctx context.Context, c *config.Config, db app.Database, 
 	problems := cdc.NewProblems(log)
 	dropped, _ := newDropped(reg)
 	router := app.RelayRouter(c, db.Tables())
-	read, err := owner.dsn(a, db)
+	read, err := owner.dsn(ctx, a, c)
 	if err != nil {
 		return nil, nil, nil, err
 	}

@@ -75,8 +75,7 @@ type passTables struct {
 
 // withTables calls fn with the database.
 func withTables(ctx context.Context, c *config.Config, owner string, fn func(passTables) error) error {
-	db := app.NewDatabase(c)
-	dsn, err := db.ConnString(owner)
+	dsn, err := app.OwnerConnString(ctx, c, owner)
 	if err != nil {
 		return err
 	}
@@ -85,7 +84,7 @@ func withTables(ctx context.Context, c *config.Config, owner string, fn func(pas
 		return err
 	}
 	defer func() { _ = store.Close() }()
-	return fn(passTables{db, dsn, store.Load})
+	return fn(passTables{app.NewDatabase(c), dsn, store.Load})
 }
 
 // eachTable connects and lists the partitions of each table.

@@ -79,7 +79,7 @@ func backfillFlags(o *provision.SetupOptions, sql, where bool) error {
 }
 
 func (a *cli) setup(ctx context.Context, c *config.Config, db app.Database, o provision.SetupOptions, owner ownerFlag) error {
-	dsn, err := owner.dsn(a, db)
+	dsn, err := owner.dsn(ctx, a, c)
 	if err != nil {
 		return err
 	}

@@ -39,7 +39,7 @@ you type its name. Stop the relay first: a slot or a checkpoint file in use is n
 				provision.NewTeardown(c, db, options).Print()
 				return nil
 			}
-			dsn, err := owner.dsn(a, db)
+			dsn, err := owner.dsn(ctx, a, c)
 			if err != nil {
 				return err
 			}

@@ -39,8 +39,8 @@ type Database interface {
 	// Tables are the configured tables, in their order, and Needed what the relay needs of them.
 	Tables() []Table
 	Needed() outbox.SetupOptions
-	// ConnString returns the owner's connection string if it is given, or the relay's own if given is "".
-	ConnString(given string) (ConnString, error)
+	// server says where a connection leads.
+	server(ctx context.Context, dsn ConnString) (server, error)
 	// Check verifies what a run needs, and returns the tables that exist by name.
 	Check(ctx context.Context, load cdc.Resumer) ([]cdc.Finding, map[string]*cdc.Table)
 	// Partitions returns the tables that have daily partitions. With owner the routine of setup is not needed. load finds the
@@ -78,23 +78,44 @@ const EnvOwner = "CDC_RELAY_OWNER_DSN"
 // ConnString returns a connection string with its password. It is called at every connect.
 type ConnString = func(context.Context) (string, error)
 
-// ConnString implements [Database].
-func (c *configured) ConnString(given string) (ConnString, error) {
+// OwnerConnString returns the owner's connection string if it is given, or the relay's own if given is "".
+func OwnerConnString(ctx context.Context, c *config.Config, given string) (ConnString, error) {
 	if given == "" {
-		return c.Config.ConnString, nil
+		return c.ConnString, nil
 	}
 	at, err := config.ReadConnection(given)
+	dsn := func(context.Context) (string, error) { return at.DSN, nil }
 	switch {
 	case err != nil:
-	case at.MySQL != (c.Config.Source.MySQL != nil):
+	case at.MySQL != (c.Source.MySQL != nil):
 		err = cdc.Fixable("give the one for this database", "is for another kind of database")
-	case !at.MySQL && at.Database != c.Config.Database():
-		err = cdc.Fixable("give the one for this database", "leads to database %q, and the configuration to %q", at.Database, c.Config.Database())
+	case !at.MySQL && at.Database != c.Database():
+		err = cdc.Fixable("give the one for this database", "leads to database %q, and the configuration to %q", at.Database, c.Database())
+	default:
+		err = elsewhere(ctx, NewDatabase(c).server, c.ConnString, dsn)
 	}
 	if err != nil {
 		return nil, cdc.Usage("", "the connection string of the owner (--owner-dsn or %s) %w", EnvOwner, err)
 	}
-	return func(context.Context) (string, error) { return at.DSN, nil }, nil
+	return dsn, nil
+}
+
+// elsewhere returns an error if the owner's connection leads to another server than the relay's. Production's, exported in a shell, would let
+// a command for staging drop tables and days there. A connection that fails is reported by what uses it: a timer may not reach the relay's.
+func elsewhere(ctx context.Context, find func(context.Context, ConnString) (server, error), relays, owners ConnString) error {
+	relay, away := find(ctx, relays)
+	owner, refused := find(ctx, owners)
+	if away != nil || refused != nil || relay.cluster == owner.cluster && (relay.id == owner.id || relay.replica || owner.replica) {
+		return nil //nolint:nilerr // see above
+	}
+	return cdc.Fixable("give the one for this server", "leads to another server (%s) than the configuration (%s)", owner.address, relay.address)
+}
+
+// server is where a connection leads. A primary, its replicas and its copies have the same cluster; on MySQL and MariaDB that is not known,
+// and "".
+type server struct {
+	cluster, id, address string
+	replica              bool
 }
 
 // SourceOptions are what a run adds to the configuration of its source.

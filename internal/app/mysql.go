@@ -42,6 +42,15 @@ func newMySQL(c *config.Config) *MySQL {
 	return &MySQL{tables, o}
 }
 
+func (m *MySQL) server(ctx context.Context, dsn ConnString) (server, error) {
+	db, err := m.Open(ctx, dsn)
+	if err != nil {
+		return server{}, err
+	}
+	defer db.Close()
+	return server{"", db.Server.ID, db.Server.Address, db.Replica(ctx)}, nil
+}
+
 // SlotPosition implements [Database].
 func (m *MySQL) SlotPosition() func(ctx context.Context) (cdc.Progress, error) { return nil }
 

@@ -20,6 +20,7 @@ type Positions struct {
 	places *checkpoint.Places
 	db     positioned
 	printf Printf
+	dsn    ConnString // the relay's
 }
 
 // positioned is a database that is connected for one command about positions.
@@ -82,7 +83,7 @@ func WithPositions(ctx context.Context, c *config.Config, db Database, printf Pr
 		return err
 	}
 	defer connected.close(ctx)
-	return fn(&Positions{places, connected, printf})
+	return fn(&Positions{places, connected, printf, c.ConnString})
 }
 
 // Show returns the stored positions and where a run would continue, as JSON and as lines.
@@ -302,13 +303,9 @@ func (p *Positions) Settle(ctx context.Context, published string) error {
 	if c.Progress.Part.Rows > 0 { // to store it would repeat them; the relay settles
 		return nil
 	}
-	dsn, err := p.db.ConnString("")
-	if err != nil {
-		return err
-	}
 	settled := strings.Fields(c.Settled)
 	load := func(context.Context) (cdc.Checkpoint, bool, error) { return c, true, nil }
-	err = p.db.Rows(dsn, p.db.Marks(published)).Each(ctx, load, func(t cleanup.Rows) error {
+	err = p.db.Rows(p.dsn, p.db.Marks(published)).Each(ctx, load, func(t cleanup.Rows) error {
 		condition := t.Action().Condition
 		if slices.Contains(settled, condition) {
 			return nil

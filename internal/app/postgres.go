@@ -41,6 +41,16 @@ func newPostgres(c *config.Config) *Postgres {
 	return &Postgres{tables, o}
 }
 
+func (p *Postgres) server(ctx context.Context, dsn ConnString) (server, error) {
+	db, err := p.Open(ctx, dsn)
+	if err != nil {
+		return server{}, err
+	}
+	defer db.Close(context.WithoutCancel(ctx))
+	id, err := db.Source(ctx, "")
+	return server{id.SystemID, db.Server.Started, db.Server.Address, db.Server.Standby}, err
+}
+
 // Display implements [Database].
 func (p *Postgres) Display(at cdc.Position) string { return postgres.DisplayPosition(at) }
 

@@ -140,7 +140,7 @@ func closeAll(ctx context.Context, readers []app.TableReader) {
 
 // open opens the tables that the filter selects from. It returns them also with an error.
 func (r *Replay) open(ctx context.Context) (readers []app.TableReader, err error) {
-	dsn, err := r.db.ConnString(r.Owner)
+	dsn, err := app.OwnerConnString(ctx, r.config, r.Owner)
 	if err != nil {
 		return nil, err
 	}

@@ -86,7 +86,7 @@ func Search(ctx context.Context, c *config.Config, owner, id string) (*Found, er
 
 func (s *search) run(ctx context.Context, owner string) error {
 	db := app.NewDatabase(s.config)
-	dsn, err := db.ConnString(owner)
+	dsn, err := app.OwnerConnString(ctx, s.config, owner)
 	if err != nil {
 		return err
 	}

@@ -29,6 +29,7 @@ type Variables map[string]string
 
 // readVariables asks for them, and for no others.
 const readVariables = `SHOW GLOBAL VARIABLES WHERE Variable_name IN (
+	'hostname', 'port', 'server_id', 'server_uuid', 'server_uid',
 	'version', 'log_bin', 'gtid_mode', 'binlog_format', 'binlog_row_image', 'binlog_row_metadata', 'sync_binlog',
 	'innodb_flush_log_at_trx_commit', 'binlog_expire_logs_seconds', 'log_replica_updates', 'log_slave_updates',
 	'replica_preserve_commit_order', 'slave_preserve_commit_order',

@@ -37,7 +37,7 @@ func (p *Partitions) Name() string { return p.table.String() }
 
 // Maintainable returns an error on a replica, and for a table that is not partitioned as setup does it.
 func (p *Partitions) Maintainable(ctx context.Context) error {
-	if p.db.Server.ReadOnly || readReplica(ctx, p.db.DB, p.db.Server.Flavor).runs {
+	if p.db.Replica(ctx) {
 		return cdc.Fixable("point source.mysql.dsn at the primary, or set CDC_RELAY_OWNER_DSN to the connection string of the table's owner there, and run `cdc-relay retention run` from a timer",
 			"partitions of %s: %s is a replica or takes no writes", p.table, p.db.Server.Address)
 	}

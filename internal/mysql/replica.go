@@ -21,6 +21,11 @@ func replicaStatus(f cdc.Flavor) string {
 	return `SHOW REPLICA STATUS`
 }
 
+// Replica reports whether the server takes no writes, or those of another.
+func (d *Database) Replica(ctx context.Context) bool {
+	return d.Server.ReadOnly || readReplica(ctx, d.DB, d.Server.Flavor).runs
+}
+
 // readReplica asks the server. A user without the right to ask gets no answer.
 func readReplica(ctx context.Context, db querier, f cdc.Flavor) (r replica) {
 	err := eachShown(ctx, db, replicaStatus(f), func(shown map[string]string) {

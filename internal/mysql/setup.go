@@ -31,8 +31,8 @@ type Server struct {
 	// Name is the version as people know it.
 	Name   string
 	Flavor cdc.Flavor
-	// Address is host:port, or the path of a socket.
-	Address string
+	// Address is host:port, or the path of a socket. ID tells servers apart, whatever the address.
+	Address, ID string
 	// Database is the DSN's, Role the account that the server took us for, user@host.
 	Database, Role string
 	// ReadOnly is a server that takes no writes, such as a replica.
@@ -86,6 +86,7 @@ func (d *Database) identify(ctx context.Context) error {
 	s.Flavor, s.Address, s.Database = d.vars.Flavor(), d.Config.Addr, d.Config.DBName
 	s.Name, _, _ = strings.Cut(d.vars["version"], "-") // 10.11.14-MariaDB-log
 	s.ReadOnly = readsOnly(d.vars["read_only"])
+	s.ID = strings.Join([]string{d.vars["server_uuid"], d.vars["server_uid"], d.vars["hostname"], d.vars["port"], d.vars["server_id"]}, " ")
 	if err := d.DB.QueryRowContext(ctx, `SELECT CURRENT_USER()`).Scan(&s.Role); err != nil {
 		return fmt.Errorf("read the connection's user: %w", err)
 	}

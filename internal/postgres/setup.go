@@ -34,6 +34,8 @@ type Server struct {
 	Address                  string
 	Database, Role, WALLevel string
 	Superuser                bool
+	// Started is when the server started, which tells it apart; see [StartedQuery].
+	Started string
 	// Standby is a server in recovery, which takes no writes.
 	Standby bool
 	// TLS is the protocol's name; "" without TLS. Verified is whether the certificate was checked.
@@ -64,8 +66,8 @@ func (d *Database) Close(ctx context.Context) { CloseConn(ctx, d.Conn.PgConn()) 
 func (d *Database) identify(ctx context.Context) error {
 	s := &d.Server
 	err := d.Conn.QueryRow(ctx, `SELECT current_setting('server_version_num')::int, current_setting('server_version'), current_database(),
-		current_user, current_setting('is_superuser') = 'on', current_setting('wal_level'), pg_is_in_recovery()`).
-		Scan(&s.Version, &s.Name, &s.Database, &s.Role, &s.Superuser, &s.WALLevel, &s.Standby)
+		current_user, current_setting('is_superuser') = 'on', current_setting('wal_level'), pg_is_in_recovery(), (`+StartedQuery+`)`).
+		Scan(&s.Version, &s.Name, &s.Database, &s.Role, &s.Superuser, &s.WALLevel, &s.Standby, &s.Started)
 	if err != nil {
 		return fmt.Errorf("read the server's version: %w", err)
 	}

@@ -19,16 +19,11 @@ func (s *site) more() *site {
 	return s.replace("partitions: 3", "partitions: 1")
 }
 
-// The rows of one server and the position of another are of different moments: events would be lost, or published twice.
-func TestBackfillFromAnotherServer(t *testing.T) {
+// The rows of a replica and the position of its primary are of different moments: events would be lost, or published twice.
+func TestBackfillFromReplica(t *testing.T) {
 	t.Parallel()
 	onMySQL(t, func(s *site) {
-		s.more()
-		other := mysqls[testenv.MariaDBFlavor]
-		if s.mysql == other {
-			other = mysqls[testenv.MySQLFlavor]
-		}
-		mysqlExec(s.t, other, "", "CREATE DATABASE "+s.name, "CREATE TABLE "+s.name+".more (id bigint PRIMARY KEY, kind varchar(9) NOT NULL, body varchar(9) NOT NULL, at timestamp NOT NULL)")
+		other := testenv.MySQLReplica(s.t, s.more().mysql, testenv.MySQLOptions{})
 		s.says(2, "leads to another server than source.mysql.dsn", "setup", "--backfill", "--where", "1 = 1", "--owner-dsn", "root@tcp("+other.Addr()+")/"+s.name)
 		s.says(3, "no checkpoint", "check")
 		s.says(0, "published 1 row", "setup", "--backfill", "--where", "1 = 1", "--owner-dsn", "root@tcp("+s.addr()+")/"+s.name)

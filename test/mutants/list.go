@@ -439,6 +439,11 @@ func repairMutants() []mutant {
 			caughtBy{faults, "^TestRepairKilled$", postgres},
 		},
 		{
+			"use the owner's connection to another server", "internal/app/database.go",
+			[]edit{{"err = elsewhere(ctx, NewDatabase(c).server, c.ConnString, dsn)", "err = ctx.Err()"}},
+			caughtBy{commands, "^TestOwnerOnAnotherServer$", ""},
+		},
+		{
 			"skip rows that are there when a slot is made", "internal/provision/setup.go",
 			[]edit{{"		if rows {\n", "		if rows && begins == \"\" {\n"}},
 			caughtBy{commands, "^TestSetupSkipsNoRows$", ""},

@@ -1,0 +1,39 @@
+package commands
+
+import (
+	"cmp"
+	"strings"
+	"testing"
+
+	"github.com/cdc-relay/cdc-relay/internal/testenv"
+)
+
+// The owner's connection string of production is in the environment of a command for staging, with the same names: it stops, and changes nothing.
+func TestOwnerOnAnotherServer(t *testing.T) {
+	t.Parallel()
+	onAll(t, func(s *site) {
+		var other *site
+		owner := func() string { return other.pg.DSN(s.name, "") }
+		if s.mysql == nil {
+			other = newSiteOn(s.t, testenv.Postgres(s.t, testenv.PostgresOptions{}))
+		} else {
+			flavor := cmp.Or(map[string]string{testenv.MySQLFlavor: testenv.MariaDBFlavor}[s.mysql.Flavor], testenv.MySQLFlavor)
+			other = newMySQLSite(s.t, flavor)
+			owner = func() string { return other.mysql.UserDSN("root", "", s.name, "") }
+		}
+		other.replace(`{redis: {addrs: ["`+redis.Addr()+`"]}}`, "{file: other.json}").setup().insert(1)
+		stops := func(commands ...string) {
+			s.env = []string{"CDC_RELAY_OWNER_DSN=" + owner()}
+			for _, command := range commands {
+				s.says(2, "leads to another server (", strings.Fields(command)...)
+			}
+			s.env = nil
+		}
+		stops("setup")
+		s.setup().insert(2)
+		stops("setup", "teardown --drop-table --yes", "retention run --ahead 9", "replay --key 42", "event "+eventID(1), "repair")
+		s.says(0, "", "check")
+		other.says(0, "", "check")
+		other.says(0, "1 event", "replay", "--key", "42")
+	})
+}
