@@ -35,17 +35,25 @@ func (t *postgresTeardown) open(ctx context.Context, owner app.ConnString) (ther
 	if t.before, err = t.db.Survey(ctx, t.WAL.Options); err != nil {
 		return there, err
 	}
-	switch slot := t.before.Slot; {
-	case slot == nil:
-	case slot.Database != t.db.Server.Database: // "" is that of a physical one
+	if slot := t.before.Slot; slot != nil && slot.Database != t.db.Server.Database { // "" is that of a physical one
 		return there, slot.Problem
-	case slot.ActivePID != 0:
-		return there, cdc.Stop(cdc.ClassRuntime, "slot_active", fmt.Errorf(
-			"slot %q is being read (PID %d on the server), and nothing was dropped", t.WAL.Slot, slot.ActivePID), "stop its relay first, then try again")
+	}
+	if err := t.idle(ctx); err != nil {
+		return there, err
 	}
 	id, err := t.db.Source(ctx, t.WAL.Slot)
 	what := fmt.Sprintf("slot %s, publication %s and the checkpoint", t.WAL.Slot, t.WAL.Publication)
 	return found{id, t.before.Tables, what, t.db, outbox.PostgresTakenOut}, err
+}
+
+// idle returns an error while a relay reads the slot.
+func (t *postgresTeardown) idle(ctx context.Context) error {
+	slot, err := t.db.Slot(ctx, t.WAL.Slot)
+	if err != nil || slot == nil || slot.ActivePID == 0 {
+		return err
+	}
+	return cdc.Stop(cdc.ClassRuntime, "slot_active", fmt.Errorf(
+		"slot %q is being read (PID %d on the server), and nothing was dropped", t.WAL.Slot, slot.ActivePID), "stop its relay first, then try again")
 }
 
 func (t *postgresTeardown) close(ctx context.Context) {
@@ -54,8 +62,12 @@ func (t *postgresTeardown) close(ctx context.Context) {
 	}
 }
 
-// drop drops the publication first: its owner's rights are what is most likely missing, and until then nothing is dropped.
+// drop drops the publication first: its owner's rights are what is most likely missing, and until then nothing is dropped. A relay may
+// have started while the question was open.
 func (t *postgresTeardown) drop(ctx context.Context, tables []outbox.Name) error {
+	if err := t.idle(ctx); err != nil {
+		return err
+	}
 	steps := t.script(tables)
 	publication := "does not exist"
 	if t.before.Publication {

@@ -1,7 +1,9 @@
 package commands
 
 import (
+	"bufio"
 	"cmp"
+	"io"
 	"strings"
 	"testing"
 
@@ -36,4 +38,29 @@ func TestOwnerOnAnotherServer(t *testing.T) {
 		other.says(0, "", "check")
 		other.says(0, "1 event", "replay", "--key", "42")
 	})
+}
+
+// A relay that starts while teardown asks keeps what it needs.
+func TestTeardownAsksWhileRelayStarts(t *testing.T) {
+	t.Parallel()
+	s := newSite(t).setup()
+	cmd := s.command("teardown")
+	in, err := cmd.StdinPipe()
+	testenv.Must(t, err)
+	stderr, err := cmd.StderrPipe()
+	testenv.Must(t, err)
+	testenv.Must(t, cmd.Start())
+	said := bufio.NewReader(stderr)
+	_, err = said.ReadString('?')
+	testenv.Must(t, err)
+	relay := s.start()
+	relay.leading()
+	_, err = io.WriteString(in, "yes\n")
+	testenv.Must(t, err)
+	answer, _ := io.ReadAll(said)
+	if err := cmd.Wait(); cmd.ProcessState.ExitCode() != 1 || !strings.Contains(string(answer), "is being read") {
+		t.Errorf("%v: %s", err, answer)
+	}
+	relay.stops()
+	s.says(0, "", "check")
 }
