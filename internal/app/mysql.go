@@ -144,14 +144,17 @@ func (m *MySQL) maintainable(ctx context.Context, dsn ConnString, owner bool, lo
 		routine := outbox.MySQLRoutine(t.Name)
 		if owner {
 			routine = outbox.MySQLOnceRoutine(t.Name)
-			made = append(made, routine)
-			if err := db.Exec(ctx, "create a procedure for this run", outbox.Texts(outbox.MySQLMaintenance(db.Server.Flavor, t.Name, routine))...); err != nil {
-				closeAll()
-				return nil, nil, err
-			}
 		}
 		parts := db.Partitions(t.Name, routine, source, load)
-		if err := parts.Maintainable(ctx); err != nil {
+		err := parts.Maintainable(ctx)
+		if err == nil && owner {
+			err = parts.Lock(ctx) // whoever holds it may run the procedure
+		}
+		if err == nil && owner {
+			made = append(made, routine)
+			err = db.Exec(ctx, "create a procedure for this run", outbox.Texts(outbox.MySQLMaintenance(db.Server.Flavor, t.Name, routine))...)
+		}
+		if err != nil {
 			closeAll()
 			return nil, nil, err
 		}

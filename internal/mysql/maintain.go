@@ -114,7 +114,7 @@ func (p *Partitions) exchange(ctx context.Context, doing, part string) error {
 // Drop drops what was taken out. It looks again while it holds the lock: the list may be of before.
 func (p *Partitions) Drop(ctx context.Context, part cdc.Partition) error {
 	doing := "drop " + part.Name
-	if err := p.lock(ctx); err != nil {
+	if err := p.Lock(ctx); err != nil {
 		return err
 	}
 	parts, _, err := p.List(ctx)
@@ -130,8 +130,8 @@ func (p *Partitions) Drop(ctx context.Context, part cdc.Partition) error {
 // writes allows writes where the server's default is to only read. It is a statement because MySQL and MariaDB name the variable differently.
 const writes = "SET SESSION TRANSACTION READ WRITE"
 
-// lock takes the lock of the table's partitions, or fails if another process has it.
-func (p *Partitions) lock(ctx context.Context) error {
+// Lock takes the lock of the table's partitions, or fails if another process has it.
+func (p *Partitions) Lock(ctx context.Context) error {
 	if p.locked {
 		return nil
 	}
@@ -162,7 +162,7 @@ const (
 
 // change calls the routine, and ends the call if it waits for a lock. A call that works is never ended.
 func (p *Partitions) change(ctx context.Context, doing, action, part string) error {
-	if err := p.lock(ctx); err != nil {
+	if err := p.Lock(ctx); err != nil {
 		return err
 	}
 	running, ended := context.WithCancel(ctx)

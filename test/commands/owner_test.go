@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/cdc-relay/cdc-relay/internal/outbox"
 	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
 
@@ -63,4 +64,20 @@ func TestTeardownAsksWhileRelayStarts(t *testing.T) {
 	}
 	relay.stops()
 	s.says(0, "", "check")
+}
+
+// The procedure that an owner's run makes is that of every run: one that finds the partitions locked leaves it to the other.
+func TestOwnersRunsOverlap(t *testing.T) {
+	t.Parallel()
+	onMySQL(t, func(s *site) {
+		table := outbox.Name{Schema: s.setup().name, Table: "outbox"}
+		other, err := s.open().Conn(s.t.Context())
+		testenv.Must(s.t, err)
+		_, err = other.ExecContext(s.t.Context(), "DO GET_LOCK(?, 0)", outbox.MySQLPartitionLock(table))
+		testenv.Must(s.t, err)
+		procedure := outbox.MySQLOnceRoutine(table).MySQL()
+		s.sql("CREATE PROCEDURE " + procedure + "() DO 1")
+		s.says(1, "another process maintains its partitions", "retention", "run", "--ahead", "9", "--owner-dsn", s.mysql.UserDSN("root", "", s.name, ""))
+		s.sql("CALL " + procedure + "()")
+	})
 }
