@@ -23,6 +23,7 @@ func binlogs() []string {
 //
 //covers:binlogs 18 events both
 func TestConnectionCutMidTransaction(t *testing.T) {
+	t.Parallel()
 	eachBinlog(t, func(t *testing.T, flavor string) {
 		for delivery, compressed := range map[cdctest.Delivery]bool{cdctest.AtLeastOnce: true, cdctest.ExactlyOnce: false} {
 			t.Run(map[bool]string{false: "plain", true: "compressed"}[compressed], func(t *testing.T) {

@@ -58,6 +58,7 @@ func (f *fixedBy) run(t *testing.T, db cdctest.Database) {
 //
 //covers:postgres 12 13 26 exit events
 func TestFixesOfPositions(t *testing.T) {
+	t.Parallel()
 	command := func(start string, fill ...string) func(*testing.T, *cdctest.Rig, string) {
 		return func(t *testing.T, r *cdctest.Rig, said string) {
 			t.Helper()
@@ -280,6 +281,7 @@ func TestFixesOfPositions(t *testing.T) {
 //
 //covers:postgres 14 exit events
 func TestFixesOfPublications(t *testing.T) {
+	t.Parallel()
 	for name, change := range map[string]string{
 		"without inserts": "ALTER PUBLICATION % SET (publish = 'update')",
 		"without table":   "ALTER PUBLICATION % DROP TABLE outbox",

@@ -214,6 +214,33 @@ func newPostgres(tb testing.TB, options ...string) *cdctest.Postgres {
 	return p
 }
 
+// onOwn starts a server for one test, which may stop it beside other tests, and returns what creates databases there.
+func onOwn(t *testing.T, name string) (open func(tb testing.TB) cdctest.Database) {
+	t.Helper()
+	if name == "postgres" {
+		server := testenv.Postgres(t, testenv.PostgresOptions{})
+		return func(tb testing.TB) cdctest.Database {
+			tb.Helper()
+			p, err := cdctest.NewPostgres(tb.Context(), server, databaseName(tb))
+			testenv.Must(tb, err)
+			return p
+		}
+	}
+	server := testenv.MySQL(t, testenv.MySQLOptions{Flavor: name})
+	return func(tb testing.TB) cdctest.Database {
+		tb.Helper()
+		m, err := cdctest.NewMySQL(tb.Context(), server, databaseName(tb))
+		testenv.Must(tb, err)
+		return m
+	}
+}
+
+// ownPostgres is for a test that leaves transactions open: a slot that another test makes would wait for them.
+func ownPostgres(t *testing.T) *cdctest.Postgres {
+	t.Helper()
+	return onOwn(t, "postgres")(t).(*cdctest.Postgres)
+}
+
 // dropPostgres drops the slot too, because an unused slot retains WAL.
 func dropPostgres(tb testing.TB, p *cdctest.Postgres) {
 	tb.Helper()

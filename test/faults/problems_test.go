@@ -21,17 +21,19 @@ import (
 //
 //covers:all 10 21 26 events
 func TestProblemsArePresentOnes(t *testing.T) {
+	t.Parallel()
 	kafka, redis := testenv.Kafka(t, testenv.KafkaOptions{Settings: map[string]string{"broker.session.timeout.ms": "3000"}}), testenv.Redis(t, testenv.RedisOptions{})
 	broker := kafka.Brokers()[0]
 	at := broker.Addr(testenv.ListenerPlain)
 	var rigs []*cdctest.Rig
-	for name, source := range sources() {
+	for name := range sources() {
+		open := onOwn(t, name)
 		for _, d := range deliveries() {
 			if d == cdctest.ExactlyOnce && name != "postgres" { // what it adds is the same on each database
 				continue
 			}
 			tb := ofSource{t, name + "-" + string(d)}
-			rigs = append(rigs, newRig(tb, source.open(tb), cdctest.InRedis, func(o *cdctest.RigOptions) { o.Kafka, o.Redis, o.Delivery = kafka, redis, d }))
+			rigs = append(rigs, newRig(tb, open(tb), cdctest.InRedis, func(o *cdctest.RigOptions) { o.Kafka, o.Redis, o.Delivery = kafka, redis, d }))
 		}
 	}
 	for _, r := range rigs {
@@ -52,9 +54,6 @@ func TestProblemsArePresentOnes(t *testing.T) {
 		}
 		return errors.Join(errs...)
 	}
-	t.Cleanup(func() { // other tests share them
-		_ = databases(func(db cdctest.Database) error { return serverOf(db).Resume() })
-	})
 	for _, fault := range []struct {
 		name, with string
 		away, back func() error
@@ -127,6 +126,7 @@ func TestProblemsArePresentOnes(t *testing.T) {
 //
 //covers:postgres 26 events both
 func TestRowThatPostgreSQLCannotSend(t *testing.T) {
+	t.Parallel()
 	for checkpoint, delivery := range map[cdctest.Checkpoint]cdctest.Delivery{cdctest.SlotOnly: cdctest.AtLeastOnce, cdctest.InRedis: cdctest.ExactlyOnce} {
 		t.Run(string(checkpoint), func(t *testing.T) {
 			t.Parallel()

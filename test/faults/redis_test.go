@@ -107,28 +107,27 @@ func TestRedisUnavailable(t *testing.T) {
 //covers:binlogs 26 exit
 //covers:binlogs 26 events exactly-once
 func TestStartWithFlushedRedis(t *testing.T) {
-	for name, source := range sources() {
-		t.Run(name, func(t *testing.T) {
-			rigs := besides(t, source.open, cdctest.InRedis, nil)
-			loaded(rigs)
-			awaitProgress(rigs, 1000)
-			for _, r := range rigs {
-				r.Kill()
-				r.FaultUnbounded("SIGKILL and flush")
+	onEach(t, func(t *testing.T, s source) {
+		redis := testenv.Redis(t, testenv.RedisOptions{})
+		rigs := besides(t, s.open, cdctest.InRedis, func(o *cdctest.RigOptions) { o.Redis = redis })
+		loaded(rigs)
+		awaitProgress(rigs, 1000)
+		for _, r := range rigs {
+			r.Kill()
+			r.FaultUnbounded("SIGKILL and flush")
+		}
+		rigs[0].Must(rigs[0].FlushRedis().Do(t.Context(), rigs[0].Random))
+		for _, r := range rigs {
+			if r.Delivery == cdctest.AtLeastOnce && !s.can(cdctest.SlotOnly) {
+				r.Must(r.Relay.Start(t.Context()))
+				says(t, r.AwaitExit(time.Minute, 5), "cdc-relay setup", "position set earliest")
+				continue
 			}
-			rigs[0].Must(rigs[0].FlushRedis().Do(t.Context(), rigs[0].Random))
-			for _, r := range rigs {
-				if r.Delivery == cdctest.AtLeastOnce && !source.can(cdctest.SlotOnly) {
-					r.Must(r.Relay.Start(t.Context()))
-					says(t, r.AwaitExit(time.Minute, 5), "cdc-relay setup", "position set earliest")
-					continue
-				}
-				r.Start()
-				r.AwaitProgress(500)
-				r.Verify()
-			}
-		})
-	}
+			r.Start()
+			r.AwaitProgress(500)
+			r.Verify()
+		}
+	})
 }
 
 // SIGTERM while Redis is unavailable: the relay waits for Redis, within shutdown_timeout, and saves.

@@ -195,8 +195,9 @@ func (p *repaired) keepsOut(t *testing.T) {
 //
 //covers:postgres 12 17 events both
 func TestRepairOfLongTransaction(t *testing.T) {
+	t.Parallel()
 	eachDelivery(t, func(t *testing.T, d cdctest.Delivery) {
-		r := newRig(t, newPostgres(t), cdctest.InRedis, func(o *cdctest.RigOptions) { o.Delivery = d })
+		r := newRig(t, ownPostgres(t), cdctest.InRedis, func(o *cdctest.RigOptions) { o.Delivery = d })
 		r.Start()
 		r.AwaitSaved(r.Append("before", 10))
 		long, err := r.DB.Connect(r.Within(2 * time.Minute))
@@ -232,7 +233,8 @@ func TestRepairOfLongTransaction(t *testing.T) {
 //
 //covers:postgres 12 17 events
 func TestRepairWhileTransactionsEnd(t *testing.T) {
-	db := newPostgres(t)
+	t.Parallel()
+	db := ownPostgres(t)
 	r := newRig(t, db, cdctest.InRedis, nil)
 	r.Start()
 	awaitXMin(r)
@@ -261,7 +263,8 @@ func TestRepairWhileTransactionsEnd(t *testing.T) {
 //
 //covers:postgres 12 14 17 events
 func TestRepairOfAlteredPublicationAwaitsTransactions(t *testing.T) {
-	db := newPostgres(t)
+	t.Parallel()
+	db := ownPostgres(t)
 	r := newRig(t, db, cdctest.InRedis, nil)
 	r.Start()
 	r.AwaitSaved(r.Append("before", 10))
@@ -288,7 +291,8 @@ func TestRepairOfAlteredPublicationAwaitsTransactions(t *testing.T) {
 //
 //covers:postgres 1 12 17 events
 func TestRepairAfterAKilledOne(t *testing.T) {
-	db := newPostgres(t)
+	t.Parallel()
+	db := ownPostgres(t)
 	r := newRig(t, db, cdctest.InRedis, nil)
 	lost(t, r)
 	r.Repeated("repair")
