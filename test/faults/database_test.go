@@ -1,6 +1,7 @@
 package faults
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -60,22 +61,28 @@ func TestDatabaseAndRelayCrash(t *testing.T) {
 //
 //covers:all 11 events both
 func TestDatabaseShutdownWhileKafkaIsDown(t *testing.T) {
-	for name, source := range sources() {
-		t.Run(name, func(t *testing.T) {
-			rigs := besides(t, source.open, source.least(), nil)
-			loaded(rigs)
-			awaitProgress(rigs, 1000)
-			resume := pauseKafka(t)
-			for _, r := range rigs {
-				awaitInFlight(r, float64(r.Window)*3/4)
-			}
-			shutDownUnflooded(t, rigs)
-			rigs[0].Must(rigs[0].DB.Start(rigs[0].Within(time.Minute)))
-			resume()
-			awaitProgress(rigs, 1000)
-			verify(rigs)
-		})
+	var servers [][]*cdctest.Rig
+	for name, s := range sources() {
+		open := func(tb testing.TB) cdctest.Database { tb.Helper(); return s.open(ofSource{tb, name}) }
+		servers = append(servers, besides(t, open, s.least(), nil))
 	}
+	all := slices.Concat(servers...)
+	loaded(all)
+	awaitProgress(all, 1000)
+	resume := pauseKafka(t)
+	for _, r := range all {
+		awaitInFlight(r, float64(r.Window)*3/4)
+	}
+	stopLoads(all) // of the databases that wait for their turn, too
+	for _, rigs := range servers {
+		shutDownUnflooded(t, rigs)
+		rigs[0].Must(rigs[0].DB.Start(rigs[0].Within(time.Minute)))
+	}
+	resume()
+	for _, r := range all {
+		r.AwaitEvents(r.Append("after", 10))
+	}
+	verify(all)
 }
 
 // shutDownUnflooded shuts the rigs' server down, which must not have to be killed, and counts the writes of the relays.

@@ -30,6 +30,7 @@ func TestPostgresFailoverBesideAStandby(t *testing.T) {
 	db.Server = p.standby
 	r.Load(cdctest.Workload{Prefix: "promoted-"})
 	r.AwaitProgress(300)
+	r.StopLoad()
 	oneLeads(t, r, standby)
 	r.Verify()
 }
@@ -55,14 +56,17 @@ func TestFailoverBesideAStandby(t *testing.T) {
 		r.Must(s.address.Redirect(s.replica.Addr()))
 		r.Load(cdctest.Workload{Prefix: "promoted-"})
 		r.AwaitProgress(300)
+		r.StopLoad()
 		oneLeads(t, r, standby)
 		r.Verify()
 	})
 }
 
-// oneLeads waits until one of the two relays leads, and the other stands by or was restarted to stand by, as it asks for.
+// oneLeads waits until one of the two relays leads, and the other stands by or was restarted to stand by, as it asks for. The leader
+// becomes the rig's relay, which Verify waits for.
 func oneLeads(t *testing.T, r *cdctest.Rig, standby *cdctest.Relay) {
 	t.Helper()
+	leader := r.Relay
 	r.Await("one of the relays to lead, the other to stand by", func(ctx context.Context) (bool, error) {
 		leaders := 0.0
 		for _, relay := range []*cdctest.Relay{r.Relay, standby} {
@@ -74,7 +78,11 @@ func oneLeads(t *testing.T, r *cdctest.Rig, standby *cdctest.Relay) {
 				return false, nil //nolint:nilerr // it has just started
 			}
 			leaders += leads
+			if leads == 1 {
+				leader = relay
+			}
 		}
 		return leaders == 1, nil
 	})
+	r.Relay = leader
 }

@@ -35,7 +35,7 @@ func TestRepairKilled(t *testing.T) {
 			r := newRig(t, s.open(t), cdctest.InRedis, func(o *cdctest.RigOptions) { o.Delivery = d })
 			lost(t, r)
 			kills, interrupted, args := 0, 0, []string{"repair"}
-			for after := 50 * time.Millisecond; ; after += after/8 + 20*time.Millisecond {
+			for after := 50 * time.Millisecond; ; after += after/4 + 20*time.Millisecond {
 				r.Repeated("repair")
 				r.Must(r.Relay.StartCommand(t.Context(), args...))
 				select {

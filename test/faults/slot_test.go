@@ -98,32 +98,37 @@ func busy(ctx context.Context, r *cdctest.Rig, db *cdctest.Postgres, mib int) {
 //
 //covers:postgres 9 events both
 func TestKeepalivesWhileUnacknowledged(t *testing.T) {
+	var rigs []*cdctest.Rig
 	for checkpoint, delivery := range map[cdctest.Checkpoint]cdctest.Delivery{cdctest.InRedis: cdctest.AtLeastOnce, cdctest.SlotOnly: cdctest.ExactlyOnce} {
-		t.Run(string(checkpoint), func(t *testing.T) {
-			db := newPostgres(t)
-			r := newRig(t, db, checkpoint, func(o *cdctest.RigOptions) { o.Delivery = delivery })
-			r.Start()
-			r.AwaitEvents(r.Append("before", 10))
-			resume := pauseKafka(t)
-			r.Append("stuck", 100)
-			stuck := current(r, db)
-			awaitInFlight(r, 100)
-			if checkpoint == cdctest.InRedis {
-				awaitSavedAgain(r)
-			}
-			for i := range 3 { // the server sends a keepalive for what it skips, and the relay answers
-				busy(t.Context(), r, db, 1)
-				awaitReply(r, db, current(r, db), i)
-			}
-			if confirmed := confirmed(t.Context(), r, db); confirmed >= stuck {
-				r.Violation(cdctest.Lost, "the slot was confirmed up to %s, past unacknowledged events at %s", confirmed, stuck)
-			}
-			r.Kill()
-			resume()
-			r.Start()
-			r.Verify()
-		})
+		tb := ofSource{t, string(checkpoint)}
+		r := newRig(tb, newPostgres(tb), checkpoint, func(o *cdctest.RigOptions) { o.Delivery = delivery })
+		r.Start()
+		r.AwaitEvents(r.Append("before", 10))
+		rigs = append(rigs, r)
 	}
+	resume := pauseKafka(t)
+	for _, r := range rigs {
+		db := postgresOf(r)
+		r.Append("stuck", 100)
+		stuck := current(r, db)
+		awaitInFlight(r, 100)
+		if r.Delivery == cdctest.AtLeastOnce {
+			awaitSavedAgain(r)
+		}
+		for i := range 3 { // the server sends a keepalive for what it skips, and the relay answers
+			busy(t.Context(), r, db, 1)
+			awaitReply(r, db, current(r, db), i)
+		}
+		if confirmed := confirmed(t.Context(), r, db); confirmed >= stuck {
+			r.Violation(cdctest.Lost, "the slot was confirmed up to %s, past unacknowledged events at %s", confirmed, stuck)
+		}
+		r.Kill()
+	}
+	resume()
+	for _, r := range rigs {
+		r.Start()
+	}
+	verify(rigs)
 }
 
 // awaitSavedAgain waits until the position is saved although nothing has become durable, which happens every ten seconds.

@@ -130,6 +130,7 @@ func TestLeadIsCut(t *testing.T) {
 			r.Must(r.DB.CutLeader(r.Within(time.Minute)))
 		}
 		r.AwaitProgress(500)
+		oneLeads(t, r, standby)
 		r.Verify()
 	})
 }
