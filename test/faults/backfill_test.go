@@ -42,29 +42,6 @@ func polled(t *testing.T, r *cdctest.Rig) {
 	}
 }
 
-// A poller has stopped, and writers go on. Of the rows that were pending and of those that come later each is published exactly once,
-// and none that the poller had published. Run again, the command publishes nothing.
-//
-//covers:all 12 19 events both
-func TestBackfillOfPendingRows(t *testing.T) {
-	onEach(t, func(t *testing.T, s source) {
-		for _, r := range besides(t, s.open, cdctest.InRedis, nil) {
-			polled(t, r)
-			r.Repeated("backfill")
-			for _, want := range []string{"published ", "the rows were published before"} {
-				out, err := r.Relay.Command(r.Within(2*time.Minute), "setup", "--backfill", "--where", pending)
-				r.Must(err)
-				if !strings.Contains(out, want) {
-					t.Errorf("it does not say %q: %s", want, out)
-				}
-			}
-			r.Start()
-			r.AwaitProgress(100)
-			once(t, r)
-		}
-	})
-}
-
 // The position was taken before the backfill, when the poller still ran: what it says publishes each event once all the same.
 //
 //covers:all 12 19 events both

@@ -65,31 +65,6 @@ func alter(r *cdctest.Rig, sql string) {
 // erLockWaitTimeout is ER_LOCK_WAIT_TIMEOUT of both servers.
 const erLockWaitTimeout = 1205
 
-// A required column is renamed: the relay publishes the events before, stops before the first row without the column and
-// names it. Once the configuration has the new name, it continues without a gap.
-//
-//covers:postgres 15 exit events both
-//covers:mysql 15 exit events
-//covers:mariadb 15 exit events exactly-once
-func TestMissingColumn(t *testing.T) {
-	inEitherMode(t, func(t *testing.T, s source, delivery func(*cdctest.RigOptions)) {
-		r := newRig(t, s.open(t), cdctest.InFile, delivery)
-		r.Start()
-		before := r.Append("k", 10)
-		r.AwaitSaved(before)
-		renamePayload(r)
-		r.Must(r.DB.InsertMany(t.Context(), "x", 10, 10))
-		says(t, r.AwaitExit(time.Minute, 2), "payload", r.DB.Table().String())
-		r.Must(r.Reader.CatchUp(r.Within(time.Minute)))
-		if records, _ := r.Reader.Count(); records != len(before) {
-			t.Errorf("%d records, want the %d before the change", records, len(before))
-		}
-		renamed(r)
-		r.Start()
-		once(t, r)
-	})
-}
-
 // renamePayload renames the column of the payload.
 func renamePayload(r *cdctest.Rig) {
 	executes(r, "ALTER TABLE outbox RENAME COLUMN payload TO body")

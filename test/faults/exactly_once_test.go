@@ -94,6 +94,9 @@ func TestDeliveryChanges(t *testing.T) {
 		for _, to := range []string{"at-least-once", "exactly-once", "at-least-once", "at-least-once", "exactly-once"} {
 			r.AwaitProgress(300)
 			sigterm(r)
+			if !strings.Contains(r.Relay.Log(), "msg=stopped saved=") {
+				t.Error("the log does not say what was saved")
+			}
 			r.Reconfigure("delivery", to)
 			r.Delivery = cdctest.Delivery(to) // with at-least-once delivery a stop that gives up may repeat events
 			r.Start()

@@ -3,6 +3,7 @@ package faults
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -121,6 +122,9 @@ func TestKeepalivesWhileUnacknowledged(t *testing.T) {
 		}
 		if confirmed := confirmed(t.Context(), r, db); confirmed >= stuck {
 			r.Violation(cdctest.Lost, "the slot was confirmed up to %s, past unacknowledged events at %s", confirmed, stuck)
+		}
+		if n := strings.Count(r.Relay.Log(), "level=WARN"); n > 4 {
+			t.Errorf("%d lines about the outage, whose intervals are to grow", n)
 		}
 		r.Kill()
 	}
