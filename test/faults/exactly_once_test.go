@@ -3,7 +3,6 @@ package faults
 import (
 	"context"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -39,48 +38,6 @@ func TestExactlyOnceWithinATransaction(t *testing.T) {
 		proxy.Heal(t.Context())
 		once(t, r)
 	}
-}
-
-// Two relays are killed, stopped and frozen in turn; a leader that was frozen stands by.
-//
-//covers:all 1 6 7 events exactly-once
-func TestExactlyOnceTakeover(t *testing.T) {
-	onEach(t, func(t *testing.T, s source) {
-		r := newRig(t, s.open(t), cdctest.InRedis, exactlyOnce)
-		r.Start()
-		standby := r.Second()
-		startStandby(t, r, standby)
-		r.Load(cdctest.Workload{})
-		for i := range 6 {
-			r.AwaitProgress(100)
-			frozen := i%3 == 2
-			switch {
-			case frozen:
-				r.Must(r.Relay.Signal(syscall.SIGSTOP))
-			case i%3 == 1:
-				r.Must(r.Relay.Signal(syscall.SIGTERM))
-			default:
-				r.Kill()
-			}
-			r.Fault("takeover")
-			from := len(standby.Log())
-			r.Await("the standby to lead", func(context.Context) (bool, error) { return strings.Contains(standby.Log()[from:], "msg=leading"), nil })
-			r.AwaitProgress(100)
-			if frozen {
-				r.Must(r.Relay.Signal(syscall.SIGCONT))
-				old, behind := r.Relay, len(r.Relay.Log())
-				r.Await("the frozen leader to stand by", func(context.Context) (bool, error) {
-					return strings.Contains(old.Log()[behind:], `msg="standing by"`), nil
-				})
-			} else {
-				_, err := r.Relay.Wait(r.Within(time.Minute))
-				r.Must(err)
-				startStandby(t, r, r.Relay)
-			}
-			r.Relay, standby = standby, r.Relay
-		}
-		once(t, r)
-	})
 }
 
 // Delivery changes from one kind to the other and back, at clean stops. Nothing is lost, and nothing is repeated.
