@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -147,25 +148,17 @@ func (p *Postgres) DropActiveSlot(ctx context.Context, create bool) error {
 	})
 }
 
-// Copy writes the events with COPY, in one transaction.
-func (p *Postgres) Copy(ctx context.Context, events []*Event) error {
-	columns := []string{"event_id", "aggregate_id", "aggregate_type", "event_type", "content_type", "occurred_at", "payload"}
+// InsertMany implements [Database] with COPY, whose rows share an LSN.
+func (p *Postgres) InsertMany(ctx context.Context, prefix string, n, size int) error {
+	columns := []string{"event_id", "aggregate_id", "aggregate_type", "event_type", "content_type", "occurred_at", p.PayloadColumn}
 	conn, err := pgx.Connect(ctx, p.Server.DSN(p.name, ""))
 	if err != nil {
 		return err
 	}
 	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
-	_, err = conn.CopyFrom(ctx, pgx.Identifier{"public", "outbox"}, columns, pgx.CopyFromSlice(len(events), func(i int) ([]any, error) {
-		e := events[i]
+	_, err = conn.CopyFrom(ctx, pgx.Identifier{"public", "outbox"}, columns, pgx.CopyFromSlice(n, func(i int) ([]any, error) {
+		e := NewEvent(prefix+strconv.Itoa(i%100), i/100+1, size)
 		return []any{[16]byte(e.ID), e.Key, e.AggregateType, e.Type, e.ContentType, e.OccurredAt, e.Payload}, nil
 	}))
 	return err
-}
-
-// InsertMany implements [Database].
-func (p *Postgres) InsertMany(ctx context.Context, prefix string, n, size int) error {
-	return p.Exec(ctx, `INSERT INTO public.outbox (event_id, aggregate_id, aggregate_type, event_type, content_type, occurred_at, `+pgx.Identifier{p.PayloadColumn}.Sanitize()+`)
-		SELECT (md5($1)::uuid::text::varchar(24) || lpad(to_hex(i), 12, '0'))::uuid, $1::text || i % 100, 'Order', 'OrderPlaced', 'text/plain', '2026-01-02 03:04:05.5+00',
-			convert_to($1::text || i % 100 || ':' || i / 100 + 1 || ':' || repeat('x', $3), 'UTF8')
-		FROM generate_series(0, $2::int - 1) i`, prefix, n, size)
 }

@@ -1,37 +1,12 @@
 package faults
 
 import (
-	"fmt"
 	"testing"
 	"time"
 
 	"github.com/cdc-relay/cdc-relay/internal/cdctest"
 	"github.com/cdc-relay/cdc-relay/internal/testenv"
 )
-
-// COPY, whose rows share an LSN, with a SIGKILL in between.
-//
-//covers:postgres 17 events
-func TestCopy(t *testing.T) {
-	t.Parallel()
-	db := newPostgres(t)
-	r := newRig(t, db, cdctest.InRedis, nil)
-	r.Start()
-	for i := range 4 {
-		var events []*cdctest.Event
-		for seq := range 1500 {
-			events = append(events, cdctest.NewEvent(fmt.Sprintf("copy%d-%d", i, seq%10), seq/10+1, 100))
-		}
-		r.Must(db.Copy(t.Context(), events))
-		r.Largest(len(events))
-		if i == 1 {
-			r.AwaitProgress(100)
-			r.Kill()
-			r.Start()
-		}
-	}
-	r.Verify()
-}
 
 // Memory stays flat during one transaction of 120,000 rows with payloads of 1,000 bytes, more than the relay may take.
 //
