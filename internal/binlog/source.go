@@ -54,7 +54,6 @@ type Source struct {
 	held     txBuffer
 	// damagedAt is the place of the last event that could not be read; see damaged.
 	damagedAt string
-	unsent    unsent
 
 	// For Status, written by the owner.
 	connected atomic.Bool
@@ -123,7 +122,6 @@ func (s *Source) Release(context.Context) {
 		s.session = nil
 	}
 	s.next, s.received, s.damagedAt = mark{}, nil, ""
-	s.unsent = unsent{}
 	s.positions.reset()
 	s.saved.Store(s.handed.Load())
 	s.leader.Release()

@@ -68,16 +68,6 @@ func (ss *session) pass(behind string) string {
 		"`, with --overlap if a created_at is more than 10m before that, and move the position past it with `cdc-relay position set " + behind + " --skip-events`"
 }
 
-// unsent is the transaction that was not read to its end, and how often in a row, with how many batches handed on.
-type unsent struct {
-	where  string
-	handed uint64
-	times  int
-}
-
-// unsentAfter is how many times in a row the stream ends within the same transaction until the fix goes past that: other errors pass.
-const unsentAfter = 3
-
 // unsent adds the transaction within which the stream ended to its error.
 func (ss *session) unsent(err error) error {
 	if _, stops := errors.AsType[*cdc.StopError](err); stops || !ss.tx.open || ss.tx.again || errors.Is(err, errEnded) {
@@ -87,18 +77,10 @@ func (ss *session) unsent(err error) error {
 		return err
 	}
 	where, behind := ss.location()
-	was := &ss.src.unsent
-	now := unsent{where, ss.src.handed.Load(), was.times}
-	if now != *was {
-		now.times = 0
+	return &cdc.UnsentError{
+		Where: where, Cause: err,
+		Past: "see in the server's log why it ends the stream there; if that does not pass, stop the relay once `cdc-relay status` shows 0 events in flight, " + ss.pass(behind),
 	}
-	now.times++
-	*was = now
-	err = fmt.Errorf("%s: %w", where, err)
-	if now.times < unsentAfter {
-		return err
-	}
-	return cdc.Fixable("see in the server's log why it ends the stream there; if that does not pass, stop the relay once `cdc-relay status` shows 0 events in flight, "+ss.pass(behind), "%w", err)
 }
 
 func (ss *session) stop(e *contentError) error {

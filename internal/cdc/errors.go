@@ -76,6 +76,17 @@ func (e *FixableError) Error() string { return e.Cause.Error() }
 
 func (e *FixableError) Unwrap() error { return e.Cause }
 
+// UnsentError means that the server did not send a transaction to its end. Past is how to go on behind it, which the relay tells once that
+// has come again and again: other errors pass.
+type UnsentError struct {
+	Where, Past string
+	Cause       error
+}
+
+func (e *UnsentError) Error() string { return e.Where + ": " + e.Cause.Error() }
+
+func (e *UnsentError) Unwrap() error { return e.Cause }
+
 // ConfigError returns a [StopError] of [ClassConfig]; format and args make its cause.
 func ConfigError(reason, fix, format string, args ...any) error {
 	return Stop(ClassConfig, reason, fmt.Errorf(format, args...), fix)

@@ -168,6 +168,7 @@ func TestReconnect(t *testing.T) {
 func TestStandstill(t *testing.T) {
 	refused := errors.New("out of memory")
 	named := &cdc.FixableError{Cause: refused, Fix: "go past it"}
+	unsent := &cdc.UnsentError{Where: "transaction 1", Past: "go past it", Cause: refused}
 	for name, tt := range map[string]struct {
 		err     error
 		lasts   time.Duration // each stream, and the last one without end
@@ -176,12 +177,13 @@ func TestStandstill(t *testing.T) {
 		stands  bool          // after three
 		ends    bool          // within the last stream
 	}{
-		"at once":           {err: refused, stands: true, ends: true},
-		"named":             {err: named, stands: true},
-		"named, slowly":     {err: named, lasts: 2 * time.Minute, stands: true},
-		"named, progresses": {err: named, stands: true, batches: 1, ends: true},
-		"seldom":            {err: refused, lasts: 2 * time.Minute, ends: true},
-		"others":            {err: refused, other: true, ends: true},
+		"at once":            {err: refused, stands: true, ends: true},
+		"named":              {err: named, stands: true},
+		"named, slowly":      {err: named, lasts: 2 * time.Minute, stands: true},
+		"named, progresses":  {err: named, stands: true, batches: 1, ends: true},
+		"within one, slowly": {err: unsent, lasts: 2 * time.Minute, other: true, stands: true},
+		"seldom":             {err: refused, lasts: 2 * time.Minute, ends: true},
+		"others":             {err: refused, other: true, ends: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -59,11 +59,14 @@ func (a *attempt) noteFailure(err error) time.Duration {
 	if err == nil || errors.Is(err, cdc.ErrHungUp) {
 		return lasted
 	}
-	last, located := a.window.last(), cdc.Fix(err) != ""
-	if err.Error() != s.said || last != s.last || lasted > a.opts.RetryMax && !located {
+	last, said, located := a.window.last(), err.Error(), cdc.Fix(err) != ""
+	if u, ok := errors.AsType[*cdc.UnsentError](err); ok { // what the server says within a transaction may differ each time
+		said, located = u.Where, true
+	}
+	if said != s.said || last != s.last || lasted > a.opts.RetryMax && !located {
 		s.times = 0
 	}
-	s.said, s.last, s.located = err.Error(), last, located
+	s.said, s.last, s.located = said, last, located
 	s.times++
 	return lasted
 }
@@ -75,6 +78,9 @@ func (a *attempt) withStandstill(err error) error {
 	a.standstill.mu.Unlock()
 	if times < standstillAfter {
 		return err
+	}
+	if u, ok := errors.AsType[*cdc.UnsentError](err); ok {
+		err = cdc.Fixable(u.Past, "%w", err)
 	}
 	return fmt.Errorf("no progress after the position %s: %w", a.opts.Display(a.checkpointOrNone().Progress.Position), err)
 }

@@ -102,12 +102,9 @@ func TestRepairBeginsWithWhatIsPending(t *testing.T) {
 	ss.tx = transaction{open: true, micros: 3600e6, commit: 2}
 	ss.batch = ss.src.arenas.batch(nil, nil)
 	ss.batch.Txs = append(ss.batch.Txs, cdc.Tx{Time: 60e6})
-	var err error
-	for range unsentAfter {
-		err = ss.unsent(errors.New("invalid memory alloc request size"))
-	}
-	if fix := cdc.Fix(err); !strings.Contains(fix, "--since 1970-01-01T00:01:00Z") {
-		t.Error(fix)
+	err := ss.unsent(errors.New("invalid memory alloc request size"))
+	if u, ok := errors.AsType[*cdc.UnsentError](err); !ok || !strings.Contains(u.Past, "--since 1970-01-01T00:01:00Z") {
+		t.Errorf("%+v", err)
 	}
 }
 

@@ -59,39 +59,19 @@ func (ss *session) goesOn() {
 	}
 }
 
-// unsent is the transaction that the server did not send to its end, and how often in a row, with how many batches handed on.
-type unsent struct {
-	commit lsn
-	xid    uint32
-	handed uint64
-	times  int
-}
-
-// unsentAfter is how many times in a row the server fails within the same transaction until the fix goes past that: other errors pass.
-const unsentAfter = 3
-
 // unsent adds the transaction that the server could not send to its error.
 func (ss *session) unsent(err error) error {
-	tx, was := &ss.tx, &ss.src.unsent
+	tx := &ss.tx
 	if _, stops := errors.AsType[*cdc.StopError](err); stops || !tx.open || errors.Is(err, postgres.ErrStopping) {
 		return err
 	}
-	now := unsent{tx.commit, tx.xid, ss.src.handed.Load(), was.times}
-	if now != *was {
-		now.times = 0
-	}
-	now.times++
-	*was = now
 	committed := time.UnixMicro(tx.micros).UTC().Format(time.RFC3339)
-	err = fmt.Errorf("transaction %d, committed at %s, %s: %w", tx.xid, committed, tx.commit, err)
-	if now.times < unsentAfter {
-		return err
-	}
 	since := committed
 	if b := ss.batch; b != nil && len(b.Txs) > 0 { // those before it that came with it are not handed on either
 		since = time.UnixMicro(b.Txs[0].Time).UTC().Format(time.RFC3339)
 	}
 	// The server skips transactions whose commit begins before the position, so the byte behind that is past this one and those before it.
-	return cdc.Fixable(fmt.Sprintf("correct or delete the row in the table, stop the relay once `cdc-relay status` shows 0 events in flight, go past the transaction with `cdc-relay position set %s --skip-events`, then publish its other rows with `cdc-relay repair --since %s`, with --overlap if a created_at is more than 10m before that",
-		tx.commit+1, since), "%w", err)
+	past := fmt.Sprintf("correct or delete the row in the table, stop the relay once `cdc-relay status` shows 0 events in flight, go past the transaction with `cdc-relay position set %s --skip-events`, then publish its other rows with `cdc-relay repair --since %s`, with --overlap if a created_at is more than 10m before that",
+		tx.commit+1, since)
+	return &cdc.UnsentError{Where: fmt.Sprintf("transaction %d, committed at %s, %s", tx.xid, committed, tx.commit), Past: past, Cause: err}
 }

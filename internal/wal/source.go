@@ -54,7 +54,6 @@ type Source struct {
 	oids     map[uint32]string    // the configured tables' names by OID, at the same time
 	types    postgres.Types       // of their columns, at the same time, and of those that the stream had since
 	read     cdc.Source           // what the last Acquire returned
-	unsent   unsent
 
 	// Written by the owner and the monitor, read by any goroutine.
 	connected atomic.Bool
