@@ -108,8 +108,8 @@ func (c *check) checkOrder(ctx context.Context, table *app.Table, r *cdc.Report)
 		return
 	}
 	defer reader.Close(context.WithoutCancel(ctx))
-	if !reader.Unique() { // a consumer takes the second event for a repetition
-		r.Warn(subject, "create a unique index on it", "column %s has no unique index: two events may have one ID", table.Layout.Column(outbox.EventID))
+	if id := table.Layout.Column(outbox.EventID); id != "" && !reader.Unique() { // a consumer takes the second event for a repetition
+		r.Warn(subject, "create a unique index on it", "column %s has no unique index: two events may have one ID", id)
 	}
 	if err := reader.Orderly(ctx, tableread.Filter{}); cdc.Fix(err) != "" {
 		r.Warn(subject, cdc.Fix(err), "repair, setup --backfill and a replay of all rows are not possible: %v", err)

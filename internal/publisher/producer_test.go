@@ -96,7 +96,7 @@ func TestRoutineRenewalFails(t *testing.T) {
 			}
 			inOrder(t, c.ListenAddrs(), rounds*40, 9)
 			ends, err := admin(t, c.ListenAddrs()).ListEndOffsets(t.Context(), "t")
-			must(t, err)
+			testenv.Must(t, err)
 			var n int64
 			ends.Each(func(end kadm.ListedOffset) { n += end.Offset })
 			if n != int64(rounds*40) {

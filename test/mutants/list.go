@@ -439,11 +439,6 @@ func repairMutants() []mutant {
 			caughtBy{faults, "^TestRepairKilled$", postgres},
 		},
 		{
-			"use the owner's connection to another server", "internal/app/database.go",
-			[]edit{{"err = elsewhere(ctx, NewDatabase(c).server, c.ConnString, dsn)", "err = ctx.Err()"}},
-			caughtBy{commands, "^TestOwnerOnAnotherServer$", ""},
-		},
-		{
 			"skip rows that are there when a slot is made", "internal/provision/setup.go",
 			[]edit{{"		if rows {\n", "		if rows && begins == \"\" {\n"}},
 			caughtBy{commands, "^TestSetupSkipsNoRows$", ""},
@@ -474,6 +469,11 @@ func repairMutants() []mutant {
 // replayMutants have a replay leave events out, publish them twice, or take the relay's place.
 func replayMutants() []mutant {
 	return []mutant{
+		{
+			"use the owner's connection to another server", "internal/app/database.go",
+			[]edit{{"err = elsewhere(ctx, NewDatabase(c).server, c.ConnString, dsn)", "err = ctx.Err()"}},
+			caughtBy{commands, "^TestOwnerOnAnotherServer$", ""},
+		},
 		{
 			"leave out the rows that do not fit into a piece", "internal/tableread/batch.go",
 			[]edit{{"rest = rest[len(p.Keys):] {\n", "{\n"}, {"r.Batches.fitting())]\n", "r.Batches.fitting())]\n		rest = rest[len(p.Keys):]\n"}},
