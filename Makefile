@@ -85,7 +85,7 @@ test: setup build ## Run every test of every module on real servers. A test that
 
 .PHONY: flaky
 flaky: setup build ## Run the tests RUN (a pattern) of the packages PKG, or with ALL=1 every test, RUNS (20) times while all cores are busy.
-	@CDC_RELAY_BIN=$(ROOT)/bin/cdc-relay go run ./test/suite $(RACE) -runs $(RUNS) $(if $(ALL),-all,-run '$(RUN)' $(PKG))
+	@CDC_RELAY_BIN=$(ROOT)/bin/cdc-relay go run ./test/suite $(RACE) -runs $(RUNS) $(if $(ALL),-all,-run '$(value RUN)' $(PKG))
 
 .PHONY: test-emulated
 test-emulated: setup ## Publish from each database with the arm64 binary on an amd64 machine. Needs Debian's qemu-user-static.

@@ -17,7 +17,6 @@ import (
 	"github.com/cdc-relay/cdc-relay/internal/checkpoint"
 	"github.com/cdc-relay/cdc-relay/internal/config"
 	"github.com/cdc-relay/cdc-relay/internal/display"
-	"github.com/cdc-relay/cdc-relay/internal/inspect"
 	"github.com/cdc-relay/cdc-relay/internal/outbox"
 	"github.com/cdc-relay/cdc-relay/internal/relay"
 )
@@ -196,15 +195,14 @@ func (a *cli) reportRepair(rows *backfill.Repair, o backfill.Options, reg promet
 		}
 		return cdc.Fixable(fix, "interrupted after %s were read; the position was not moved", display.Plural(int(done.Rows), "row"))
 	}
-	dropped := total(reg, "cdc_relay_events_dropped_total")
-	published := min(done.Rows-dropped, total(reg, "cdc_relay_events_published_total"))
-	already := "; consumers may have some of them already"
-	if o.Where != "" || published == 0 {
-		already = ""
-	}
-	a.printf("published %s%s%s\n", display.Plural(int(published), "row"), inspect.DroppedToo(dropped), already)
-	if n := done.Rows - published - dropped; n > 0 {
-		a.printf("did not publish %s: dead letters (`cdc-relay dlq list`), or dropped from them before\n", display.Plural(int(n), "row"))
+	read, dropped, letters := display.Plural(int(done.Rows), "row"), total(reg, "cdc_relay_events_dropped_total"), total(reg, "cdc_relay_dead_letters")
+	switch {
+	case dropped+letters > 0: // the counters are of aborted attempts too, and some letters may be older
+		a.printf("read %s: %s dropped, %s (`cdc-relay dlq list`), all others published\n", read, display.Plural(dropped, "event"), display.Plural(letters, "dead letter"))
+	case o.Where != "" || done.Rows == 0:
+		a.printf("published %s\n", read)
+	default:
+		a.printf("published %s; consumers may have some of them already\n", read)
 	}
 	if done.LeftOut > 0 {
 		a.printf("left out %s, as tables[].only says of what they hold now\n", display.Plural(int(done.LeftOut), "row"))
@@ -235,13 +233,13 @@ func (a *cli) newRepair(ctx context.Context, c *config.Config, db app.Database, 
 	return rows, relay.New(options, s, log, reg), func() { _ = store.Close() }, nil
 }
 
-// total is the sum of a counter over its labels.
-func total(reg prometheus.Gatherer, counter string) (n int64) {
+// total is the sum of a metric over its labels.
+func total(reg prometheus.Gatherer, metric string) (n int) {
 	list, _ := reg.Gather() // metrics of a failing collector are missing
 	for _, f := range list {
 		for _, m := range f.GetMetric() {
-			if f.GetName() == counter {
-				n += int64(m.GetCounter().GetValue())
+			if f.GetName() == metric {
+				n += int(m.GetCounter().GetValue() + m.GetGauge().GetValue())
 			}
 		}
 	}

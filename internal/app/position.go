@@ -250,6 +250,8 @@ func (p *Positions) Reset(ctx context.Context, skip, force bool) error {
 		return nil
 	case omitted(in) != nil && !skip:
 		return omitted(in)
+	case cdc.ReasonOf(in.Refused) == "table_left" && !skip:
+		return cdc.Usage("give --skip-events if its events are not to be published any more", "%w; without the checkpoint nothing would tell", in.Refused)
 	case cdc.ReasonOf(in.Refused) == "slot_ahead" && !skip:
 		return cdc.Usage("give --skip-events if they were published or are not needed", "slot %q is ahead of the checkpoint, so events between them may never have been published", in.Source.Slot)
 	}

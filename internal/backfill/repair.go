@@ -34,7 +34,7 @@ func NewRepair(db Database, o Options, log *slog.Logger) *Repair {
 	return &Repair{feed: newFeed(), db: db, opts: o, log: log}
 }
 
-// Result is what was published.
+// Result is what was read.
 type Result struct {
 	Rows int64
 	// LeftOut is how many more rows were read that the configuration leaves out.
@@ -44,7 +44,7 @@ type Result struct {
 	Position cdc.Position
 }
 
-// Result returns what was published so far.
+// Result returns what was read so far.
 func (s *Repair) Result() Result {
 	out := s.leftOut.Load()
 	read := s.rows.Load()

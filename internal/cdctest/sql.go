@@ -124,7 +124,7 @@ func (s *sqlSession) RollbackToSavepoint(ctx context.Context) error {
 	return s.exec(ctx, "ROLLBACK TO detour")
 }
 
-// Close closes the connection without waiting for a server that is gone.
+// Close closes the connection. It waits for a statement that runs: cancel its context first.
 func (s *sqlSession) Close() {
 	_ = s.conn.Close()
 	_ = s.db.Close()

@@ -1,6 +1,7 @@
 package publisher_test
 
 import (
+	"errors"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -96,7 +97,7 @@ func TestRoutineRenewalFails(t *testing.T) {
 			}
 			inOrder(t, c.ListenAddrs(), rounds*40, 9)
 			ends, err := admin(t, c.ListenAddrs()).ListEndOffsets(t.Context(), "t")
-			testenv.Must(t, err)
+			testenv.Must(t, errors.Join(err, ends.Error()))
 			var n int64
 			ends.Each(func(end kadm.ListedOffset) { n += end.Offset })
 			if n != int64(rounds*40) {

@@ -94,6 +94,7 @@ func (k *KafkaCluster) CreateTopic(ctx context.Context, name string, partitions 
 		return err
 	}
 	defer cl.Close()
+	cl.SetTimeoutMillis(30_000)
 	configs := map[string]*string{}
 	for key, value := range settings {
 		configs[key] = &value

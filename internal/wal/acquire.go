@@ -125,6 +125,9 @@ func (ss *session) resolveStart(ctx context.Context, sv server, load cdc.Resumer
 	if err != nil {
 		return startPoint{}, err
 	}
+	if err := ss.reconnect(ctx); err != nil { // a look that was cut short has closed the connection
+		return startPoint{}, err
+	}
 	s := ss.src
 	left, err := leftTables(ctx, ss.sql, s.opts, ss.version, c)
 	if err != nil {

@@ -27,14 +27,18 @@ func (r startRules) checkMeanwhile(c cdc.Checkpoint) error {
 	case before.Changed(r.baseline, r.opts.tracked):
 		return r.opts.altered("since the relay last ran", last)
 	case r.left != "":
-		return cdc.PositionError(tableLeft, "add it to tables again; or, if its events are not to be published any more, run `cdc-relay position set "+last.String()+"`",
-			"the last run published the rows of %s, which tables does not name now: they would be passed over", r.left)
+		return tableLeftError(r.left, "run `cdc-relay position set "+last.String()+"`")
 	}
 	return nil
 }
 
 // tableLeft is the reason when a run would pass over the rows of a table that the last one published.
 const tableLeft = "table_left"
+
+func tableLeftError(left, goOn string) error {
+	return cdc.PositionError(tableLeft, "add it to tables again; or, if its events are not to be published any more, "+goOn,
+		"the last run published the rows of %s, which tables does not name now: they would be passed over", left)
+}
 
 // leftTables names the tables that the run that saved c published, and that are published as they were then but not tracked any more: a
 // configuration of before they were added passes over their rows, and later nothing would tell. "": there are none.

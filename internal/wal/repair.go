@@ -84,6 +84,13 @@ func (r *Repair) Lead(ctx context.Context, load cdc.Resumer) (g backfill.Ground,
 	if g.Stored, g.Found, err = load(ctx, sv.source); err != nil {
 		return g, err
 	}
+	left, err := leftTables(ctx, r.lock.Conn, r.opts.Options, r.ss.version, g.Stored)
+	if err == nil && left != "" { // the repair would pass over its rows, too
+		err = tableLeftError(left, "run `cdc-relay position reset --skip-events`, then the same with --since")
+	}
+	if err != nil {
+		return g, err
+	}
 	if !r.fresh {
 		r.held = r.ss.hold(ctx)
 	}
@@ -256,10 +263,8 @@ func (r *Repair) judge(ctx context.Context, sv *server, lost error, g *backfill.
 	}
 	history := checkHistory(*sv, saved.resume)
 	if g.Lost == nil {
-		load := func(context.Context, cdc.Source) (cdc.Checkpoint, bool, error) { return g.Stored, g.Found, nil }
-		if _, g.Lost = r.ss.resolveStart(ctx, *sv, load); cdc.ReasonOf(g.Lost) == tableLeft {
-			return g.Lost // the repair would pass over its rows, too
-		}
+		s := r.ss.src
+		_, _, g.Lost = startRules{&s.opts, s.baseline, s.read, s.handedOn, s.lastConfirmed(), ""}.apply(*sv, storedCheckpoint{g.Stored, g.Found})
 	}
 	xmin, next, err := r.readers[len(r.readers)-1].Horizon(ctx)
 	if err != nil {

@@ -101,8 +101,7 @@ func TestLettersOfRepairs(t *testing.T) {
 			s.sql("INSERT INTO outbox (event_id, aggregate_type, aggregate_id, event_type, payload, occurred_at) VALUES ('one', 'Order', 'b', 'x', '{}', now()), ('two', 'Order', 'b', 'x', '{}', now())")
 			letters = 3
 		}
-		rows := []string{"1 row", "", "3 rows"}[letters-1]
-		s.says(0, "published 0 rows\ndid not publish "+rows+": dead letters (`cdc-relay dlq list`)", "setup", "--backfill")
+		s.says(0, map[int]string{1: "read 1 row: 0 events dropped, 1 dead letter (`", 3: "read 3 rows: 0 events dropped, 3 dead letters (`"}[letters], "setup", "--backfill")
 		s.letters(letters)
 		relay := s.start()
 		relay.leading()
@@ -131,10 +130,10 @@ func TestRepairSaysWhatItDoesNotPublish(t *testing.T) {
 	s.sql("CREATE TABLE jobs (id int PRIMARY KEY, type varchar(9), seq int NOT NULL)", "INSERT INTO jobs VALUES (1, 'placed', 1), (2, NULL, 2), (3, 'placed', 3)")
 	s.config = "tables: [{name: jobs, columns: {event_id: {template: \"job-${id}\"}, event_type: type, payload: id}, order_by: seq}]\n" + s.config +
 		"errors: {malformed: drop}\n"
-	s.says(0, "published 2 rows, 1 event not, because of errors.* in the configuration; consumers may have some of them already\ndone", "setup", "--backfill")
+	s.says(0, "read 3 rows: 1 event dropped, 0 dead letters (`cdc-relay dlq list`), all others published\ndone", "setup", "--backfill")
 	s.replace("malformed: drop", "malformed: dead_letter")
 	s.says(0, "letters", "setup", "--skip-existing")
-	s.says(0, "published 2 rows; consumers may have some of them already\ndid not publish 1 row: dead letters (`cdc-relay dlq list`)", "backfill")
+	s.says(0, "read 3 rows: 0 events dropped, 1 dead letter (`cdc-relay dlq list`), all others published", "backfill")
 	s.letters(1)
 	if n := s.records(s.name); n != 4 {
 		t.Errorf("%d records, want 4", n)

@@ -73,6 +73,7 @@ func TestOwnersRunsOverlap(t *testing.T) {
 		table := outbox.Name{Schema: s.setup().name, Table: "outbox"}
 		other, err := s.open().Conn(s.t.Context())
 		testenv.Must(s.t, err)
+		defer func() { _ = other.Close() }()
 		_, err = other.ExecContext(s.t.Context(), "DO GET_LOCK(?, 0)", outbox.MySQLPartitionLock(table))
 		testenv.Must(s.t, err)
 		procedure := outbox.MySQLOnceRoutine(table).MySQL()

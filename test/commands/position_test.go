@@ -138,6 +138,7 @@ func TestTableThatIsNotNamedAnyMore(t *testing.T) {
 	write().says(5, "the last run published the rows of public.more, which tables does not name now", "run")
 	s.says(3, "public.more", "check")
 	s.says(5, "public.more", "repair")
+	s.says(2, "without the checkpoint nothing would tell", "position", "reset")
 	s.config = both
 	s.publish(2, 2)
 
@@ -149,7 +150,15 @@ func TestTableThatIsNotNamedAnyMore(t *testing.T) {
 
 	s.config = one // one that the publication does not hold any more
 	s.sql("ALTER PUBLICATION "+s.slot()+" DROP TABLE more").insert(5).publish(5, 1)
-	if n := s.records(s.name); n != 2+2+1+2+1 {
+	s.sql("ALTER PUBLICATION " + s.slot() + " ADD TABLE more")
+	s.config = both
+	s.says(0, "done", "repair", "--all")
+
+	s.config = one
+	s.sql("SELECT pg_terminate_backend(active_pid, 60000), pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE slot_name = '" + s.slot() + "'")
+	s.follows(0, "", s.says(5, "public.more", "repair"), "position reset")
+	s.says(0, "done", "repair", "--all")
+	if n := s.records(s.name); n != 2+2+1+2+1+9+5 {
 		t.Errorf("%d records", n)
 	}
 }

@@ -188,7 +188,7 @@ func newMySQL(tb testing.TB, flavor string) *cdctest.MySQL {
 }
 
 // restart starts a server that crashed, or that a test left down when it failed: or else every test after it fails too, which is
-// more than the suite runs again. A test that stops a server runs alone.
+// more than the suite runs again. A test that stops one of these servers runs alone.
 func restart(tb testing.TB, pid func() int, start func(ctx context.Context) error, log func(lines int) string) {
 	tb.Helper()
 	shared.restarting.Lock()

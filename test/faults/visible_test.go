@@ -195,10 +195,13 @@ func commits(t *testing.T, db cdctest.Database, e *cdctest.Event) <-chan error {
 	t.Helper()
 	session, err := db.Connect(t.Context())
 	testenv.Must(t, err)
-	t.Cleanup(session.Close)
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	t.Cleanup(func() {
+		cancel() // Close waits for a statement that runs
+		session.Close()
+	})
 	ended := make(chan error, 1)
 	go func() {
-		ctx := context.WithoutCancel(t.Context())
 		for _, step := range []func() error{
 			func() error { return session.Begin(ctx) },
 			func() error { return session.Insert(ctx, []*cdctest.Event{e}) },
