@@ -195,14 +195,14 @@ func (a *cli) reportRepair(rows *backfill.Repair, o backfill.Options, reg promet
 		}
 		return cdc.Fixable(fix, "interrupted after %s were read; the position was not moved", display.Plural(int(done.Rows), "row"))
 	}
-	read, dropped, letters := display.Plural(int(done.Rows), "row"), total(reg, "cdc_relay_events_dropped_total"), total(reg, "cdc_relay_dead_letters")
-	switch {
-	case dropped+letters > 0: // the counters are of aborted attempts too, and some letters may be older
-		a.printf("read %s: %s dropped, %s (`cdc-relay dlq list`), all others published\n", read, display.Plural(dropped, "event"), display.Plural(letters, "dead letter"))
-	case o.Where != "" || done.Rows == 0:
-		a.printf("published %s\n", read)
-	default:
-		a.printf("published %s; consumers may have some of them already\n", read)
+	read, already := display.Plural(int(done.Rows), "row"), "; consumers may have some of them already"
+	if o.Where != "" || done.Rows == 0 {
+		already = ""
+	}
+	if dropped, letters := total(reg, "cdc_relay_events_dropped_total"), total(reg, "cdc_relay_dead_letters"); dropped+letters > 0 { // of aborted attempts, too
+		a.printf("read %s; published all but what errors.* dropped (%d) and dead letters (%d, older ones included: `cdc-relay dlq list`)%s\n", read, dropped, letters, already)
+	} else {
+		a.printf("published %s%s\n", read, already)
 	}
 	if done.LeftOut > 0 {
 		a.printf("left out %s, as tables[].only says of what they hold now\n", display.Plural(int(done.LeftOut), "row"))

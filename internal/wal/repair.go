@@ -84,9 +84,12 @@ func (r *Repair) Lead(ctx context.Context, load cdc.Resumer) (g backfill.Ground,
 	if g.Stored, g.Found, err = load(ctx, sv.source); err != nil {
 		return g, err
 	}
-	left, err := leftTables(ctx, r.lock.Conn, r.opts.Options, r.ss.version, g.Stored)
-	if err == nil && left != "" { // the repair would pass over its rows, too
-		err = tableLeftError(left, "run `cdc-relay position reset --skip-events`, then the same with --since")
+	if err := r.ss.reconnect(ctx); err != nil { // a look that was cut short has closed the connection
+		return g, err
+	}
+	left, err := leftTables(ctx, r.ss.sql, r.opts.Options, r.ss.version, g.Stored)
+	if err == nil && left != "" && g.Stored.Source.Same(sv.source) { // the repair would pass over its rows, too
+		err = tableLeftError(left, "run `cdc-relay position reset --skip-events`, then `cdc-relay repair --since TIME` or `cdc-relay backfill`")
 	}
 	if err != nil {
 		return g, err

@@ -101,7 +101,7 @@ func TestLettersOfRepairs(t *testing.T) {
 			s.sql("INSERT INTO outbox (event_id, aggregate_type, aggregate_id, event_type, payload, occurred_at) VALUES ('one', 'Order', 'b', 'x', '{}', now()), ('two', 'Order', 'b', 'x', '{}', now())")
 			letters = 3
 		}
-		s.says(0, map[int]string{1: "read 1 row: 0 events dropped, 1 dead letter (`", 3: "read 3 rows: 0 events dropped, 3 dead letters (`"}[letters], "setup", "--backfill")
+		s.says(0, fmt.Sprintf("dropped (0) and dead letters (%d,", letters), "setup", "--backfill")
 		s.letters(letters)
 		relay := s.start()
 		relay.leading()
@@ -130,10 +130,10 @@ func TestRepairSaysWhatItDoesNotPublish(t *testing.T) {
 	s.sql("CREATE TABLE jobs (id int PRIMARY KEY, type varchar(9), seq int NOT NULL)", "INSERT INTO jobs VALUES (1, 'placed', 1), (2, NULL, 2), (3, 'placed', 3)")
 	s.config = "tables: [{name: jobs, columns: {event_id: {template: \"job-${id}\"}, event_type: type, payload: id}, order_by: seq}]\n" + s.config +
 		"errors: {malformed: drop}\n"
-	s.says(0, "read 3 rows: 1 event dropped, 0 dead letters (`cdc-relay dlq list`), all others published\ndone", "setup", "--backfill")
+	s.says(0, "read 3 rows; published all but what errors.* dropped (1) and dead letters (0, older ones included: `cdc-relay dlq list`); consumers may have some of them already\ndone", "setup", "--backfill")
 	s.replace("malformed: drop", "malformed: dead_letter")
 	s.says(0, "letters", "setup", "--skip-existing")
-	s.says(0, "read 3 rows: 0 events dropped, 1 dead letter (`cdc-relay dlq list`), all others published", "backfill")
+	s.says(0, "read 3 rows; published all but what errors.* dropped (0) and dead letters (1, older", "backfill")
 	s.letters(1)
 	if n := s.records(s.name); n != 4 {
 		t.Errorf("%d records, want 4", n)

@@ -13,7 +13,7 @@ import (
 // budget is what product and tests may have, and words each page. A commit that raises a number says why; one that takes something away
 // lowers it.
 var budget = map[string]int{
-	"lines of the product": 42_115, // cmd and internal, without tests and what is only for them
+	"lines of the product": 42_120, // cmd and internal, without tests and what is only for them
 	"packages":             28,     // of the product
 	"lines of tests":       65_620, // with testenv, cdctest and the other helpers
 }
